@@ -2,7 +2,6 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Agents } from '../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../src/environments/gym-agent/agents.js';
-import type { BatchClient } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
 import { createCaptures } from '../capture/captures.js';
@@ -97,18 +96,6 @@ async function collectPrepared(
   }
 }
 
-async function connect({ server }: Deployment): Promise<BatchClient> {
-  try {
-    return await connectBatchClient(server);
-  } catch (cause) {
-    const { address } = server.options;
-    throw new Error(
-      `no Temporal server at ${address}; start it, or name it in temporal.yaml or TEMPORAL_ADDRESS`,
-      { cause },
-    );
-  }
-}
-
 /** Used only for the agents' addresses and metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
@@ -147,7 +134,7 @@ async function collectOn(
   },
 ): Promise<CollectionOutcome> {
   const { request, files, shown, screen, signal, max_attempts } = collecting;
-  const client = await connect(deployment);
+  const client = await connectBatchClient(deployment.server);
   try {
     const [parallel, isLocal] = [
       request.config.num_samples_in_parallel,

@@ -4,6 +4,7 @@ import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
 import { describeError } from '../platform/errors.js';
+import { isMissing } from '../platform/files.js';
 import { plainJson, plainLine } from '../platform/plain.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
@@ -29,9 +30,22 @@ export async function checkCommand(args: string[]): Promise<number> {
     console.log(
       values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'),
     );
-  const broken = found.filter(({ state }) => state === 'broken').length;
-  if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
-  return broken === 0 ? 0 : 1;
+  if (!values.json) console.log(`\n${summaryOf(found)}`);
+  return found.some(({ state }) => state === 'broken') ? 1 : 0;
+}
+
+/** One line for all findings. */
+export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): string {
+  const [broken, limited] = (['broken', 'limited'] as const).map(
+    (state) => found.filter((finding) => finding.state === state).length,
+  );
+  const counts = [
+    ...(broken === 0 ? [] : [`${broken} broken`]),
+    ...(limited === 0 ? [] : [`${limited} limited`]),
+  ];
+  if (found.some(({ waits }) => waits))
+    return `${counts.join(', ')}: rollouts wait, as no worker is known to run for each task queue`;
+  return broken === 0 ? ['nothing is broken', ...counts].join(', ') : counts.join(', ');
 }
 
 async function check(file: string | undefined): Promise<Finding[]> {
@@ -39,7 +53,10 @@ async function check(file: string | undefined): Promise<Finding[]> {
   try {
     config = await loadConfig(file ?? DEFAULT_FILE);
   } catch (error) {
-    const remedy = 'the file is strict: see temporal.yaml of the project for its form';
+    const isAbsent = error instanceof Error && isMissing(error.cause);
+    const remedy = isAbsent
+      ? 'docs/engines.md has one to copy ("From zero"); --config FILE names another'
+      : 'correct that; docs/deployment.md and the project’s own temporal.yaml show every field';
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   return await checkDeployment(config, { env: process.env, file });

@@ -62,8 +62,24 @@ Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTER
 
 Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. It answers other prompts with random
 words. If a prompt's last message has lines \`Say: <text>\`, it says these: one per answer, and the last one from then
-on. KEY is a setting such as --tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE has
-them as YAML.`,
+on. FILE has the settings as YAML, and options override it:
+
+  --tokens-per-second N     speed of each request; 0 (default): the whole answer at once
+  --ms-to-first-token N     default 0
+  --thinking-tokens N       before each move: a number, or a range such as [10,40] (default [8,40])
+  --skill N                 0 plays at random, 3 nearly perfectly; default 1
+  --seed N                  default: another one at each start
+  --max-num-seqs N          generations at once; default 256
+  --logprobs-mode MODE      processed (default) or raw
+  --model NAME              default simulator
+  --max-model-len N         default 8192
+  --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
+                            simulator of npm start
+  --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
+  --api-key KEY             required of requests
+  --faults LIST             from the start (src/dev/simulator/settings.ts)
+  --log-file FILE           a line for each completion request; --log-tokens true adds the tokens
+  --log-limit N             requests that /simulator/requests remembers; default 10000`,
     load: async () => (await import('./simulator.js')).simulatorCommand,
   },
   policy: {

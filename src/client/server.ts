@@ -7,7 +7,8 @@ import {
   isGrpcServiceError,
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
-import { ASKS_WITHIN_S, lastAsked } from '../platform/pollers.js';
+import { lastSign, mayBeAlive } from '../platform/pollers.js';
+import { ADDRESS_VARIABLE, addressRemedy } from '../platform/server-address.js';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -21,6 +22,8 @@ export const LOOPBACK_CHANNEL = {
 export interface ServerAddress {
   options: ConnectionOptions & { address: string };
   namespace: string;
+  /** The setting that counts for its address, for messages. */
+  address_from?: string;
 }
 
 /** A server of this machine. */
@@ -45,11 +48,10 @@ export interface Server {
 
 /** Rejects if the server does not answer. */
 export async function connectServer(server: ServerAddress): Promise<Server> {
-  const connection = await Connection.connect(server.options).catch((cause: unknown) => {
-    throw new Error(
-      `no Temporal server at ${server.options.address}; start one (npm start), or name it in TEMPORAL_ADDRESS`,
-      { cause },
-    );
+  const { options, address_from = ADDRESS_VARIABLE } = server;
+  const connection = await Connection.connect(options).catch((cause: unknown) => {
+    const remedy = addressRemedy(describeError(cause), address_from);
+    throw new Error(`no Temporal server at ${options.address}; ${remedy}`, { cause });
   });
   return serverOn(connection, server);
 }
@@ -123,6 +125,8 @@ export async function unpolled(
 ): Promise<string | null> {
   const { namespace } = client.options;
   const queue = { namespace, name: taskQueue, type: 'workflow' } as const;
-  const ago = await within(CALL_MS, () => lastAsked(client.workflowService, queue)).catch(() => 0);
-  return ago === null || ago > ASKS_WITHIN_S ? noWorkerFor(workflowId) : null;
+  const isThere = await within(CALL_MS, async () =>
+    mayBeAlive(await lastSign(client.workflowService, queue)),
+  ).catch(() => true);
+  return isThere ? null : noWorkerFor(workflowId);
 }

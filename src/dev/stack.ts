@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { startChild } from '../platform/process/child.js';
+import { loadModules } from '../workers/check/check-environments.js';
 import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
@@ -87,13 +88,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const simulatorPort = await firstFreePort(8000, Object.values(ports));
   const generationUrl = `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
-  const { temporal } = await writeLocalConfig({
-    source: config,
-    target,
-    address,
-    namespace,
-    generationUrl,
-  });
+  const local = { source: config, target, address, namespace, generationUrl };
+  const { temporal, environments } = await writeLocalConfig(local);
+  // A module that cannot be loaded needs a person, and no restart.
+  await loadModules({ environments }, stackEnvironment(process.env));
   const part = nodePart({ ...options, logs });
   await supervisor.run(serverPart({ ...options, ...server }));
   await supervisor.run(

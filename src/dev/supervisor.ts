@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../platform/errors.js';
 import type { Child, Exit } from '../platform/process/child.js';
 import { describeExit, logTail } from '../platform/process/child.js';
+import { readableLines } from '../workers/log.js';
 
 /** A process of the stack. */
 export interface Part {
@@ -145,7 +146,7 @@ async function hopeless(part: Part, end: string): Promise<Error> {
   return new Error(
     [
       `${part.name} ${end}, for the ${SHORT_LIVES + 1}th time in a row shortly after its start.`,
-      ...(tail === '' ? [] : [`The end of ${part.logFile}:`, tail]),
+      ...(tail === '' ? [] : [`The end of ${part.logFile}:`, readableLines(tail)]),
     ].join('\n'),
   );
 }

@@ -1,4 +1,5 @@
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
+import type { Problem } from '../model/problems.js';
 import type { Share } from '../platform/waits/allowance.js';
 
 /**
@@ -159,6 +160,8 @@ export interface Environment {
     rollouts: FinishedRollouts,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
+  /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
+  sampleProblems?(metadata: Metadata): Problem[];
   /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;
   /** Ends the processes and connections that it holds. */

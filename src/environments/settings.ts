@@ -44,10 +44,21 @@ const HttpSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 
+/** Python environments are services. */
+function pythonIsServed(file: string): string {
+  const name = path.basename(file, '.py');
+  return `expected a TypeScript or JavaScript file, got ${JSON.stringify(file)}; for Python write { kind: http, url: http://127.0.0.1:9000 } and run, in its folder, python -m rollout_environment ${name}:CLASS --port 9000 (docs/environments.md)`;
+}
+
 const ModuleSettings = z.strictObject({
   kind: z.literal('module'),
   /** A TypeScript or JavaScript file. Relative to temporal.yaml. */
-  path: z.string().min(1),
+  path: z
+    .string()
+    .min(1)
+    .refine((text) => !text.endsWith('.py'), {
+      error: ({ input }) => pythonIsServed(String(input)),
+    }),
   export: z.string().min(1).default('default'),
   /** The argument of the export if that is a function. */
   settings: z.record(z.string(), z.unknown()).default({}),

@@ -29,7 +29,8 @@ function flatten(issue: z.core.$ZodIssue, input: unknown): Problem[] {
     }));
   }
   const got = valueAt(input, issue.path);
-  const said = issue.message.replace(/^Invalid input: /, '');
+  // Only zod calls an object with any keys a record.
+  const said = issue.message.replace(/^Invalid input: /, '').replace(/^expected record\b/, 'expected object'); // prettier-ignore
   const quoted = /\bgot\b|unknown|required/.test(said)
     ? said
     : `${stripReceived(said)}, got ${preview(got)}`;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { problemsOf } from './problems.js';
+import { preview, problemsOf } from './problems.js';
 
 /** Schemas for foreign data. Plain zod loses a name, and reports every wrong entry of a long list. */
 
@@ -25,8 +25,16 @@ export const withPossibleNames = <T extends z.ZodType>(
 ): z.ZodType<z.output<T>, z.input<T>> =>
   Named.pipe(schema as z.ZodType) as z.ZodType as z.ZodType<z.output<T>, z.input<T>>;
 
-export const recordOf = <T extends z.ZodType>(values: T) =>
-  withPossibleNames(z.record(z.string(), values));
+/** `example`: of what belongs there, for the message about anything else. */
+export const recordOf = <T extends z.ZodType>(values: T, { example }: { example?: string } = {}) =>
+  withPossibleNames(
+    z.record(z.string(), values, {
+      error: ({ code, input }) =>
+        code === 'invalid_type' && example !== undefined
+          ? `expected an object such as ${example}, got ${preview(input)}`
+          : undefined,
+    }),
+  );
 
 /** Reports only the first wrong entry of a longer list. Plain zod would report each one, possibly millions. */
 const FEW = 100;

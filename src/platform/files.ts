@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import { access, constants, link, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { access, link, mkdir, open, readFile, rename, rm, rmdir, statfs } from 'node:fs/promises';
 import path from 'node:path';
 
 /** Durable file operations: nothing is half-done under its final name. */
@@ -149,13 +149,36 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
   }
 }
 
-/** Rejects if nothing can be written below a directory, whether it exists or would have to be created. */
-export async function checkWritable(directory: string): Promise<void> {
+/**
+ * Writes a small file below a directory as a store does, and removes it and every folder that it had to make, so that
+ * nothing is left for another user's worker. Returns the bytes that are free there. Rejects if nothing can be written.
+ */
+export async function tryToWrite(
+  directory: string,
+  { readers }: { readers: Readers },
+): Promise<{ free: number }> {
+  const made = await makePath(directory, DIRECTORY_MODES[readers]);
   try {
-    if (!(await stat(directory)).isDirectory()) throw new Error(`${directory} is no directory`);
-    await access(directory, constants.W_OK | constants.X_OK);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-    await checkWritable(path.dirname(directory));
+    await writeThrough(path.join(directory, 'check'), {
+      content: Buffer.alloc(TRIED_BYTES, 'check '),
+      file_mode: FILE_MODES[readers],
+      place: () => Promise.resolve(),
+    });
+    const { bavail, bsize } = await statfs(directory);
+    return { free: bavail * bsize };
+  } finally {
+    if (made !== undefined) await removeEmpty(directory, made);
   }
+}
+
+/** A block of any usual file system. */
+const TRIED_BYTES = 4096;
+
+/** A directory and those above it up to `last`; one that somebody uses meanwhile stays. */
+async function removeEmpty(directory: string, last: string): Promise<void> {
+  const isGone = await rmdir(directory).then(
+    () => true,
+    () => false,
+  );
+  if (isGone && directory !== last) await removeEmpty(path.dirname(directory), last);
 }

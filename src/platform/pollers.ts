@@ -1,17 +1,36 @@
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
 const TYPES = { workflow: 1, activity: 2 } as const;
 
-/** A worker that waits for tasks asks again after 60 s; the server lists one that died for minutes. */
-export const ASKS_WITHIN_S = 75;
+/** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
+export const REPORTS_EVERY_S = 10;
+/** A worker that waits for tasks asks again after this time; the server lists one that died for minutes. */
+const ASKS_EVERY_S = 60;
+/** A sign of life may be late by this. */
+const LATE_S = 15;
 
 export interface TaskQueue {
   name: string;
   type: keyof typeof TYPES;
 }
 
+/** The last sign of life of a queue's workers: a question for tasks, or a report. */
+export interface Sign {
+  /** In seconds. */
+  ago: number;
+  /** The longest time between two signs of one that runs, in seconds. */
+  every: number;
+}
+
+type Time = { seconds?: unknown } | null;
+
 /** The part of a poller that says when it last asked. */
 interface Poller {
-  lastAccessTime?: { seconds?: unknown } | null;
+  lastAccessTime?: Time;
+}
+
+/** The part of a worker that says when it last reported. */
+interface Reporter {
+  workerHeartbeat?: { heartbeatTime?: Time } | null;
 }
 
 /** What is used of the SDK's `workflowService`. */
@@ -21,21 +40,48 @@ interface Server {
     taskQueue: { name: string };
     taskQueueType: (typeof TYPES)[TaskQueue['type']];
   }): Promise<{ pollers: readonly Poller[] }>;
+  listWorkers(question: {
+    namespace: string;
+    query: string;
+    pageSize: number;
+  }): Promise<{ workersInfo: readonly Reporter[] }>;
 }
 
-/** Seconds since a worker last asked for tasks of this queue; null: none is known. */
-export async function lastAsked(
+/** The last sign of life of a worker on this queue; null: none is known. */
+export async function lastSign(
   server: Server,
   { namespace, name, type }: TaskQueue & { namespace: string },
-): Promise<number | null> {
+): Promise<Sign | null> {
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
-  return secondsSince((await server.describeTaskQueue(question)).pollers, Date.now());
+  const query = `TaskQueue = '${name.replaceAll("'", "''")}' AND Status = 'Running'`;
+  const [{ pollers }, { workersInfo }] = await Promise.all([
+    server.describeTaskQueue(question),
+    // An older server has no such call. The poll is the only sign there.
+    server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
+  ]);
+  return signOf({ pollers, reporters: workersInfo }, Date.now());
 }
 
-/** The worker that asked last counts. `now`: milliseconds since 1970. */
-export function secondsSince(pollers: readonly Poller[], now: number): number | null {
-  if (pollers.length === 0) return null;
-  const asked = pollers.map(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0));
-  // The server's clock may be ahead of this one.
-  return Math.max(0, Math.round(now / 1000 - Math.max(...asked)));
+/** The latest counts. `now`: milliseconds since 1970. */
+export function signOf(
+  { pollers, reporters }: { pollers: readonly Poller[]; reporters: readonly Reporter[] },
+  now: number,
+): Sign | null {
+  const times = [
+    ...pollers.map(({ lastAccessTime }) => lastAccessTime),
+    ...reporters.map(({ workerHeartbeat }) => workerHeartbeat?.heartbeatTime),
+  ];
+  if (times.length === 0) return null;
+  const last = Math.max(...times.map((time) => Number(time?.seconds ?? 0)));
+  // Other clocks may be ahead of this one.
+  const ago = Math.max(0, Math.round(now / 1000 - last));
+  return { ago, every: reporters.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S };
 }
+
+/** Certain, whatever the server takes: a live worker may be silent for longer only where it does not report. */
+export const isAlive = (sign: Sign | null): boolean =>
+  sign !== null && sign.ago <= REPORTS_EVERY_S + LATE_S;
+
+/** Not overdue: none is missing yet. */
+export const mayBeAlive = (sign: Sign | null): boolean =>
+  sign !== null && sign.ago <= sign.every + LATE_S;

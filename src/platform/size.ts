@@ -4,12 +4,14 @@ const UNITS = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const;
 const SIZE = /^(\d+(?:\.\d+)?)(KiB|MiB|GiB)$/;
 const LARGEST = '1048576GiB';
 
+const noSize = ({ input }: { input?: unknown }): string | undefined =>
+  input === undefined
+    ? undefined
+    : `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`;
+
 export const Size = z
-  .string()
-  .refine((text) => bytesOf(text) > 0, {
-    abort: true,
-    error: ({ input }) => `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`,
-  })
+  .string({ error: noSize })
+  .refine((text) => bytesOf(text) > 0, { abort: true, error: noSize })
   .refine((text) => bytesOf(text) <= bytesOf(LARGEST), {
     error: ({ input }) => `expected a size of at most ${LARGEST}, got ${JSON.stringify(input)}`,
   });

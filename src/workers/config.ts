@@ -5,6 +5,7 @@ import { BaseUrl } from '../environments/http/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
+import { durationProblem } from '../model/workflow-safe/durations.js';
 import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
 import { recordOf } from '../model/untrusted.js';
@@ -80,7 +81,11 @@ const Memory = Size.refine((text) => bytesOf(text) >= bytesOf(LEAST_MEMORY), {
 const TemporalSettings = z
   .strictObject({
     profile: z.string().nullable().default(null),
-    address: z.string().nullable().default(null),
+    address: z
+      .string()
+      .refine((text) => !text.includes('://'), 'expected host:port, such as 127.0.0.1:7233')
+      .nullable()
+      .default(null),
     namespace: z.string().nullable().default(null),
     task_queue: z.string().min(1).default('rollouts'),
   })
@@ -95,7 +100,9 @@ const WorkerSettings = z
       .default(['workflow', 'generation', 'environment']),
     /** Concurrent turn activities in this process, and so its open generations. */
     max_generations: z.int().positive().default(256),
-    turn_slice: z.union([Duration, z.literal('0s')]).default('2s'),
+    turn_slice: z
+      .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
+      .default('2s'),
     heartbeat_timeout: Duration.default('10s'),
     /** Memory limit of the whole process, which determines caches and concurrent activities (memory.ts). */
     memory: Memory.default('1GiB'),
@@ -159,8 +166,10 @@ export const Config = z
     temporal: TemporalSettings,
     store: StoreSettings.prefault({}),
     inputs_dir: z.string().default('.'),
-    generation: recordOf(GenerationServiceSettings),
-    environments: recordOf(EnvironmentSettings),
+    generation: recordOf(GenerationServiceSettings, {
+      example: '{ default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }',
+    }),
+    environments: recordOf(EnvironmentSettings, { example: '{ math: { kind: math } }' }),
     worker: WorkerSettings,
   })
   .superRefine((config, context) => {
@@ -175,13 +184,20 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
-export async function loadConfig(file: string): Promise<Config> {
+/**
+ * Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. `defaults`:
+ * for fields that the file may lack, as somebody else sets them.
+ */
+export async function loadConfig(
+  file: string,
+  { defaults = {} }: { defaults?: Partial<z.input<typeof Config>> } = {},
+): Promise<Config> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const value = parseYaml(text, file);
-  const parsed = Config.safeParse(value ?? {});
+  const own = parseYaml(text, file) ?? {};
+  const value = isPlainObject(own) ? { ...defaults, ...own } : own;
+  const parsed = Config.safeParse(value);
   if (!parsed.success) {
     const found = problemsWithHints(parsed.error, { schema: Config, input: value });
     const problems = found.map((problem) => `  ${lineOf(problem)}`);
@@ -201,6 +217,9 @@ export async function loadConfig(file: string): Promise<Config> {
     ),
   };
 }
+
+const isPlainObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function storeBelow(directory: string, store: Config['store']): Config['store'] {
   const below = (place: string): string => path.resolve(directory, place);

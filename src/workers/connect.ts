@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
+import { describeError } from '../platform/errors.js';
+import { addressRemedy } from '../platform/server-address.js';
 import type { Config } from './config.js';
 import { connectionSettings } from './connection-settings.js';
 
@@ -18,17 +20,15 @@ export async function connect(
   config: Config,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<Connected | null> {
-  const { options, namespace } = connectionSettings(config);
+  const { options, namespace, address_from } = connectionSettings(config);
   const { address } = options;
   for (const end = performance.now() + GIVE_UP_MS; ;) {
     try {
       return { connection: await NativeConnection.connect(options), address, namespace };
     } catch (cause) {
       if (performance.now() > end) {
-        throw new Error(
-          `no Temporal server at ${address}; start one (temporal server start-dev), or name it in temporal.yaml or TEMPORAL_ADDRESS`,
-          { cause },
-        );
+        const remedy = addressRemedy(describeError(cause), address_from);
+        throw new Error(`no Temporal server at ${address}; ${remedy}`, { cause });
       }
       log.warn({ address }, 'waiting for the Temporal server');
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);

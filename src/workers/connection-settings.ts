@@ -1,4 +1,5 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { ADDRESS_VARIABLE } from '../platform/server-address.js';
 import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
 
@@ -6,6 +7,8 @@ import type { Config } from './config.js';
 export interface ConnectionSettings {
   options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & { address: string };
   namespace: string;
+  /** The setting that counts for its address, for messages. */
+  address_from: string;
 }
 
 /** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
@@ -19,7 +22,16 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
       address: address ?? found.connectionOptions.address ?? '127.0.0.1:7233',
     },
     namespace: namespace ?? found.namespace ?? 'default',
+    address_from: settingOf({ own: address, found: found.connectionOptions.address }),
   };
+}
+
+const OWN = 'temporal.address of temporal.yaml';
+
+function settingOf({ own, found }: { own: string | null; found: string | undefined }): string {
+  if (own !== null) return OWN;
+  if ((process.env[ADDRESS_VARIABLE] ?? '') !== '') return ADDRESS_VARIABLE;
+  return found === undefined ? `${ADDRESS_VARIABLE} or ${OWN}` : 'temporal.toml';
 }
 
 /** Metadata with names such as `authorization`; other metadata is not secret. */

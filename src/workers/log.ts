@@ -59,6 +59,22 @@ export function readable(line: string): string {
   return `${head}\n${level >= ERROR ? stackOf(fields) : ''}`;
 }
 
+/** The end of a log for people. Lines that a log did not write, and one that is cut, stay as they are. */
+export const readableLines = (text: string): string =>
+  text
+    .split('\n')
+    .map((line) => (isOfLog(line) ? readable(line).trimEnd() : line))
+    .join('\n');
+
+function isOfLog(line: string): boolean {
+  try {
+    const fields = JSON.parse(line) as unknown;
+    return typeof fields === 'object' && fields !== null && 'level' in fields && 'msg' in fields;
+  } catch {
+    return false;
+  }
+}
+
 function valueText(value: unknown): string {
   if (isError(value)) return `${value.type}: ${value.message}`;
   return typeof value === 'string' ? value : JSON.stringify(value);

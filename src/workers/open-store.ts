@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { toMs } from '../model/workflow-safe/durations.js';
+import type { Readers } from '../platform/files.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
@@ -40,6 +41,14 @@ export async function migrateStore(
 export const outputsRoot = ({ store }: Pick<Config, 'store'>): string =>
   store.kind === 'file' ? store.root : store.outputs.root;
 
+/** Who may read there. */
+export const outputsReaders = ({ store }: Pick<Config, 'store'>): Readers =>
+  store.kind === 'file' ? store.readers : store.outputs.readers;
+
+/** Where the URL of a store in PostgreSQL is, as in temporal.yaml. */
+export const placeOfUrl = ({ url_env, url_file }: PostgresStoreSettings): string =>
+  url_env === null ? `store.url_file: ${url_file ?? ''}` : `store.url_env: ${url_env}`;
+
 const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): PostgresSettings => ({
   url: urlOf(settings, env),
   schema: settings.schema,
@@ -49,10 +58,9 @@ const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): Po
 });
 
 /** Errors name where the URL is, never its content. */
-function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.ProcessEnv): string {
-  const place =
-    url_env === null ? `store.url_file: ${url_file ?? ''}` : `store.url_env: ${url_env}`;
-  const expected = `${place}: expected a URL such as postgres://user:password@host:5432/database?sslmode=verify-full`;
+function urlOf(settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): string {
+  const { url_env, url_file } = settings;
+  const expected = `${placeOfUrl(settings)}: expected a URL such as postgres://user:password@host:5432/database?sslmode=verify-full`;
   const text = (url_env === null ? readUrl(url_file ?? '', expected) : (env[url_env] ?? '')).trim();
   if (text === '') throw new Error(`${expected}, got nothing`);
   const url = URL.canParse(text) ? new URL(text) : null;

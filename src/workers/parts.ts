@@ -136,7 +136,8 @@ export function createPool(
   return { ...replicas, model, special_tokens, api_key_env, images };
 }
 
-const replicaOf = (url: string): string => url.replace(/\/$/, '');
+/** Its name in messages. */
+export const replicaOf = (url: string): string => url.replace(/\/$/, '');
 
 /** One for each replica. */
 export function createControls(

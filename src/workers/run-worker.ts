@@ -5,6 +5,7 @@ import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { createActivities } from '../activities/index.js';
 import { describeError } from '../platform/errors.js';
+import { REPORTS_EVERY_S } from '../platform/pollers.js';
 import { orAborted } from '../platform/waits/abort.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
@@ -121,6 +122,7 @@ function installRuntime(log: Logger): void {
   Runtime.install({
     // The command handles signals, also while it waits for a server.
     shutdownSignals: [],
+    workerHeartbeatInterval: REPORTS_EVERY_S * 1000,
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
       if (level === 'ERROR') log.error(meta ?? {}, message);
       else log.warn(meta ?? {}, message);

@@ -78,7 +78,7 @@ describe('an answer for one sample', () => {
     [{ ...good, observations: [{ role: 'environment', content: Symbol('x') }] }, 'observations.0.content: expected string, got Symbol(x)'],
     [{ ...good, metadata: [] }, `metadata: ${one} 0`],
     [{ ...good, metadata: [JSON.parse('{"__proto__": 1}')] }, 'metadata.0.__proto__: expected another name'],
-    [{ ...good, metadata: [undefined] }, 'metadata.0: expected record, got nothing'],
+    [{ ...good, metadata: [undefined] }, 'metadata.0: expected object, got nothing'],
     [{ ...good, metadata: [circle] }, 'metadata.0: expected what JSON can hold: '],
     [{ ...good, metadata: [{ n: 1n }] }, 'metadata.0: expected what JSON can hold: Do not know how to serialize a BigInt'],
     [{ ...good, terminateds: [] }, `terminateds: ${one} 0`],

@@ -5,6 +5,9 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { readSamples } from '../../src/activities/plan/read-samples.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
+import { createEnvironmentFactory } from '../../src/environments/factory.js';
+import type { Environment } from '../../src/environments/environment.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { faultOf, requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
@@ -252,3 +255,32 @@ describe('reading a file', () => {
     assert.deepEqual(await readText(lines(row)), [row]);
   });
 });
+
+test('a sample without what its environment compares with is refused with row and field, before anything is generated', async (t) => {
+  const { environment } = await mathOf(t);
+  const bench = await activityBench(t, { environments: { math: environment } });
+  const rows = ['42', 42, undefined].map(
+    (ground_truth) =>
+      JSON.parse(sampleOf('x', { task_name: 'math', extra_env_info: { ground_truth } })) as unknown,
+  );
+  await assert.rejects(
+    readSamples(requestOf({ samples: rows }), bench.dependencies),
+    refused(
+      'samples row 1: extra_env_info.ground_truth: expected a string, got 42',
+      'samples row 2: extra_env_info.ground_truth: expected a string, got nothing',
+    ),
+  );
+  const [good] = rows;
+  await readSamples(requestOf({ samples: [good] }), bench.dependencies);
+});
+
+/** As temporal.yaml makes it. */
+async function mathOf(t: TestContext): Promise<{ environment: Environment }> {
+  const factory = createEnvironmentFactory({
+    settings: { math: EnvironmentSettings.parse({ kind: 'math' }) },
+    env: {},
+    report: (message) => assert.fail(message),
+  });
+  t.after(() => factory.close());
+  return { environment: await factory.create('math') };
+}

@@ -5,6 +5,8 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
+import { COMMANDS } from '../../src/cli/commands.js';
+import { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 
@@ -54,7 +56,7 @@ describe('a mistyped', () => {
     assert.equal(part, 'settings');
     assert.equal(
       what,
-      `${file} is not valid: environments: expected record, got nothing; enviroments: unknown field; did you mean environments?`,
+      `${file} is not valid: environments: expected an object such as { math: { kind: math } }, got nothing; enviroments: unknown field; did you mean environments?`,
     );
   });
 });
@@ -93,4 +95,10 @@ test('a reader that has seen enough ends a command without an error', async () =
   command.stdout.destroy();
   const [said] = await Promise.all([text(command.stderr), once(command, 'close')]);
   assert.deepEqual([said, command.exitCode], ['', 0]);
+});
+
+test('the help of the simulator names each of its settings', () => {
+  const usage = COMMANDS['simulator']?.usage ?? '';
+  for (const name of Object.keys(SimulatorSettings.shape))
+    assert.ok(usage.includes(`--${name.replaceAll('_', '-')} `), name);
 });

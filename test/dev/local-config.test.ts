@@ -60,7 +60,7 @@ describe('the settings of the local stack', () => {
     const folder = await temporaryFolder(t);
     const source = path.join(folder, 'temporal.yaml');
     const target = path.join(folder, 'out.yaml');
-    await writeFile(source, 'generation: {}\nenvironments: {}\n');
+    await writeFile(source, 'environments: {}\n');
     await writeLocalConfig({ source, target, ...STACK });
     assert.deepEqual((await loadConfig(target)).generation['default']?.base_urls, [
       'http://127.0.0.1:8001/v1',

@@ -23,7 +23,7 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['an observation that is a text', { ...good, observations: ['right'] }, 'observations.0: expected object, got "right"'],
   ['too few observations', { ...good, observations: [] }, 'observations: expected 1, one per message log, got 0'],
   ['too many metadata', { ...good, metadata: [null, null] }, 'metadata: expected 1, one per message log, got 2'],
-  ['a metadata list', { ...good, metadata: [[1]] }, 'metadata.0: expected record, got [1]'],
+  ['a metadata list', { ...good, metadata: [[1]] }, 'metadata.0: expected object, got [1]'],
   ['too few stop strings', { ...good, next_stop_strings: [] }, 'next_stop_strings: expected 1, one per message log, got 0'],
   ['a stop string that is no list', { ...good, next_stop_strings: ['</a>'] }, 'next_stop_strings.0: expected array, got "</a>"'],
   ['a reward of null', { ...good, rewards: [null] }, 'rewards: expected a list of finite numbers, or named lists of them, got [null]'],

@@ -55,7 +55,7 @@ describe('a sample', () => {
     ['an id beyond 32 bits', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [2 ** 31] }] }, /^message_log\.0\.token_ids\.0: expected a token id, an integer from 0 to 2147483647, got 2147483648$/],
     ['an id as large as a double has', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [2 ** 53 - 1] }] }, /^message_log\.0\.token_ids\.0: .*got 9007199254740991$/],
     ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],
-    ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected record, got \[\]$/],
+    ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected object, got \[\]$/],
     ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],
     ['a column that no object keeps', parsed(JSON.stringify({ ...MINIMAL, x: 1 }).replace('"x"', '"__proto__"')), /^__proto__: expected another name: no object can keep a field __proto__, got one$/],
     ['such a name in extra_env_info', { ...MINIMAL, extra_env_info: parsed('{"__proto__": {"a": 1}}') }, /^extra_env_info\.__proto__: expected another name/],

@@ -59,6 +59,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     const [said] = (await found(t, { store, env }))('store postgres');
     assert.equal(said?.state, 'broken');
     assert.match(said.what, /^waiting for PostgreSQL at 127\.0\.0\.1:9\/db: connect ECONNREFUSED/);
+    assert.match(said.remedy ?? '', /^start the database, or correct the URL .*DATABASE/);
   });
 
   test('says what an engine is and what can be done with it', async (t) => {
@@ -83,7 +84,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     assert.match(limited[0]?.what ?? '', /logprobs: raw/);
     assert.match(limited[0]?.remedy ?? '', /--logprobs-mode processed_logprobs/);
     assert.match(limited[1]?.what ?? '', /weights cannot be changed: no \/is_paused/);
-    assert.match(limited[1]?.remedy ?? '', /VLLM_SERVER_DEV_MODE=1/);
+    assert.match(limited[1]?.remedy ?? '', /--dev-mode true/);
   });
 
   test('names a key that is missing, and one that is wrong', async (t) => {
@@ -135,6 +136,50 @@ describe('a check of a deployment', { concurrency: true }, () => {
     const broken = findings.filter(({ state }) => state === 'broken');
     assert.equal(broken.length, 1, states(findings).join('\n'));
     assert.match(broken[0]?.remedy ?? '', /needs? an engine that takes token ids.*vLLM/);
+  });
+
+  test('says that a server of files is no engine, and names its URL once', async (t) => {
+    for (const [health, said] of [
+      [404, 'broken: GET /health: expected 200, got 404'],
+      [200, 'broken: GET /v1/models: (input): expected object, got nothing'],
+    ] as const) {
+      const other = await startJsonServer(
+        ({ route, response }) => {
+          response.writeHead(route === 'GET /health' ? health : 200).end('<p>');
+        },
+        (error, { response }) => response.destroy(error as Error),
+      );
+      t.after(() => other.close());
+      const findings = await ofEngine(t, { url: other.url });
+      assert.deepEqual(states(findings), [said]);
+      assert.match(findings[0]?.remedy ?? '', /^something answers there, but no vLLM/);
+    }
+  });
+
+  test('says of an engine that breaks off what broke, and in which request', async (t) => {
+    const other = await startJsonServer(
+      ({ route, response }) => {
+        if (route === 'POST /v1/completions') response.destroy();
+        else response.end(JSON.stringify({ data: [{ id: 'other' }] }));
+      },
+      (error, { response }) => response.destroy(error as Error),
+    );
+    t.after(() => other.close());
+    const [, broken] = await ofEngine(t, { url: other.url });
+    assert.match(
+      broken?.what ?? '',
+      /^a completion to try it: other side closed \(UND_ERR_SOCKET\)$/,
+    );
+    assert.match(broken?.remedy ?? '', /^its own log may say why/);
+  });
+
+  test('names the variable of a database that is not set', async (t) => {
+    const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: './out' } };
+    const of = await found(t, { store });
+    const [said] = of('store postgres');
+    assert.match(`${said?.state ?? ''} ${said?.what ?? ''}`, /^broken .*got nothing$/);
+    assert.match(said?.remedy ?? '', /^set DATABASE in the shell that starts workers/);
+    assert.match(of('store outputs')[0]?.what ?? '', /^can be written/);
   });
 
   test('continues if a part is down: each is named, with what to do', async (t) => {

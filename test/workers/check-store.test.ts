@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { checkStore } from '../../src/workers/check/check-store.js';
@@ -38,3 +39,70 @@ test('a policy that no replica serves is broken, with the last error; without a 
     `no replica serves: ${ENGINE} is unknown (${fault}); publish a version that loads`,
   );
 });
+
+describe('the folder of a store', () => {
+  const checkFolder = async (t: TestContext, root: string) => {
+    const file = path.join(await temporaryFolder(t), 'temporal.yaml');
+    await writeFile(file, JSON.stringify({ generation: {}, environments: {}, store: { root } }));
+    const [finding] = await checkStore(await loadConfig(file), { env: {}, file });
+    assert.ok(finding);
+    return finding;
+  };
+
+  test('can be written if a file in it can: nothing of the attempt is left, no folder either', async (t) => {
+    const folder = await temporaryFolder(t);
+    const { what } = await checkFolder(t, path.join(folder, 'not', 'there'));
+    assert.match(what, /^can be written/);
+    assert.deepEqual(await readdir(folder), []);
+  });
+
+  test('where nothing can be made is broken, whatever its permissions say', async (t) => {
+    const { state, what } = await checkFolder(t, '/proc/nope');
+    assert.equal(state, 'broken');
+    assert.match(what, /\/proc\/nope/);
+  });
+
+  test('on a full disk is broken, on one with little room limited', async (t) => {
+    await onDisk(t, {
+      options: 'size=1m',
+      use: async (disk) => {
+        const little = await checkFolder(t, path.join(disk, 'store'));
+        assert.equal(little.state, 'limited');
+        assert.match(little.what, /^can be written, but [01] MiB are free$/);
+        await writeFile(path.join(disk, 'all'), Buffer.alloc(2 ** 21)).catch(() => undefined);
+        const full = await checkFolder(t, path.join(disk, 'store'));
+        assert.equal(full.state, 'broken');
+        assert.match(full.what, /ENOSPC/);
+        assert.match(full.remedy ?? '', /^make room there/);
+      },
+    });
+  });
+
+  test('on a disk that is mounted read-only is broken', async (t) => {
+    await onDisk(t, {
+      options: 'size=1m,ro',
+      use: async (disk) => {
+        const { state, what } = await checkFolder(t, disk);
+        assert.equal(state, 'broken');
+        assert.match(what, /EROFS/);
+      },
+    });
+  });
+});
+
+/** On a disk of its own; skipped where this process may not mount. */
+async function onDisk(
+  t: TestContext,
+  { options, use }: { options: string; use: (disk: string) => Promise<void> },
+): Promise<void> {
+  const disk = await temporaryFolder(t);
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk]).status !== 0) {
+    t.skip('this user may not mount');
+    return;
+  }
+  try {
+    await use(disk);
+  } finally {
+    spawnSync('umount', ['-l', disk]);
+  }
+}

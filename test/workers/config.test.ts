@@ -95,3 +95,48 @@ describe('max_answer of an engine', () => {
       assert.deepEqual(pathOf(wrong), ['generation', 'default', 'max_answer']);
   });
 });
+
+describe('a setting of a wrong kind is reported with an example of what belongs there', () => {
+  const problemsIn = (input: object): string[] => {
+    const { error } = Config.safeParse(input);
+    return error === undefined
+      ? []
+      : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`);
+  };
+  const inEnvironments = (env: object): object => ({ ...withService({}), environments: { env } });
+
+  test('a part that is missing', () => {
+    assert.deepEqual(problemsIn({}), [
+      'generation: expected an object such as { default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }, got nothing',
+      'environments: expected an object such as { math: { kind: math } }, got nothing',
+    ]);
+    assert.deepEqual(problemsIn({ ...withService({}), environments: ['math'] }), [
+      'environments: expected an object such as { math: { kind: math } }, got ["math"]',
+    ]);
+  });
+
+  test('a duration and a size without a unit', () => {
+    const worker = { heartbeat_timeout: 10, turn_slice: 2, memory: 1024 };
+    assert.deepEqual(problemsIn({ ...withService({}), worker }), [
+      'worker.turn_slice: expected a duration such as "30s" or "1h", got 2',
+      'worker.heartbeat_timeout: expected a duration such as "30s" or "1h", got 10',
+      'worker.memory: expected a size such as 64MiB or 1GiB, got 1024',
+    ]);
+  });
+
+  test('an address of Temporal that is a URL', () => {
+    const temporal = { address: 'http://127.0.0.1:7233' };
+    assert.deepEqual(problemsIn({ ...withService({}), temporal }), [
+      'temporal.address: expected host:port, such as 127.0.0.1:7233, got "http://127.0.0.1:7233"',
+    ]);
+  });
+
+  test('a module in Python: how it is served', () => {
+    const [problem] = problemsIn(inEnvironments({ kind: 'module', path: './flaky.py' }));
+    assert.match(
+      problem ?? '',
+      /^environments\.env\.path: .* got "\.\/flaky\.py"; .* kind: http.* python -m rollout_environment flaky:CLASS --port 9000/,
+    );
+    assert.deepEqual(problemsIn(inEnvironments({ kind: 'module', path: './flaky.ts' })), []);
+  });
+});

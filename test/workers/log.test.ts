@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { ApplicationFailure } from '@temporalio/common';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { readable, withCauses } from '../../src/workers/log.js';
+import { readable, readableLines, withCauses } from '../../src/workers/log.js';
 
 const failure = (): ApplicationFailure =>
   ApplicationFailure.create({
@@ -34,6 +34,14 @@ describe('the log of a worker', () => {
     const fields = withCauses({ error: failure(), workflowId: 'b/0-0', taskToken: 'x' });
     const text = readable(line({ ...fields, msg: 'Activity failed' }));
     assert.match(text, /^\d\d:\d\d:\d\d WARN {2}Activity failed {2}error=StoreFault: journal of b\/0-0: EIO: i\/o error {2}workflowId=b\/0-0\n$/); // prettier-ignore
+  });
+
+  test('is read in the end of a log file too, which may begin in a line and has lines of others', () => {
+    const tail = `:"worker","msg":"cut"}\n${line({ msg: 'waiting' })}no log: {"a":1}\n{"a":1}`;
+    assert.match(
+      readableLines(tail),
+      /^:"worker","msg":"cut"}\n\d\d:\d\d:\d\d WARN {2}waiting\nno log: {"a":1}\n{"a":1}$/,
+    );
   });
 
   test('shows on a terminal the stack of a fatal error only', () => {

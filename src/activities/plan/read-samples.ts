@@ -190,7 +190,7 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
       what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
     });
   }
-  const { task_name, message_log } = parsed.data;
+  const { task_name, message_log, extra_env_info } = parsed.data;
   const { dependencies } = context;
   const deployed = dependencies.environment(task_name);
   const agents = tasks.get(task_name) ?? new Set();
@@ -211,6 +211,8 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
       what: unknownTask(task_name, dependencies.known),
     });
   }
+  for (const { where, what } of deployed?.environment.sampleProblems?.(extra_env_info ?? {}) ?? [])
+    problems.push({ where: `extra_env_info.${where}`, what });
   const roles = message_log.map(({ role }) => role);
   if (prompts.size < MOST_PROMPTS && roles.length <= LONGEST_PROMPT)
     prompts.set(JSON.stringify([task_name, roles]), { task: task_name, roles });

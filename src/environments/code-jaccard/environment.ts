@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
 import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
 import { assistantText, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
+import { groundTruthProblems } from '../math/verifier.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { rejectedFields } from '../rejections.js';
 
@@ -12,6 +13,7 @@ export function createCodeJaccard(): Environment {
   return {
     in_process: true,
     step: stepEach('code jaccard', answerTurn),
+    sampleProblems: groundTruthProblems,
     globalPostProcessAndMetrics: alignment,
   };
 }

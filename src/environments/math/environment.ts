@@ -3,6 +3,7 @@ import { assistantText, turnsOf } from '../each-sample.js';
 import { observationOf } from './answers.js';
 import { answerMetrics } from './metrics.js';
 import type { Verdict, Verifier } from './verifier.js';
+import { groundTruthProblems } from './verifier.js';
 
 export interface MathOptions {
   verify: Verifier;
@@ -36,6 +37,7 @@ export function createMathEnvironment({
           : null,
       };
     },
+    sampleProblems: groundTruthProblems,
     globalPostProcessAndMetrics: answerMetrics,
   };
 }

@@ -1,3 +1,4 @@
+import type { Problem } from '../../model/problems.js';
 import { preview } from '../../model/problems.js';
 import { rejected } from '../rejections.js';
 
@@ -26,6 +27,11 @@ export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Ve
 /** The ground truth of a verifier that compares texts. Throws for anything else, which upstream scores 0. */
 export function groundTruthText(ground_truth: unknown, verifier: string): string {
   if (typeof ground_truth === 'string') return ground_truth;
-  const what = `expected a string, got ${preview(ground_truth)}`;
-  throw rejected({ subject: verifier, problems: [{ where: 'ground_truth', what }] });
+  throw rejected({ subject: verifier, problems: groundTruthProblems({ ground_truth }) });
+}
+
+/** The same of a sample's `extra_env_info`, before anything is generated. */
+export function groundTruthProblems({ ground_truth }: { ground_truth?: unknown }): Problem[] {
+  if (typeof ground_truth === 'string') return [];
+  return [{ where: 'ground_truth', what: `expected a string, got ${preview(ground_truth)}` }];
 }

@@ -2,7 +2,7 @@ import { assistantText, turnsOf } from '../each-sample.js';
 import type { Environment } from '../environment.js';
 import { observationOf } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
-import { groundTruthText } from '../math/verifier.js';
+import { groundTruthProblems, groundTruthText } from '../math/verifier.js';
 import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
 import { type Answered, rewardOf } from './reward-functions.js';
@@ -48,6 +48,7 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
         answers: null,
       };
     },
+    sampleProblems: groundTruthProblems,
     globalPostProcessAndMetrics: answerMetrics,
   };
 }

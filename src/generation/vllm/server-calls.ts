@@ -114,8 +114,10 @@ const get = (
 
 async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
   const health = await get(deps, { path: '/health', signal });
-  if (health.status !== 200) {
-    throw unavailableFault(`expected 200, got ${health.status}`, siteOf(deps, 'GET /health'));
+  const { status } = health;
+  if (status !== 200) {
+    const site = siteOf(deps, 'GET /health');
+    throw unavailableFault(`expected 200, got ${status}`, { ...site, status });
   }
   const models = await servedModels(deps, signal);
   const version = VersionReply.safeParse(jsonOf(await get(deps, { path: '/version', signal })));

@@ -93,7 +93,9 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
  * too large or not JSON is a `ProtocolError`. Everything else (refused, reset, late, a body cut short, an error inside
  * the stream) is `GenerationUnavailable`.
  */
-export function wireFault(error: unknown, site: CallSite): Fault {
+export function wireFault(thrown: unknown, site: CallSite): Fault {
+  // The text of the package's own error is "Connection error." alone.
+  const error = thrown instanceof APIConnectionError ? (thrown.cause ?? thrown) : thrown;
   const refusal = refusalOf(error);
   if (refusal !== null) return refusalFault(refusal, site);
   const failure = httpFailureIn(error);
@@ -122,11 +124,15 @@ function connectionReason(error: unknown): string {
 }
 
 /** Faults that only this side can see: one of our limits has passed, or the server reports itself unhealthy. */
-export function unavailableFault(what: string, site: CallSite): Fault {
+export function unavailableFault(
+  what: string,
+  { status, ...site }: CallSite & { status?: number },
+): Fault {
   return new Fault({
     type: 'GenerationUnavailable',
     message: prefixed(site, what),
     at: site.replica,
+    ...(status !== undefined && { status }),
   });
 }
 

@@ -6,6 +6,7 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { describeError, shortened } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
+import { replicaOf } from '../parts.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
@@ -34,9 +35,8 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   try {
     [described] = (await pool.describe(signal)) as [DescribedReplica];
   } catch (error) {
-    return [
-      { part, state: 'broken', what: describeError(error), remedy: remedyOf(error, settings) },
-    ];
+    const what = saidOf(error, url);
+    return [{ part, state: 'broken', what, remedy: remedyOf(error, settings) }];
   }
   const { models, version } = described;
   const ids = models.map(({ id }) => id);
@@ -50,23 +50,24 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
     { part, state: 'ok', what: `${version ?? 'no version said'}, model ${model.id}${length}` },
   ];
   const [asked] = await pool.askEach(
-    (service, { logprobsMode }) => askToGenerate(service, { part, model: model.id, logprobsMode }),
+    (service, { logprobsMode }) => askToGenerate(service, { engine, part, model: model.id, logprobsMode }), // prettier-ignore
     signal,
   );
   found.push(...(asked?.answer ?? []));
-  found.push(await checkControl(engine, part));
+  found.push(await checkControl(engine, { part, version }));
   return found;
 }
 
 async function askToGenerate(
   service: GenerationService,
   asked: {
+    engine: EngineToCheck;
     part: string;
     model: string;
     logprobsMode: (model: string, options: { signal: AbortSignal }) => Promise<string>;
   },
 ): Promise<Finding[]> {
-  const { part, model, logprobsMode } = asked;
+  const { engine, part, model, logprobsMode } = asked;
   const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
   if (await service.isPaused()) {
     const remedy = 'somebody has paused it (POST /pause); /resume ends that';
@@ -80,7 +81,9 @@ async function askToGenerate(
     await service.tokenize({ model, text: 'one two', add_special_tokens: false }, signal);
     await service.detokenize({ model, token_ids: [0, 1] }, signal);
   } catch (error) {
-    return [{ part, state: 'broken', what: describeError(error), remedy: NEEDS_TOKENS }];
+    const isAway = error instanceof Fault && error.type === 'GenerationUnavailable';
+    const remedy = isAway ? `its own log may say why; ${NEEDS_TOKENS}` : NEEDS_TOKENS;
+    return [{ part, state: 'broken', what: saidOf(error, engine.url), remedy }];
   }
   const tokens: Finding = { part, state: 'ok', what: 'token ids, a logprob each, tokenizer' };
   const mode = await logprobsMode(model, { signal });
@@ -90,9 +93,14 @@ async function askToGenerate(
   return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
 }
 
-async function checkControl({ control }: EngineToCheck, part: string): Promise<Finding> {
+async function checkControl(
+  { url, control }: EngineToCheck,
+  { part, version }: { part: string; version: string | null },
+): Promise<Finding> {
   const remedy =
-    'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
+    version?.endsWith('+simulator') === true
+      ? 'for policy updates: start the simulator with --dev-mode true'
+      : 'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
   try {
     const bound = { within_ms: ANSWERS_WITHIN_MS, signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
@@ -102,14 +110,23 @@ async function checkControl({ control }: EngineToCheck, part: string): Promise<F
     const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be detected'}`;
     return { part, state: 'ok', what };
   } catch (error) {
-    return { part, state: 'limited', what: `weights cannot be changed: ${describeError(error)}`, remedy }; // prettier-ignore
+    return { part, state: 'limited', what: `weights cannot be changed: ${saidOf(error, url)}`, remedy }; // prettier-ignore
   }
 }
+
+/** Without the URL, which the part names, and with the trial's requests by what they are. */
+const saidOf = (error: unknown, url: string): string =>
+  describeError(error)
+    .replaceAll(`${replicaOf(url)}: `, '')
+    .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
 function remedyOf(error: unknown, settings: GenerationServiceSettings): string {
   const status = error instanceof Fault ? error.status : null;
   const refused = refusedKey(status, settings);
   if (refused !== null) return refused;
-  if (status === 404) return `base_urls end in /v1, as in http://host:8000/v1; ${NEEDS_TOKENS}`;
+  // vLLM answers these two to anybody.
+  const isOther = error instanceof Fault && error.type === 'ProtocolError';
+  if (status === 404 || isOther)
+    return `something answers there, but no vLLM: start one (docs/engines.md has the command), or correct base_urls; they end in /v1, as in http://host:8000/v1`;
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
 }

@@ -33,12 +33,32 @@ export async function checkEnvironments(
   }
 }
 
+/** Throws the error of the first module that cannot be loaded: with it a worker ends, each time that it starts. */
+export async function loadModules(
+  { environments }: Pick<Config, 'environments'>,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  const factory = createEnvironmentFactory({
+    settings: environments,
+    env,
+    report: () => undefined,
+  });
+  try {
+    for (const [name, { kind }] of Object.entries(environments))
+      if (kind === 'module') await factory.create(name);
+  } finally {
+    await factory.close();
+  }
+}
+
 async function checkOne(create: () => Promise<Environment>): Promise<Omit<Finding, 'part'>> {
   let environment: Environment;
   try {
     environment = await create();
   } catch (error) {
-    return { state: 'broken', what: describeError(error), remedy: 'workers do not start without it' }; // prettier-ignore
+    const remedy =
+      'mend it, or take it out of environments: workers do not start without it (docs/environments.md)';
+    return { state: 'broken', what: describeError(error), remedy };
   }
   if (environment.health === undefined) {
     return { state: 'ok', what: environment.in_process ? 'in the worker' : 'made' };

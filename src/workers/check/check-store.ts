@@ -3,12 +3,12 @@ import { createPolicyRecords } from '../../activities/policy/policy-records.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
-import { checkWritable } from '../../platform/files.js';
+import { tryToWrite } from '../../platform/files.js';
 import { MIGRATE } from '../../trajectories/postgres/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
-import { openStore, outputsRoot } from '../open-store.js';
+import { openStore, outputsReaders, outputsRoot, placeOfUrl } from '../open-store.js';
 import type { Finding } from './finding.js';
 
 const STORE_ANSWERS_WITHIN_MS = 10_000;
@@ -18,31 +18,66 @@ export async function checkStore(
   config: Config,
   { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
 ): Promise<Finding[]> {
-  const { store: settings, inputs_dir } = config;
-  const root = outputsRoot(config);
-  const part = `store ${settings.kind === 'file' ? root : `${settings.kind}, outputs ${root}`}`;
+  const { inputs_dir } = config;
   return [
-    ...(await judge(part, {
-      ask: async () => {
-        const policies = await withStore(config, { env, use: (store) => checkPolicies(config, store) }); // prettier-ignore
-        await checkWritable(root);
-        return policies;
-      },
-      what: 'can be written',
-      remedy: (what) =>
-        what.includes(MIGRATE)
-          ? commandLine('store migrate', file)
-          : 'store in temporal.yaml names a place that workers can write',
-    })),
+    ...(await checkDatabase(config, { env, file })),
+    ...(await checkFolder(config)),
     ...(await judge(`inputs_dir ${inputs_dir}`, {
       ask: async () => {
         await access(inputs_dir, constants.R_OK | constants.X_OK);
-        return [];
+        return [{ state: 'ok', what: 'can be read' }];
       },
-      what: 'can be read',
       remedy: () => 'inputs_dir in temporal.yaml is the folder that sample files are below',
     })),
   ];
+}
+
+/** The database, if there is one, and what the store has of policies. */
+async function checkDatabase(
+  config: Config,
+  { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
+): Promise<Finding[]> {
+  const { store } = config;
+  const isFile = store.kind === 'file';
+  return await judge(isFile ? `store ${store.root}` : 'store postgres', {
+    ask: async () => {
+      const policies = await withStore(config, { env, use: (opened) => checkPolicies(config, opened) }); // prettier-ignore
+      return isFile ? policies : [{ state: 'ok', what: 'answers' }, ...policies];
+    },
+    remedy: (what) => {
+      if (what.includes(MIGRATE)) return commandLine('store migrate', file);
+      if (isFile)
+        return 'make it readable for the user of workers, or name another folder in store.root';
+      const place = placeOfUrl(store);
+      if (what.startsWith(place))
+        return store.url_env === null
+          ? 'write the URL into that file'
+          : `set ${store.url_env} in the shell that starts workers, and in this one`;
+      return `start the database, or correct the URL of ${place}; workers wait for it meanwhile`;
+    },
+  });
+}
+
+/** Less than this does not last for long. */
+const LITTLE_BYTES = 2 ** 30;
+
+/** The folder of results and, for files, of journals. */
+async function checkFolder(config: Config): Promise<Finding[]> {
+  const root = outputsRoot(config);
+  const setting = config.store.kind === 'file' ? 'store.root' : 'store.outputs.root';
+  const part = config.store.kind === 'file' ? `store ${root}` : `store outputs ${root}`;
+  return await judge(part, {
+    ask: async () => {
+      const { free } = await tryToWrite(root, { readers: outputsReaders(config) });
+      if (free >= LITTLE_BYTES) return [{ state: 'ok', what: 'can be written' }];
+      const what = `can be written, but ${Math.floor(free / 2 ** 20)} MiB are free`;
+      return [{ state: 'limited', what, remedy: `make room there (1 GiB or more), or name another folder in ${setting}` }]; // prettier-ignore
+    },
+    remedy: (what) =>
+      what.includes('ENOSPC') || what.includes('EDQUOT')
+        ? `make room there, or name another folder in ${setting}`
+        : `name a folder in ${setting} that the user of workers can make and write`,
+  });
 }
 
 async function withStore<T>(
@@ -87,18 +122,19 @@ async function checkPolicies(
   return (await Promise.all(found)).flat();
 }
 
-/** The part's own finding, then what asking it found besides. */
+/** What asking a part found; each is of that part unless it names another. */
 async function judge(
   part: string,
   {
     ask,
-    what,
     remedy,
-  }: { ask: () => Promise<Finding[]>; what: string; remedy: (what: string) => string },
+  }: {
+    ask: () => Promise<(Omit<Finding, 'part'> & { part?: string })[]>;
+    remedy: (what: string) => string;
+  },
 ): Promise<Finding[]> {
   try {
-    const more = await ask();
-    return [{ part, state: 'ok', what }, ...more];
+    return (await ask()).map((finding) => ({ part, ...finding }));
   } catch (error) {
     const what = describeError(error);
     return [{ part, state: 'broken', what, remedy: remedy(what) }];

@@ -1,8 +1,9 @@
 import { Client, Connection } from '@temporalio/client';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
-import type { TaskQueue } from '../../platform/pollers.js';
-import { ASKS_WITHIN_S, lastAsked } from '../../platform/pollers.js';
+import { addressRemedy } from '../../platform/server-address.js';
+import type { Sign, TaskQueue } from '../../platform/pollers.js';
+import { isAlive, lastSign, mayBeAlive } from '../../platform/pollers.js';
 import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
 import { commonEnvironmentQueue, generationQueue, ownQueue } from '../queues.js';
@@ -14,15 +15,14 @@ const CONNECTS_WITHIN_MS = 10_000;
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
 export async function checkTemporal(config: Config, file: string | undefined): Promise<Finding[]> {
-  const { options, namespace } = connectionSettings(config);
+  const { options, namespace, address_from } = connectionSettings(config);
   const part = `temporal ${options.address}`;
   let connection: Connection;
   try {
     connection = await Connection.connect({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
   } catch (error) {
-    const remedy =
-      'start one (npm start, or temporal server start-dev), or name yours in temporal.yaml (temporal.address) or TEMPORAL_ADDRESS';
-    return [{ part, state: 'broken', what: describeError(error), remedy }];
+    const what = describeError(error);
+    return [{ part, state: 'broken', what, remedy: addressRemedy(what, address_from) }];
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
@@ -97,19 +97,26 @@ async function checkQueue(
   { role, file, ...queue }: Queue & { file: string | undefined },
 ): Promise<Finding> {
   const { namespace } = client.options;
-  const ago = await lastAsked(client.workflowService, { namespace, ...queue });
-  return { part: `task queue ${queue.name}`, ...workerFinding(ago, { role, file }) };
+  const sign = await lastSign(client.workflowService, { namespace, ...queue });
+  return { part: `task queue ${queue.name}`, ...workerFinding(sign, { role, file }) };
 }
 
-/** Whether a worker waits, which last asked so many seconds ago. */
+/** Whether a worker waits. Without one, what is started there waits, so anything but certainty is limited. */
 export function workerFinding(
-  ago: number | null,
+  sign: Sign | null,
   { role, file }: { role: string; file: string | undefined },
 ): Omit<Finding, 'part'> {
-  const remedy = `start one with role ${role}: ${commandLine('worker', file)}`;
-  if (ago === null)
-    return { state: 'limited', what: 'no worker waits: what is started there waits, too', remedy };
-  if (ago <= ASKS_WITHIN_S)
-    return { state: 'ok', what: `a worker asked for tasks ${ago} s ago (${role})` };
-  return { state: 'limited', what: `last asked by a worker ${ago} s ago; it may be gone`, remedy };
+  const start = `start one with role ${role}: ${commandLine('worker', file)}`;
+  if (sign === null) {
+    const what = 'no worker waits: what is started there waits, too';
+    return { state: 'limited', what, waits: true, remedy: start };
+  }
+  const { ago, every } = sign;
+  if (isAlive(sign)) return { state: 'ok', what: `a worker was seen ${ago} s ago (${role})` };
+  if (mayBeAlive(sign)) {
+    const what = `a worker asked for tasks ${ago} s ago; one that waits asks every ${every} s, so it may be gone`;
+    return { state: 'limited', what, waits: true, remedy: `check again in a minute, or ${start}` };
+  }
+  const what = `a worker was seen ${ago} s ago; one that runs gives a sign every ${every} s, so it is gone, or hangs`;
+  return { state: 'limited', what, waits: true, remedy: start };
 }

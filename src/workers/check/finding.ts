@@ -5,6 +5,8 @@ export interface Finding {
   /** `limited`: rollouts can be played, but something useful is unavailable. */
   state: 'ok' | 'limited' | 'broken';
   what: string;
+  /** Rollouts wait, as far as is known. */
+  waits?: true;
   /** A remedy; absent: nothing to do. */
   remedy?: string;
 }

@@ -1,0 +1,11 @@
+/** The setting that counts for a server's address where nothing else is known. */
+export const ADDRESS_VARIABLE = 'TEMPORAL_ADDRESS';
+
+/** What the SDK says of an address that it cannot read. */
+const MALFORMED = /^Invalid address/;
+
+/** What to do about an error of connecting. `setting`: the one that counts for the address. */
+export const addressRemedy = (said: string, setting: string): string =>
+  MALFORMED.test(said)
+    ? `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`
+    : `start one (npm start), or name it in ${setting}`;
