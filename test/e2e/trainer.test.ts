@@ -200,7 +200,10 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const output = text(child.stdout);
     assert.deepEqual(await ended, [1, null], errors);
     assert.equal(await output, '');
-    assert.match(errors, /^started rolloutBatch interrupted\n/);
+    assert.match(
+      errors,
+      /^started rolloutBatch interrupted on \S+, namespace \S+, task queue \S+\n/,
+    );
     assert.match(errors, /interrupted: the batch continues, and the same command joins it\n$/);
     assert.doesNotMatch(errors, /Traceback|Error/);
   });
