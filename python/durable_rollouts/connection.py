@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
@@ -70,8 +71,10 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
     try:
         return await TemporalClient.connect(**found)
     except RuntimeError as error:
+        # The SDK's text has its own structures around the operating system's.
+        [why, *_] = re.findall(r'message: "([^"]+)"', str(error)) or [error]
         raise ConnectionError(
-            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {error}"
+            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {why}"
         ) from None
 
 

@@ -44,11 +44,11 @@ or the fault that it waits on. BATCH/ROW shows those of one sample side by side.
 messages, the reward, mean logprob and end of each turn, where a generation was interrupted, attempts with why they
 began, and faults, with their times.
 
---worst N shows the N lowest rewards, or failures where there is none, and goes with none of --sort, --reverse, --limit and --failed. --sort has the
-largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses reward, tokens (or length),
-turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with " and " in it needs
-quotes. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output.
---json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
+--worst N shows the N lowest rewards, or failures where there is none, and goes with none of --sort, --reverse, --limit
+and --failed. --sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses
+reward, tokens (or length), turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with
+" and " in it needs quotes. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows
+new output. --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },
   worker: {
