@@ -10,7 +10,7 @@ import logging
 import sys
 
 import numpy as np
-from durable_rollouts import Client, to_arrays
+from durable_rollouts import Client, RolloutFault, to_arrays
 
 
 def main() -> None:
@@ -46,5 +46,7 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
+    except (ConnectionError, RolloutFault) as error:
+        sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("interrupted: the batch continues, and the same command joins it")

@@ -7,11 +7,13 @@ Rows, arrays, a step of training, its checkpoint, and the new weights in every e
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from durable_rollouts import Arrays, Client, NotFound, StreamRequest, to_arrays
+from durable_rollouts import Arrays, Client, NotFound, RolloutFault, StreamRequest, to_arrays
 
-STREAM, STEPS, CHECKPOINTS = "run-1", 3, Path("checkpoints").absolute()
+STREAM, STEPS = "run-1", 3
+CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"  # Wherever the script is started from.
 REQUEST: StreamRequest = {
     "samples": {"path": "examples/sliding-puzzle/samples.jsonl"},
     "num_repeats": 4,
@@ -41,8 +43,14 @@ def main() -> None:
     trained = len(list(CHECKPOINTS.glob("*.json")))
     print(f"{STREAM}: {trained} of {STEPS} steps have a checkpoint in {CHECKPOINTS}", flush=True)
     client = Client.connect()
+    print(client, flush=True)
     if served(client) > trained:
         sys.exit(f"version {served(client)} is served, and its checkpoint is missing: restore it, or use a new stack")
+    if trained >= STEPS:
+        print(f"{STREAM}: all steps are taken")
+        with suppress(NotFound):  # Still runs if the trainer died before it could stop it.
+            client.stream(STREAM).stop()
+        return
     stream = client.stream(STREAM, REQUEST)  # Starts it, joins it or continues it.
     for k in range(trained, STEPS):
         if k > 0:  # Version 0 is what the engines serve by themselves. The same version again is safe.
@@ -54,4 +62,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ConnectionError, RolloutFault) as error:
+        sys.exit(str(error))

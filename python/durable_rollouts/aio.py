@@ -9,7 +9,7 @@ from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, 
 
 from temporalio.client import Client as TemporalClient
 
-from . import bar, connection
+from . import bar, connection, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
@@ -51,10 +51,10 @@ class Client:
         """Starts a batch; its id names this request permanently.
 
         A running batch is joined, and an ended one is continued: valid rows stay, and the others continue from their
-        journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` if the batch runs with
-        another request. ``Batch.wait`` raises other errors of a request.
+        journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` for an invalid id, and if the
+        batch has another request. ``Batch.wait`` raises other errors of a request.
         """
-        await connection.start_once(
+        await starting.start_once(
             self._temporal,
             "rolloutBatch",
             request,
@@ -62,7 +62,7 @@ class Client:
             task_queue=self._task_queue,
             defaults=BATCH_DEFAULTS,
         )
-        return self.batch(id)
+        return Batch(self._temporal, id, is_own=True)
 
     def batch(self, id: str) -> "Batch":
         """A batch that was started before. This makes no call."""
@@ -71,10 +71,10 @@ class Client:
     async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
         """A stream: started with ``request``, joined if it runs, continued from its store if it has ended.
 
-        request: None: it runs already. Raises ``InvalidBatchRequest`` if it runs with another request.
+        request: None: it runs already. Raises ``InvalidBatchRequest`` for an invalid id, and if it has another request.
         """
         if request is not None:
-            await connection.start_once(
+            await starting.start_once(
                 self._temporal,
                 "rolloutStream",
                 request,
@@ -96,9 +96,10 @@ class Client:
 class Batch:
     """A batch on the server. It continues without this object, and without this process."""
 
-    def __init__(self, temporal: TemporalClient, id: str) -> None:
+    def __init__(self, temporal: TemporalClient, id: str, *, is_own: bool = False) -> None:
         self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
+        self._is_own = is_own
         self.id = id
 
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
@@ -106,12 +107,15 @@ class Batch:
 
         timeout: seconds; then ``TimeoutError``, and the batch continues. show: progress on standard error, as a bar
         with ``tqdm``, else a line every ten seconds. Raises the fault that failed the batch, ``Cancelled`` (its files
-        are written), ``Terminated``, ``NotFound``. An unavailable server is waited for.
+        are written), ``Terminated``, ``NotFound``. An unavailable server is waited for. If only the newest start of
+        ``client.batch(id)`` was refused, it logs that and returns the result before it.
         """
         showing = bar.shown(self.progress, self.id) if show else nullcontext()
         async with showing:
             result: BatchResult = await connection.within(
-                timeout, connection.result_of(self._handle), f"the end of batch {self.id}"
+                timeout,
+                starting.batch_result(self._temporal, self.id, is_own=self._is_own),
+                f"the end of batch {self.id}",
             )
         return result
 

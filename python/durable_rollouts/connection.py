@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import re
 from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
@@ -19,13 +19,11 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.converter import AdvancedJSONEncoder
 from temporalio.envconfig import ClientConfig
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from .faults import InvalidBatchRequest, NotFound, PolicyUpdateFailed, RolloutFault, fault_of
-from .requests import first_difference, with_defaults
+from .faults import NotFound, PolicyUpdateFailed, RolloutFault, fault_of
 
 log = logging.getLogger("durable_rollouts")
 
@@ -57,8 +55,6 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 MOST_BYTES = 2**20
 """Limit of the arguments of a workflow or an update."""
-INLINE_BYTES = 2**18
-"""Limit of the samples within a request."""
 QUERY_S = 10.0
 """How long a query waits for a worker."""
 
@@ -75,8 +71,10 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
     try:
         return await TemporalClient.connect(**found)
     except RuntimeError as error:
+        # The SDK's text has its own structures around the operating system's.
+        [why, *_] = re.findall(r'message: "([^"]+)"', str(error)) or [error]
         raise ConnectionError(
-            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {error}"
+            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {why}"
         ) from None
 
 
@@ -108,48 +106,7 @@ async def within(timeout: Optional[float], work: Awaitable[T], what: str) -> T:
         raise TimeoutError(f"{what}: not within {timeout} s; it continues, and the call may be repeated") from None
 
 
-async def start_once(
-    client: TemporalClient,
-    workflow: str,
-    request: Mapping[str, Any],
-    *,
-    id: str,
-    task_queue: str,
-    defaults: Mapping[str, Any],
-) -> None:
-    """Starts a workflow, or joins it if it runs with the same request, and logs which. Another request is
-    ``InvalidBatchRequest``.
-    """
-    _check_samples(request.get("samples"))
-    await _check_size(client, request, of=workflow, fault=InvalidBatchRequest)
-
-    async def start() -> None:
-        try:
-            await client.start_workflow(
-                workflow, request, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
-            )
-            log.info("started %s %s", workflow, id)
-        except WorkflowAlreadyStartedError:
-            await _check_same(client, request, id=id, defaults=defaults)
-            log.info("joined %s %s, which runs", workflow, id)
-
-    await patiently(start)
-
-
-def _check_samples(samples: Any) -> None:
-    """Counts bytes as the worker does: of compact JSON in UTF-8."""
-    if isinstance(samples, Mapping):
-        return
-    text = json.dumps(samples, cls=AdvancedJSONEncoder, separators=(",", ":"), ensure_ascii=False)
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > INLINE_BYTES:
-        raise InvalidBatchRequest(
-            f"samples: expected at most {INLINE_BYTES // 1024} kB of inline samples, got {size} bytes; "
-            'write them to a JSONL file and give {"path": …}'
-        )
-
-
-async def _check_size(
+async def check_size(
     client: TemporalClient, request: Mapping[str, Any], *, of: str, fault: Type[RolloutFault]
 ) -> None:
     """Above two megabytes a workflow cannot even refuse an update: its refusal would repeat the arguments. Above four
@@ -158,20 +115,6 @@ async def _check_size(
     size = sum(payload.ByteSize() for payload in await client.data_converter.encode([request]))
     if size > MOST_BYTES:
         raise fault(f"{of}: expected at most {MOST_BYTES} bytes of arguments, got {size}")
-
-
-async def _check_same(
-    client: TemporalClient, request: Mapping[str, Any], *, id: str, defaults: Mapping[str, Any]
-) -> None:
-    handle = client.get_workflow_handle(id)
-    async for event in handle.fetch_history_events(page_size=1):
-        started = event.workflow_execution_started_event_attributes
-        # Further arguments come from an earlier run.
-        [running, *_] = await client.data_converter.decode(started.input.payloads)
-        difference = first_difference(with_defaults(running, defaults), with_defaults(request, defaults))
-        if difference is not None:
-            raise InvalidBatchRequest(f"{id} runs with another request: {difference}; use another id") from None
-        return
 
 
 async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
@@ -199,7 +142,7 @@ async def ask_or_start(
 ) -> Any:
     """The same for a workflow that the first update starts."""
     name, given = workflow
-    await _check_size(client, request, of=update, fault=PolicyUpdateFailed)
+    await check_size(client, request, of=update, fault=PolicyUpdateFailed)
 
     async def attempt() -> Any:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(

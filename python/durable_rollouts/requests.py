@@ -237,6 +237,9 @@ def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict
     for name in ("generation", "attempts"):
         if name in defaults and isinstance(given.get(name), Mapping):
             filled[name] = {**defaults[name], **given[name]}
+    completion = filled.get("completion")
+    if isinstance(completion, Mapping) and completion.get("policy") == "min_k":
+        filled["completion"] = {"deadline": None, **completion}
     return filled
 
 
@@ -249,7 +252,10 @@ def first_difference(
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            return first_difference(old, new, f"{where}{name}.")
+            inner = first_difference(old, new, f"{where}{name}.")
+            if inner is not None:
+                return inner
+            continue
         return f"{where}{name}: {_short(old)} there, {_short(new)} here"
     return None
 

@@ -2,12 +2,13 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { BatchClient, BatchHandle } from '../client/batch-client.js';
+import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
-import { watchBatch } from '../client/watch.js';
+import { refusalOf, watchBatch } from '../client/watch.js';
+import { BatchId } from '../model/batch-request.js';
 import { UsageError, commandLine } from '../platform/command.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
@@ -33,19 +34,33 @@ export async function startCommand(args: string[]): Promise<number> {
   });
   const { 'input-file': file, watch, config } = values;
   if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
+  const batchId = values.id === undefined ? newId(file) : checkedId(values.id);
   const request = await readRequest(file);
   const { server, taskQueue } = await temporalSettings(config);
-  const batchId = values.id ?? newId(file);
   const client = await connectBatchClient(server);
   try {
     const batch = await client.start({ batchId, taskQueue, request });
-    console.log(plain(`batch ${batchId} runs on ${server.options.address}, queue ${taskQueue}`));
+    const place = `${server.options.address}, namespace ${server.namespace}`;
+    console.log(
+      plain(
+        batch.joined
+          ? `batch ${batchId} runs already on ${place}, with this request: joined it`
+          : `batch ${batchId} runs on ${place}, task queue ${taskQueue}`,
+      ),
+    );
     if (watch) return await watched(batchId, { batch, config });
     console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
     return 0;
   } finally {
     await client.close();
   }
+}
+
+/** A worker would refuse it, too, but where nobody looks. */
+function checkedId(id: string): string {
+  const { error } = BatchId.safeParse(id);
+  if (error === undefined) return id;
+  throw new UsageError(`--id: ${error.issues[0]?.message ?? 'expected a batch id'}`);
 }
 
 /** `batch.json` gets the name of its folder. */
@@ -169,6 +184,7 @@ export async function resultCommand(args: string[]): Promise<number> {
       const outcome = await untilEnded(client, batchId);
       if (outcome === null) return INTERRUPTED;
       if ('failure' in outcome) throw new Error(`batch ${batchId}: ${outcome.failure}`);
+      if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
       const { style } = createScreen(process.stdout, process.env);
       if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
       else console.log(renderResult(outcome.result, style()).join('\n'));
@@ -177,10 +193,7 @@ export async function resultCommand(args: string[]): Promise<number> {
   );
 }
 
-async function untilEnded(
-  client: BatchClient,
-  batchId: string,
-): Promise<Awaited<ReturnType<typeof awaitOutcome>>> {
+async function untilEnded(client: BatchClient, batchId: string): Promise<Outcome | null> {
   const interrupts = listenForInterrupts(process.env, () => process.exit(INTERRUPTED));
   const { signal } = interrupts;
   const batch = client.attach(batchId);

@@ -1,5 +1,8 @@
+import path from 'node:path';
 import type { ServerAddress } from '../client/server.js';
+import { answers, onLoopback } from '../client/server.js';
 import { exists } from '../platform/files.js';
+import { plain } from '../platform/plain.js';
 import { Config, loadConfig } from '../workers/config.js';
 import { openStore } from '../workers/open-store.js';
 import { connectionSettings } from '../workers/connection-settings.js';
@@ -21,7 +24,24 @@ export async function temporalSettings(
   const config = await givenConfig(file);
   const temporal = config?.temporal ?? Config.shape.temporal.parse({});
   const server = connectionSettings({ temporal });
+  await warnOfOtherStack(file ?? DEFAULT_FILE, server);
   return { server, taskQueue: temporal.task_queue, services: config?.generation ?? {} };
+}
+
+/** A command without `export TEMPORAL_ADDRESS` would use somebody else's stack unnoticed. */
+async function warnOfOtherStack(file: string, { options }: ServerAddress): Promise<void> {
+  const folder = path.dirname(path.resolve(file));
+  const settings = await loadConfig(path.join(folder, '.rollouts', 'temporal.yaml')).catch(
+    () => null,
+  );
+  const { address, namespace } = settings?.temporal ?? {};
+  if (typeof address !== 'string' || address === options.address) return;
+  if (!(await answers(onLoopback({ address, namespace: namespace ?? 'default' })))) return;
+  console.error(
+    plain(
+      `the stack of this folder is at ${address}; this command uses ${options.address} (export TEMPORAL_ADDRESS=${address} chooses the stack)`,
+    ),
+  );
 }
 
 /** How long a person waits for a database. */

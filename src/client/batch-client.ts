@@ -1,9 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  WorkflowExecutionAlreadyStartedError,
-  WorkflowFailedError,
-  WorkflowNotFoundError,
-} from '@temporalio/client';
+import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import type { Look } from './progress.js';
@@ -16,17 +12,22 @@ import {
   silenceOf,
   unpolled,
 } from './server.js';
+import type { BatchStart } from './start-batch.js';
+import { completedRun, startOrJoin } from './start-batch.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
   look: () => Promise<Look>;
-  /** The outcome of an ended batch: its result, or why it has none. */
-  outcome: () => Promise<{ result: BatchResult } | { failure: string }>;
+  /** The outcome of an ended batch. */
+  outcome: () => Promise<Outcome>;
 }
 
+/** The result of an ended batch, or why it has none. `refused`: why its newest start was refused; the result is older. */
+export type Outcome = { result: BatchResult; refused?: string } | { failure: string };
+
 export interface BatchClient {
-  /** Rejects if a batch of this id runs. */
-  start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
+  /** Starts it, or joins it if it runs with this request; rejects if the id names another request. */
+  start: (batch: BatchStart) => Promise<BatchHandle & { joined: boolean }>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal has no such batch, or no longer. */
@@ -77,23 +78,17 @@ const batchClient = (server: Server, looks: Server): BatchClient => ({
 });
 
 function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'attach'> {
-  const { client, within } = server;
-  const attach = (batchId: string): BatchHandle => ({
-    look: () => look(batchId, looks),
-    outcome: () => outcome(batchId, server),
-  });
   return {
-    attach,
-    start: async ({ batchId, taskQueue, request }) => {
-      const options = { workflowId: batchId, taskQueue, args: [request] };
-      await within(CALL_MS, () => client.workflow.start('rolloutBatch', options)).catch(
-        (error: unknown) => {
-          if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
-          throw new Error(`batch ${batchId} runs already: watch it, or use another id`);
-        },
-      );
-      return attach(batchId);
-    },
+    attach: (batchId) => ({
+      look: () => look(batchId, looks),
+      outcome: () => outcomeOrEarlier(batchId, server),
+    }),
+    start: async (batch) => ({
+      joined: (await startOrJoin(server, batch)) === 'joined',
+      look: () => look(batch.batchId, looks),
+      // An earlier result is none of this start.
+      outcome: async () => shownOutcome(await outcome(batch, server)),
+    }),
   };
 }
 
@@ -139,19 +134,39 @@ async function progressOf(
   return { progress: null, trouble };
 }
 
+type RunOutcome = { result: BatchResult } | { failure: string; is_refusal: boolean };
+
 async function outcome(
-  batchId: string,
+  { batchId, runId }: { batchId: string; runId?: string },
   { client, within }: Server,
-): Promise<{ result: BatchResult } | { failure: string }> {
+): Promise<RunOutcome> {
   try {
-    const handle = client.workflow.getHandle(batchId);
+    const handle = client.workflow.getHandle(batchId, runId);
     return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
   } catch (error) {
-    if (error instanceof WorkflowFailedError)
-      return { failure: describeError(error.cause ?? error) };
-    if (error instanceof WorkflowNotFoundError) return { failure: forgotten(batchId) };
+    if (error instanceof WorkflowFailedError) {
+      const { cause } = error;
+      const is_refusal =
+        cause instanceof ApplicationFailure && cause.type === 'InvalidBatchRequest';
+      return { failure: describeError(cause ?? error), is_refusal };
+    }
+    if (error instanceof WorkflowNotFoundError)
+      return { failure: forgotten(batchId), is_refusal: false };
     throw error;
   }
+}
+
+const shownOutcome = (of: RunOutcome): Outcome => ('result' in of ? of : { failure: of.failure });
+
+/** A refused start changes nothing of the batch, whose result is that of the run before it. */
+async function outcomeOrEarlier(batchId: string, server: Server): Promise<Outcome> {
+  const newest = await outcome({ batchId }, server);
+  if ('result' in newest || !newest.is_refusal) return shownOutcome(newest);
+  const run = await completedRun(server, batchId);
+  const earlier = run && (await outcome({ batchId, runId: run.runId }, server));
+  return earlier !== null && 'result' in earlier
+    ? { ...earlier, refused: newest.failure }
+    : shownOutcome(newest);
 }
 
 /** Its database was lost, or its retention has passed. */
@@ -208,7 +223,7 @@ function steering({
 export async function awaitOutcome(
   batch: Pick<BatchHandle, 'outcome'>,
   { say, signal }: { say: (line: string) => void; signal: AbortSignal },
-): Promise<{ result: BatchResult } | { failure: string } | null> {
+): Promise<Outcome | null> {
   while (!signal.aborted) {
     try {
       return await batch.outcome();

@@ -48,12 +48,46 @@ export interface Server {
 
 /** Rejects if the server does not answer. */
 export async function connectServer(server: ServerAddress): Promise<Server> {
-  const { options, address_from = ADDRESS_VARIABLE } = server;
-  const connection = await Connection.connect(options).catch((cause: unknown) => {
-    const remedy = addressRemedy(describeError(cause), address_from);
-    throw new Error(`no Temporal server at ${options.address}; ${remedy}`, { cause });
+  const refusal = await greet(server).then(
+    () => null,
+    (error: unknown) => refusalIn(error),
+  );
+  if (refusal !== null) throw noServer(server, refusal);
+  const connection = await Connection.connect(server.options).catch((cause: unknown) => {
+    throw noServer(server, cause);
   });
   return serverOn(connection, server);
+}
+
+function noServer({ options, address_from }: ServerAddress, cause: unknown): Error {
+  const remedy = addressRemedy(describeError(cause), address_from ?? ADDRESS_VARIABLE);
+  return new Error(`no Temporal server at ${options.address}; ${remedy}`, { cause });
+}
+
+/** How long a server of this machine may take for an answer. */
+const GREET_MS = 2000;
+
+/** Rejects as soon as the server cannot be reached. `Connection.connect` would try again for ten seconds. */
+async function greet(server: ServerAddress): Promise<void> {
+  const looks = openServerToLook(server);
+  try {
+    await looks.within(GREET_MS, () => looks.client.workflowService.getSystemInfo({}));
+  } finally {
+    await looks.close();
+  }
+}
+
+/** Whether a server answers within two seconds. */
+export const answers = (server: ServerAddress): Promise<boolean> =>
+  greet(server).then(
+    () => true,
+    () => false,
+  );
+
+/** The refusal of a connection: no process listens there. null: the error is another one, and may pass. */
+function refusalIn(error: unknown): Error | null {
+  const [, refusal] = /(connect ECONNREFUSED \S*\w)/.exec(describeError(error)) ?? [];
+  return refusal === undefined ? null : new Error(refusal);
 }
 
 /** For callers that wait for a server: calls fail while it does not answer. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview } from '../model/problems.js';
+import { firstDifference } from '../model/request-difference.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
 import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 
@@ -28,25 +29,6 @@ export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): 
     },
   ]);
 }
-
-/** Depth first, in the order of the schema's fields. */
-function firstDifference(
-  before: unknown,
-  now: unknown,
-): { where: string; before: unknown; now: unknown } | null {
-  if (isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
-    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
-      const inner = firstDifference(before[key], now[key]);
-      if (inner !== null)
-        return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
-    }
-    return null;
-  }
-  return JSON.stringify(before) === JSON.stringify(now) ? null : { where: '', before, now };
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null;
 
 /** Names the first sample that differs. */
 export function otherSamples(theirs: readonly string[], ours: readonly string[]): Fault {

@@ -173,7 +173,11 @@ export function turnActivity(
     heartbeatTimeout: heartbeat_timeout_ms,
     retry: RETRY,
     cancellationType: WRITES_FIRST,
-    summary: agent === undefined ? `turn ${turn}` : named(agent.name),
+    summary: agent === undefined ? turnsOf(name, turn) : named(agent.name),
   };
   return proxyActivities<Activities>(options)[name];
 }
+
+/** `playTurns` plays on until its slice of time is used up. */
+const turnsOf = (name: TurnActivity, turn: number): string =>
+  name === 'playTurns' ? `from turn ${turn}` : `turn ${turn}`;

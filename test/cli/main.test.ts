@@ -70,7 +70,7 @@ test('a version of weights that is no number is refused, with what was expected 
   );
 });
 
-test('a batch that the store does not have may still be planned, and what shows that is named with the same file', async (t) => {
+test('a batch that the store does not have may still be planned or have failed in planning, and what shows that is named with the same file', async (t) => {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
@@ -78,7 +78,7 @@ test('a batch that the store does not have may still be planned, and what shows 
   assert.equal(status, 1);
   assert.equal(
     stderr,
-    `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned, which temporal-rollout watch new --config ${file} shows\n`,
+    `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned: temporal-rollout watch new --config ${file}, or it failed in planning: temporal-rollout result new --config ${file}\n`,
   );
 });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
@@ -73,6 +73,56 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
     const sought = await run(['watch', 'nope', '--config', config]);
     assert.match(sought.output, /no batch nope on the Temporal server at .*, or in /);
     assert.ok(sought.output.includes(root), sought.output);
+  });
+
+  test('a batch that runs is joined with the same request, and another request is refused by the field that differs', async () => {
+    const file = path.join(directory.path, 'waits.json');
+    const samples = [{ task_name: 't', message_log: [{ role: 'user', content: 'x' }] }];
+    const start = async (request: object): Promise<Ended> => {
+      await writeFile(file, JSON.stringify({ samples, ...request }));
+      return await run(['start', '--input-file', file, '--id', 'waits']);
+    };
+    const place = `${server.address}, namespace ${server.namespace}`;
+    const first = await start({ limit: 4 });
+    assert.ok(first.output.startsWith(`batch waits runs on ${place}, task queue rollouts\n`), first.output); // prettier-ignore
+    const again = await start({ limit: 4, num_repeats: 1 });
+    assert.ok(again.output.startsWith(`batch waits runs already on ${place}, with this request: joined it\n`), again.output); // prettier-ignore
+    assert.equal(again.code, 0);
+    assert.deepEqual(await start({ limit: 3 }), {
+      code: 1,
+      output:
+        'temporal-rollout start: batch waits runs with another request: limit: 4 there, 3 here; use another id\n',
+    });
+  });
+
+  test('a batch id that no worker takes is refused before it is sent', async () => {
+    const { code, output } = await run(['start', '--input-file', 'none.json', '--id', 'a b/c']);
+    assert.match(
+      output,
+      /--id: expected a batch id of letters, digits and \._:- .*, got "a b\/c"\n$/,
+    );
+    assert.equal(code, 2);
+  });
+
+  test('another address than that of the running stack beside temporal.yaml is a warning, and a refused connection an error at once', async () => {
+    const folder = path.join(directory.path, 'stack');
+    const settings = { temporal: { address: server.address }, generation: {}, environments: {} };
+    await mkdir(path.join(folder, '.rollouts'), { recursive: true });
+    await writeFile(path.join(folder, 'temporal.yaml'), '{generation: {}, environments: {}}');
+    await writeFile(path.join(folder, '.rollouts', 'temporal.yaml'), JSON.stringify(settings));
+    const began = performance.now();
+    const config = ['--config', path.join(folder, 'temporal.yaml')];
+    const { code, output } = await run(['result', 'b', ...config], '127.0.0.1:1');
+    assert.ok(performance.now() - began < 9000, 'the connection is tried for ten seconds');
+    const warned = `the stack of this folder is at ${server.address}; this command uses 127.0.0.1:1 `;
+    assert.ok(output.startsWith(warned), output);
+    assert.match(
+      output,
+      /no Temporal server at 127\.0\.0\.1:1; .*: connect ECONNREFUSED 127\.0\.0\.1:1\n$/,
+    );
+    assert.equal(code, 1);
+    const right = await run(['result', 'b', ...config]);
+    assert.doesNotMatch(right.output, /the stack of this folder/);
   });
 
   test('a stream that is watched like a batch is one, and the command that shows it is named', async () => {

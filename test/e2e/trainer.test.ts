@@ -200,7 +200,10 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const output = text(child.stdout);
     assert.deepEqual(await ended, [1, null], errors);
     assert.equal(await output, '');
-    assert.match(errors, /^started rolloutBatch interrupted\n/);
+    assert.match(
+      errors,
+      /^started rolloutBatch interrupted on \S+, namespace \S+, task queue \S+\n/,
+    );
     assert.match(errors, /interrupted: the batch continues, and the same command joins it\n$/);
     assert.doesNotMatch(errors, /Traceback|Error/);
   });
@@ -230,13 +233,17 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
   const streamTrainer = (): Running => {
     const { address, namespace } = bed.server;
     const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
-    return start([path.join(TRAINER_EXAMPLE, 'stream.py')], { env, cwd: bed.directory });
+    return start([path.join(bed.directory, 'trainer', 'stream.py')], { env, cwd: bed.directory });
   };
 
   test('on a stream, killed and started again continues after its last checkpoint', async () => {
+    // Its checkpoints are beside the script.
+    const script = path.join(bed.directory, 'trainer', 'stream.py');
+    await mkdir(path.dirname(script));
+    await copyFile(path.join(TRAINER_EXAMPLE, 'stream.py'), script);
     const killed = streamTrainer();
     const ended = once(killed, 'close');
-    const checkpoint = path.join(bed.directory, 'checkpoints', '1.json');
+    const checkpoint = path.join(bed.directory, 'trainer', 'checkpoints', '1.json');
     await eventually({ what: 'a checkpoint', timeout_ms: 60_000 }, () => existsSync(checkpoint));
     killed.kill('SIGKILL');
     assert.deepEqual(await ended, [null, 'SIGKILL']);
@@ -244,7 +251,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.equal(code, 0, errors);
     assert.match(
       output,
-      /^run-1: [12] of 3 steps have a checkpoint in \/.*\/checkpoints\nstep [12]: /,
+      /^run-1: [12] of 3 steps have a checkpoint in \/.*\/trainer\/checkpoints\nClient\(\S+, namespace \S+, task queue 'rollouts'\)\nstep [12]: /,
     );
     assert.match(output, /\n3\.json: mean reward \d\.\d{3}, \d+ tokens\n$/);
     assert.doesNotMatch(output, /^1\.json/m);
@@ -254,8 +261,26 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.ok(versions.length > 0 && versions.every(({ version }) => Number(version) >= 1));
   });
 
+  test('on a stream, started again when all steps are taken says so, and starts nothing', async () => {
+    const handle = bed.server.client.workflow.getHandle('run-1');
+    const before = await handle.describe();
+    const { output, errors, code } = await ending(streamTrainer());
+    assert.equal(code, 0, errors);
+    assert.match(output, /\nrun-1: all steps are taken\n$/);
+    const { runId, status } = await handle.describe();
+    assert.deepEqual([runId, status.name], [before.runId, 'COMPLETED']);
+  });
+
+  test('where no server is ends with one line', async () => {
+    const nowhere = { TEMPORAL_ADDRESS: '127.0.0.1:1', TEMPORAL_NAMESPACE: 'default' };
+    const script = path.join(bed.directory, 'trainer', 'stream.py');
+    const { errors, code } = await ending(start([script], { env: nowhere, cwd: bed.directory }));
+    assert.match(errors, /^no Temporal server at 127\.0\.0\.1:1; .*\n$/);
+    assert.equal(code, 1);
+  });
+
   test('on a stream, without the checkpoints that are served says so, and trains on nothing', async () => {
-    await rm(path.join(bed.directory, 'checkpoints'), { recursive: true });
+    await rm(path.join(bed.directory, 'trainer', 'checkpoints'), { recursive: true });
     const { output, errors, code } = await ending(streamTrainer());
     assert.equal(code, 1, output);
     assert.match(errors, /^version 2 is served, and its checkpoint is missing: .*\n$/);

@@ -8,6 +8,8 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
 import type { BatchResult } from '../../src/activities/contract.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { readRows } from '../harness/batch.js';
@@ -81,6 +83,33 @@ describe('a batch', { timeout: 180_000 }, () => {
       ) as unknown[];
       return rows.length === 4;
     });
+  });
+
+  test('keeps its result where a later start with another request is refused, which clients refuse themselves', async () => {
+    const request = puzzleRequest({ samples: 2, num_repeats: 2 });
+    const other = path.join(bed.directory, 'other.json');
+    await writeFile(other, JSON.stringify({ ...request, limit: 1 }));
+    await temporal('workflow', 'start', '--workflow-id', 'step-1', ...start, other);
+    const client = await connectBatchClient(onLoopback(bed.server));
+    try {
+      const batch = client.attach('step-1');
+      const isOver = async (): Promise<boolean> => (await batch.look()).closed;
+      await eventually({ what: 'the refusal', timeout_ms: 60_000 }, isOver);
+      const outcome = await batch.outcome();
+      assert.ok('result' in outcome, JSON.stringify(outcome));
+      assert.equal(outcome.result.counts.completed, 4);
+      assert.match(outcome.refused ?? '', /^limit: the batch of this id has null, got 1; /);
+      const again = { batchId: 'step-1', taskQueue: QUEUE };
+      await assert.rejects(client.start({ ...again, request: { ...request, limit: 1 } }), {
+        message: 'batch step-1 has another request: limit: null there, 1 here; use another id',
+      });
+      const own = await client.start({ ...again, request });
+      assert.equal(own.joined, false);
+      await eventually({ what: 'the end', timeout_ms: 60_000 }, isOver);
+      assert.deepEqual(await batch.outcome(), await own.outcome());
+    } finally {
+      await client.close();
+    }
   });
 
   test('of each run of a schedule has its own id', async () => {

@@ -41,6 +41,16 @@ describe('the last words of a rollout', () => {
     );
   });
 
+  test('have LaTeX as it is, and no command of a terminal', () => {
+    const message = { role: 'environment', content: 'Environment: incorrect' };
+    const start = a.start({ extra_env_info: { ground_truth: '\\frac{3}{4}\u001b[2J' } });
+    const answered = a.observation({ message, answer: '\\boxed{-1}' });
+    assert.equal(
+      lastWordsOf(foldOf([a.claim(), start, a.chunk(), a.generation(), answered])),
+      String.raw`environment: incorrect; took "\boxed{-1}"; expected "\frac{3}{4}"`,
+    );
+  });
+
   test("are the end of the policy's where the environment says nothing, after `length`", () => {
     const content = `${'thinking '.repeat(2000)}so it is 8`;
     const generation = a.generation({ content, finish_reason: 'length' });

@@ -14,8 +14,6 @@ export interface ShowOptions {
   /** null: the list. A row without a repeat: its group. */
   place: { row: number; repeat: number | null } | null;
   selection: Selection;
-  /** It lists only rollouts with a reward, so that failed ones are not seen. */
-  worst: boolean;
   follow: boolean;
   json: boolean;
   tokens: boolean;
@@ -45,20 +43,19 @@ export function parseShow(args: string[]): ShowOptions {
   if (worst !== undefined) checkAlone({ sort, reverse, limit, failed });
   const by = sortOf(sort);
   const conditions = where.map(parseWhere);
-  if (worst !== undefined) conditions.push(({ reward }) => reward !== null);
   return {
     config,
     ...targetOf(positionals),
     selection: {
       where: (entry) => conditions.every((holds) => holds(entry)),
       failed,
+      worst: worst !== undefined,
       sort:
         worst !== undefined
           ? { by: 'reward', smallest_first: true }
           : by && { by, smallest_first: reverse },
       limit: countOf('--worst', worst) ?? countOf('--limit', limit),
     },
-    worst: worst !== undefined,
     follow,
     json,
     tokens,

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isFailed } from '../../client/show/entry.js';
 import { groupPage } from '../../client/show/group-page.js';
 import type { List } from '../../client/show/list-page.js';
 import { LIST_HEAD, listPage } from '../../client/show/list-page.js';
@@ -68,8 +69,10 @@ async function showList(show: Show): Promise<void> {
   const { options, reader, requested, style } = show;
   const look = async (): Promise<List> => {
     const entries = await reader.entries();
-    const shown = select(entries, options.selection);
-    return { batch_id: options.batch_id, entries, shown, requested, hides_failed: options.worst };
+    const { batch_id, selection } = options;
+    const shown = select(entries, selection);
+    const hides_failed = selection.worst && !shown.some(isFailed);
+    return { batch_id, entries, shown, requested, hides_failed };
   };
   if (!options.follow) {
     const list = await look();
@@ -181,9 +184,16 @@ async function followRollout(
   });
 }
 
-/** Only the server knows which of the two it is, and `show` needs none. */
-const notPlanned = ({ batch_id, config }: ShowOptions, store: string): string =>
-  `no batch ${batch_id} in ${store}: either none was started under this id for this store, or it is still being planned, which ${commandLine(`watch ${batch_id}`, config)} shows`;
+/** Only the server knows which of them it is, and `show` needs none. */
+function notPlanned({ batch_id, config }: ShowOptions, store: string): string {
+  const elsewhere =
+    config === undefined ? ' (run it in the folder of its temporal.yaml, or with --config)' : '';
+  return [
+    `no batch ${batch_id} in ${store}: either none was started under this id for this store${elsewhere}`,
+    `or it is still being planned: ${commandLine(`watch ${batch_id}`, config)}`,
+    `or it failed in planning: ${commandLine(`result ${batch_id}`, config)}`,
+  ].join(', ');
+}
 
 const notThere = ({ options, requested }: Show, what: string): string =>
   `${what} of ${options.batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;

@@ -37,8 +37,8 @@ export function headingOf(
   const logprobs = trajectory.turns.flatMap((turn) => (turn.logprobs.length > 0 ? [turn] : []));
   const prompt = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   const facts = [
-    `reward ${rewardText(entry)}`,
-    formatCount(entry.turns, 'turn'),
+    `reward ${rewardText(entry)}${soFar(entry)}`,
+    turnsText(trajectory, entry),
     `${formatCount(entry.tokens, 'token')} behind a prompt of ${formatNumber(prompt)}`,
     ...(entry.wall_s === null ? [] : [formatClock(entry.wall_s)]),
   ];
@@ -46,7 +46,7 @@ export function headingOf(
     ...(logprobs.length === 0 ? [] : [`mean logprob ${meanOf(logprobs)}`]),
     `attempts ${entry.attempts}`,
     `faults ${entry.faults}`,
-    ...(trajectory.wasted_tokens > 0 ? [`${formatCount(trajectory.wasted_tokens, 'token')} dropped`] : []),
+    ...(trajectory.wasted_tokens > 0 ? [`${formatCount(trajectory.wasted_tokens, 'token')} dropped (in no row)`] : []),
     ...(start === null ? [] : [`model ${start.settings.model}`]),
   ]; // prettier-ignore
   const lines: Line[] = [
@@ -62,6 +62,16 @@ export function headingOf(
   ];
   return lines.map((line) => renderLine(line, style));
 }
+
+/** What its row has, though it counts nowhere. */
+const soFar = ({ reward, reward_so_far }: Entry): string =>
+  reward === null && reward_so_far !== 0 ? ` (${reward_so_far.toFixed(3)} so far)` : '';
+
+/** Rows count whole turns. */
+const turnsText = ({ turns: whole }: Trajectory, { turns }: Entry): string =>
+  turns > whole.length
+    ? `${formatCount(whole.length, 'whole turn')} and a part`
+    : formatCount(turns, 'turn');
 
 function failureLines({ failure }: Entry, { columns }: TextStyle): Line[] {
   if (failure === null) return [];
@@ -183,7 +193,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
   const seen = [
     `reward ${observation.reward}`,
     ...Object.entries(observation.rewards).map(([name, reward]) => `${name} ${reward}`),
-    ...(observation.answer === undefined ? [] : [`took ${JSON.stringify(observation.answer)} for its answer`]),
+    ...(observation.answer === undefined ? [] : [`took "${observation.answer}" for its answer`]),
     ...(at === trajectory.turns.length - 1 ? expectedOf(trajectory) : []),
     ...(observation.terminated ? ['terminated'] : []),
     ...(observation.truncated ? ['truncated'] : []),

@@ -39,7 +39,8 @@ export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
   return isShown ? [`expected ${quoted(String(truth))}`] : [];
 }
 
-const quoted = (text: string): string => JSON.stringify(shortened(oneLine(text), FEW_CHARACTERS));
+/** As it is: JSON would show the backslashes of LaTeX twice. */
+const quoted = (text: string): string => `"${shortened(oneLine(text), FEW_CHARACTERS)}"`;
 
 /** Environments may begin their message with their role, as NeMo RL's do. */
 const withoutRole = (text: string, role: string): string =>

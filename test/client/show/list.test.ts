@@ -8,7 +8,7 @@ import { widthOf } from '../../../src/client/text-width.js';
 import { parseShow } from '../../../src/cli/show/show-options.js';
 import { parseWhere } from '../../../src/client/show/where.js';
 
-const ALL: Selection = { where: () => true, failed: false, sort: null, limit: null };
+const ALL: Selection = { where: () => true, failed: false, worst: false, sort: null, limit: null };
 
 const entry = (row: number, given: Partial<Entry> = {}): Entry => ({
   row,
@@ -86,10 +86,17 @@ describe('a list of rollouts', () => {
     assert.throws(() => parseShow(['b', '--sort', 'size']), /--sort: expected one of reward, /);
   });
 
+  test('of the worst has the failed ones where no rollout has a reward', () => {
+    const { selection } = parseShow(['b', '--worst', '2']);
+    const none = some.map((entry) => ({ ...entry, reward: null }));
+    assert.deepEqual(rows(select(none, selection)), [2]);
+    assert.ok(!rows(select(some, selection)).includes(2));
+  });
+
   test('of the worst counts the failed ones below it, and takes no second order', () => {
-    const { selection, worst } = parseShow(['b', '--worst', '2']);
+    const { selection } = parseShow(['b', '--worst', '2']);
     const shown = select(some, selection);
-    const list = { batch_id: 'b', entries: some, shown, requested: 4, hides_failed: worst };
+    const list = { batch_id: 'b', entries: some, shown, requested: 4, hides_failed: true };
     const style = { columns: 120, colour: false };
     assert.deepEqual(rows(shown), [1, 0]);
     assert.equal(listPage(list, style).at(-1), '1 failed: --failed shows it');

@@ -70,6 +70,17 @@ describe('the page of a rollout', () => {
     assert.equal(beside, 'row 7:  0: 0.250  1: unfinished');
   });
 
+  test('says what a failed one has so far, as its row: whole turns, and the reward', () => {
+    const failed = rolloutOf([
+      ...[a.claim({ at: 100 }), a.start({ at: 100 }), a.chunk({ at: 101 })],
+      ...[a.generation({ at: 102 }), a.observation({ at: 103, reward: 0.2, terminated: false })],
+      ...[a.chunk({ at: 104, turn: 1 }), a.fault({ at: 105, turn: 1 })],
+      a.end({ at: 106, stop_reason: 'failed' }),
+    ]);
+    const [, facts = ''] = headingOf(failed, { siblings: [], style: STYLE });
+    assert.match(facts, /^reward - \(0\.200 so far\), 1 whole turn and a part, 2 tokens behind/);
+  });
+
   test('on a narrow terminal has all siblings, and titles to their ends, in more lines', () => {
     const style = { columns: 40, colour: false };
     const siblings = Array.from({ length: 16 }, (_, repeat) => ({ ...rollout.entry, repeat }));

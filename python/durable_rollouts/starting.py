@@ -1,0 +1,125 @@
+"""Starting batches and streams. An id names one request permanently."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Mapping, Optional
+
+from temporalio.client import Client as TemporalClient
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.converter import AdvancedJSONEncoder
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from .connection import Handle, check_size, is_away, log, patiently, result_of
+from .faults import InvalidBatchRequest
+from .requests import first_difference, with_defaults
+
+INLINE_BYTES = 2**18
+"""Limit of the samples within a request."""
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
+
+
+async def start_once(
+    client: TemporalClient,
+    workflow: str,
+    request: Mapping[str, Any],
+    *,
+    id: str,
+    task_queue: str,
+    defaults: Mapping[str, Any],
+) -> None:
+    """Starts a workflow, or joins it if it runs with the same request, and logs which. Another request than the id has
+    is ``InvalidBatchRequest``: worker and store refuse it, too, but that refusal would be the newest run of the id, and
+    hide the result of the run before it.
+    """
+    check_id(id)
+    _check_samples(request.get("samples"))
+    await check_size(client, request, of=workflow, fault=InvalidBatchRequest)
+    place = f"{client.service_client.config.target_host}, namespace {client.namespace}"
+
+    async def start() -> None:
+        earlier = await completed_run(client, workflow, id)
+        if earlier is not None:
+            await _check_same(client, earlier, request, defaults=defaults)
+        try:
+            await client.start_workflow(
+                workflow, request, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
+            )
+            log.info("started %s %s on %s, task queue %s", workflow, id, place, task_queue)
+        except WorkflowAlreadyStartedError:
+            await _check_same(client, client.get_workflow_handle(id), request, defaults=defaults)
+            log.info("joined %s %s, which runs on %s", workflow, id, place)
+
+    await patiently(start)
+
+
+def check_id(id: str) -> None:
+    """A worker would refuse it, too, but where nobody looks."""
+    if ID.fullmatch(id) is None or id == "policy":
+        raise InvalidBatchRequest(
+            "id: expected letters, digits and ._:- (at most 120, beginning with a letter or digit), "
+            f'and not "policy", got {id!r}'
+        )
+
+
+def _check_samples(samples: Any) -> None:
+    """Counts bytes as the worker does: of compact JSON in UTF-8."""
+    if isinstance(samples, Mapping):
+        return
+    text = json.dumps(samples, cls=AdvancedJSONEncoder, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > INLINE_BYTES:
+        raise InvalidBatchRequest(
+            f"samples: expected at most {INLINE_BYTES // 1024} kB of inline samples, got {size} bytes; "
+            'write them to a JSONL file and give {"path": …}'
+        )
+
+
+async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optional[Handle]:
+    """The newest run of this id that has a result. None: Temporal has none, or cannot search; then only the store knows
+    the id.
+    """
+    query = f"WorkflowId = '{id}' AND WorkflowType = '{workflow}' AND ExecutionStatus = 'Completed'"
+    try:
+        runs = [run async for run in client.list_workflows(query)] if ID.fullmatch(id) else []
+    except RPCError as error:
+        if is_away(error):
+            raise
+        return None
+    if not runs:
+        return None
+    return client.get_workflow_handle(id, run_id=max(runs, key=lambda run: run.start_time).run_id)
+
+
+async def _check_same(
+    client: TemporalClient, handle: Handle, request: Mapping[str, Any], *, defaults: Mapping[str, Any]
+) -> None:
+    """The handle of an ended run has a ``run_id``."""
+    # As the server has it: tuples are lists.
+    [ours] = await client.data_converter.decode(await client.data_converter.encode([request]))
+    async for event in handle.fetch_history_events(page_size=1):
+        started = event.workflow_execution_started_event_attributes
+        # Further arguments come from an earlier run.
+        [theirs, *_] = await client.data_converter.decode(started.input.payloads)
+        difference = first_difference(with_defaults(theirs, defaults), with_defaults(ours, defaults))
+        if difference is not None:
+            names = "runs with" if handle.run_id is None else "has"
+            raise InvalidBatchRequest(f"{handle.id} {names} another request: {difference}; use another id") from None
+        return
+
+
+async def batch_result(client: TemporalClient, id: str, *, is_own: bool) -> Any:
+    """The result of a batch, once it has ended; raises its fault. A refused start changes nothing of a batch, whose result
+    is that of the run before it. ``is_own``: this process has started it, so that an earlier result is not the one that
+    it waits for.
+    """
+    try:
+        return await result_of(client.get_workflow_handle(id))
+    except InvalidBatchRequest as refusal:
+        earlier = None if is_own else await patiently(lambda: completed_run(client, "rolloutBatch", id))
+        if earlier is None:
+            raise
+        log.warning("the newest start of batch %s was refused: %s. This is its result before that", id, refusal)
+        return await result_of(earlier)

@@ -1,0 +1,153 @@
+"""Starting batches and streams, and the result of a batch whose newest start was refused: without a server."""
+
+import asyncio
+import unittest
+from datetime import datetime
+from types import SimpleNamespace
+
+from durable_rollouts import InvalidBatchRequest, aio, starting
+from durable_rollouts.requests import BATCH_DEFAULTS
+from temporalio.client import WorkflowFailureError
+from temporalio.converter import default as default_converter
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+FILE = {"samples": {"path": "samples.jsonl"}}
+
+
+class Run:
+    """A run as Temporal has it: what it was started with, and how it ended."""
+
+    def __init__(self, run_id, request=FILE, *, hour=0, refused=None):
+        self.id, self.run_id, self.request, self.refused = "b", run_id, request, refused
+        self.start_time = datetime(2026, 1, 1, hour)
+
+    async def fetch_history_events(self, page_size):
+        payloads = await default_converter().encode([self.request])
+        started = SimpleNamespace(input=SimpleNamespace(payloads=payloads))
+        yield SimpleNamespace(workflow_execution_started_event_attributes=started)
+
+    async def result(self):
+        if self.refused is not None:
+            raise WorkflowFailureError(cause=ApplicationError(self.refused, type="InvalidBatchRequest"))
+        return {"of": self.run_id}
+
+
+class Server:
+    """``newest``: the run that a handle without ``run_id`` means. ``completed``: those that a search finds."""
+
+    def __init__(self, *, newest=None, completed=(), start_workflow=None, searches=True):
+        self.data_converter = default_converter()
+        self.service_client = SimpleNamespace(config=SimpleNamespace(target_host="host:7233"))
+        self.namespace = "ns"
+        self.newest, self.completed, self.searches = newest, completed, searches
+        self.started = []
+        if start_workflow is not None:
+            self.start_workflow = start_workflow
+
+    async def start_workflow(self, *args, id, **options):
+        if self.newest is not None and self.newest.run_id is None:
+            raise WorkflowAlreadyStartedError(id, args[0])
+        self.started.append(args)
+
+    async def list_workflows(self, query):
+        if not self.searches:
+            raise RPCError("not allowed", RPCStatusCode.PERMISSION_DENIED, b"")
+        assert query == "WorkflowId = 'b' AND WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Completed'", query
+        for run in self.completed:
+            yield run
+
+    def get_workflow_handle(self, id, run_id=None):
+        assert id == "b", id
+        return self.newest if run_id is None else next(run for run in self.completed if run.run_id == run_id)
+
+
+def start(server, request=FILE, id="b"):
+    return starting.start_once(server, "rolloutBatch", request, id=id, task_queue="q", defaults=BATCH_DEFAULTS)
+
+
+class StartOnce(unittest.TestCase):
+    def logged(self, server):
+        with self.assertLogs("durable_rollouts", "INFO") as log:
+            asyncio.run(start(server))
+        return [record.getMessage() for record in log.records]
+
+    def test_logs_whether_it_started_or_joined_and_where(self):
+        self.assertEqual(self.logged(Server()), ["started rolloutBatch b on host:7233, namespace ns, task queue q"])
+        running = Server(newest=Run(None))
+        self.assertEqual(self.logged(running), ["joined rolloutBatch b, which runs on host:7233, namespace ns"])
+
+    def test_of_another_request_than_that_of_a_running_batch_is_refused(self):
+        with self.assertRaisesRegex(InvalidBatchRequest, "^b runs with another request: limit: 4 there, 3 here; use another id$"):
+            asyncio.run(start(Server(newest=Run(None, {**FILE, "limit": 4})), {**FILE, "limit": 3}))
+
+    def test_of_another_request_than_that_of_an_ended_batch_is_refused_before_anything_is_started(self):
+        ended = [Run("old", hour=1), Run("new", {**FILE, "limit": 4}, hour=2)]
+        server = Server(completed=ended)
+        with self.assertRaisesRegex(InvalidBatchRequest, "^b has another request: limit: 4 there, 3 here; use another id$"):
+            asyncio.run(start(server, {**FILE, "limit": 3}))
+        self.assertEqual(server.started, [])
+
+    def test_of_the_same_request_continues_an_ended_batch_also_with_tuples_and_defaults(self):
+        k = {"policy": "min_k", "k": 2}
+        server = Server(completed=[Run("a", {**FILE, "completion": k, "generation": {"stop_strings": ["x"]}})])
+        same = {**FILE, "limit": None, "completion": {**k, "deadline": None}, "generation": {"stop_strings": ("x",)}}
+        asyncio.run(start(server, same))
+        self.assertEqual(len(server.started), 1)
+
+    def test_leaves_the_check_to_the_store_where_the_server_cannot_search(self):
+        server = Server(completed=[Run("a", {**FILE, "limit": 4})], searches=False)
+        asyncio.run(start(server))
+        self.assertEqual(len(server.started), 1)
+
+    def test_of_an_invalid_id_is_refused_before_it_is_sent(self):
+        for id in ("a b/c", "", "-a", "a" * 121, "policy", "a\n"):
+            server = Server()
+            with self.assertRaisesRegex(InvalidBatchRequest, "^id: expected letters, digits and ._:-"):
+                asyncio.run(start(server, id=id))
+            self.assertEqual(server.started, [])
+
+
+class RefusedStart(unittest.TestCase):
+    SERVER = Server(newest=Run("c", refused="limit: the batch of this id has 4, got 3"), completed=[Run("a", hour=1), Run("b", hour=2)])
+
+    def test_leaves_the_result_of_the_newest_run_before_it_and_logs_the_refusal(self):
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            result = asyncio.run(aio.Batch(self.SERVER, "b").wait())
+        self.assertEqual(result, {"of": "b"})
+        self.assertRegex(log.output[0], "the newest start of batch b was refused: limit: the batch of this id has 4, got 3")
+
+    def test_raises_for_the_process_that_started_it_and_where_nothing_was_before(self):
+        for batch in (aio.Batch(self.SERVER, "b", is_own=True), aio.Batch(Server(newest=self.SERVER.newest), "b")):
+            with self.assertRaisesRegex(InvalidBatchRequest, "^limit: the batch of this id has 4, got 3$"):
+                asyncio.run(batch.wait())
+
+
+class TooMuch(unittest.TestCase):
+    def start(self, request):
+        started = []
+
+        async def start_workflow(*args, **options):
+            started.append(args)
+
+        asyncio.run(start(Server(start_workflow=start_workflow), request))
+        return started
+
+    def test_more_inline_samples_than_a_worker_takes_are_refused_before_they_are_sent(self):
+        for count in (2**18, 5 * 2**20):
+            with self.assertRaisesRegex(
+                InvalidBatchRequest,
+                f"^samples: expected at most 256 kB of inline samples, got {count + 4} bytes; write them to a JSONL file",
+            ):
+                self.start({"samples": ["x" * count]})
+
+    def test_inline_samples_are_counted_as_the_worker_counts_them(self):
+        sample = "語" * ((2**18 - 4) // 3)
+        self.assertEqual(self.start({"samples": [sample]}), [("rolloutBatch", {"samples": [sample]})])
+
+    def test_other_fields_are_refused_where_no_server_would_take_them(self):
+        request = {"samples": {"path": "samples.jsonl"}, "generation": {"stop_strings": ["x" * 2**22]}}
+        with self.assertRaisesRegex(
+            InvalidBatchRequest, "^rolloutBatch: expected at most 1048576 bytes of arguments, got 4194"
+        ):
+            self.start(request)

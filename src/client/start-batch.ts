@@ -1,0 +1,85 @@
+import {
+  WorkflowExecutionAlreadyStartedError,
+  defaultPayloadConverter,
+  type WorkflowExecutionInfo,
+} from '@temporalio/client';
+import { BATCH_ID } from '../model/workflow-safe/rollout-id.js';
+import { differenceBetween } from '../model/request-difference.js';
+import type { Server } from './server.js';
+import { CALL_MS } from './server.js';
+
+/** What a batch is started with. */
+export interface BatchStart {
+  batchId: string;
+  taskQueue: string;
+  request: unknown;
+}
+
+const TYPE = 'rolloutBatch';
+
+/**
+ * Starts a batch, or joins the one of this id that runs with the same request; returns which. An id names one request
+ * permanently: throws an error that names the first field in which another one differs. Worker and store check it, too,
+ * but that refusal would be the newest run of the id, and hide the result of the run before it.
+ */
+export async function startOrJoin(
+  server: Server,
+  start: BatchStart,
+): Promise<'started' | 'joined'> {
+  const { batchId, taskQueue, request } = start;
+  const earlier = await completedRun(server, batchId);
+  if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
+  const options = { workflowId: batchId, taskQueue, args: [request] };
+  try {
+    await server.within(CALL_MS, () => server.client.workflow.start(TYPE, options));
+    return 'started';
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    await checkSame(server, start);
+    return 'joined';
+  }
+}
+
+/**
+ * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the
+ * batch.
+ */
+export async function completedRun(
+  { client, within }: Server,
+  batchId: string,
+): Promise<WorkflowExecutionInfo | null> {
+  if (!BATCH_ID.test(batchId)) return null;
+  const query = `WorkflowId = '${batchId}' AND WorkflowType = '${TYPE}' AND ExecutionStatus = 'Completed'`;
+  const runs: WorkflowExecutionInfo[] = [];
+  await within(CALL_MS, async () => {
+    for await (const run of client.workflow.list({ query })) runs.push(run);
+  }).catch(() => undefined);
+  runs.sort((a, b) => b.startTime.getTime() - a.startTime.getTime());
+  return runs[0] ?? null;
+}
+
+/** `runId`: of an ended run; else the running one is meant. */
+async function checkSame(
+  { client, within }: Server,
+  { batchId, request, runId }: BatchStart & { runId?: string },
+): Promise<void> {
+  const { namespace } = client.options;
+  const execution = { workflowId: batchId, ...(runId !== undefined && { runId }) };
+  const { history } = await within(CALL_MS, () =>
+    client.workflowService.getWorkflowExecutionHistory({
+      namespace,
+      execution,
+      maximumPageSize: 1,
+    }),
+  );
+  const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+  const type = started?.workflowType?.name;
+  if (type !== TYPE)
+    throw new Error(`${batchId} is a workflow of type ${type ?? 'unknown'}: use another id`);
+  const [payload] = started?.input?.payloads ?? [];
+  const theirs = payload && defaultPayloadConverter.fromPayload<unknown>(payload);
+  const difference = differenceBetween(theirs, request);
+  if (difference === null) return;
+  const names = runId === undefined ? 'runs with' : 'has';
+  throw new Error(`batch ${batchId} ${names} another request: ${difference}; use another id`);
+}
