@@ -6,23 +6,27 @@ import {
 } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
-import type { Look } from './progress.js';
+import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
   CALL_MS,
+  askedFor,
   connectServer,
   openServer,
   openServerToLook,
   silenceOf,
-  unpolled,
 } from './server.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
-  look: () => Promise<Look>;
-  /** The outcome of an ended batch: its result, or why it has none. */
-  outcome: () => Promise<{ result: BatchResult } | { failure: string }>;
+  /** Tells meanwhile what it has found, where the rest takes long. */
+  look: (tell?: (found: Found) => void) => Promise<Look>;
+  /** The outcome of an ended batch. */
+  outcome: () => Promise<Outcome>;
 }
+
+/** The result of a batch, or why it has none. `forgotten`: Temporal has lost the batch. */
+export type Outcome = { result: BatchResult } | { failure: string; forgotten?: true };
 
 export interface BatchClient {
   /** Rejects if a batch of this id runs. */
@@ -79,7 +83,7 @@ const batchClient = (server: Server, looks: Server): BatchClient => ({
 function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'attach'> {
   const { client, within } = server;
   const attach = (batchId: string): BatchHandle => ({
-    look: () => look(batchId, looks),
+    look: (tell = () => undefined) => look(batchId, { server: looks, tell }),
     outcome: () => outcome(batchId, server),
   });
   return {
@@ -97,59 +101,91 @@ function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'at
   };
 }
 
-async function look(batchId: string, server: Server): Promise<Look> {
+async function look(
+  batchId: string,
+  { server, tell }: { server: Server; tell: (found: Found) => void },
+): Promise<Look> {
   try {
     const handle = server.client.workflow.getHandle(batchId);
-    const { status, taskQueue } = await server.within(CALL_MS, () => handle.describe());
+    const { status, taskQueue, startTime } = await server.within(CALL_MS, () => handle.describe());
+    const begun_ms = startTime.getTime();
+    tell({ begun_ms });
     const closed = status.name !== 'RUNNING';
-    return { closed, ...(await progressOf(server, { batchId, taskQueue, closed })) };
+    return {
+      closed,
+      begun_ms,
+      ...(await progressOf(server, { batchId, taskQueue, closed, tell })),
+    };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
-    return { closed: false, progress: null, trouble: silence(error, { batchId, server }) };
+    const { address } = server;
+    const trouble = silenceOf(error, { address, workflowId: batchId });
+    return { closed: false, progress: null, trouble };
   }
 }
 
-const silence = (
-  error: unknown,
-  { batchId, server: { address } }: { batchId: string; server: Server },
-): string | null => silenceOf(error, { address, workflowId: batchId });
-
-/** A slow answer is waited for, unless nobody can give it. */
-async function progressOf(
-  server: Server,
-  { batchId, taskQueue, closed }: { batchId: string; taskQueue: string; closed: boolean },
-): Promise<Pick<Look, 'progress' | 'trouble'>> {
-  const handle = server.client.workflow.getHandle(batchId);
-  const left = new AbortController();
-  const asking = server.client
-    .withAbortSignal(left.signal, () =>
-      server.within(closed ? BRIEF_MS : CALL_MS, () => handle.query<BatchProgress>('progress')),
-    )
-    .then(
-      (progress) => ({ progress, trouble: null }),
-      (error: unknown) => ({ progress: null, trouble: silence(error, { batchId, server }) }),
-    );
-  const brief = sleep(BRIEF_MS, null, { ref: false });
-  const answer = await Promise.race([asking, brief]);
-  if (answer !== null) return answer;
-  const trouble = await unpolled(server, { workflowId: batchId, taskQueue });
-  if (trouble === null) return await asking;
-  // The server queues few queries of a workflow.
-  left.abort();
-  return { progress: null, trouble };
+interface Questioned {
+  batchId: string;
+  taskQueue: string;
+  closed: boolean;
+  tell: (found: Found) => void;
 }
 
-async function outcome(
-  batchId: string,
-  { client, within }: Server,
-): Promise<{ result: BatchResult } | { failure: string }> {
+type Answer = Pick<Look, 'progress' | 'trouble'>;
+
+/** A slow answer is waited for, unless nobody can give it. */
+async function progressOf(server: Server, questioned: Questioned): Promise<Answer> {
+  const left = new AbortController();
+  const asking = askProgress(server, { ...questioned, signal: left.signal });
+  for (;;) {
+    const brief = sleep(BRIEF_MS, null, { ref: false });
+    const answer = await Promise.race([asking, brief]);
+    if (answer !== null) return answer;
+    const trouble = await troubleOf(server, questioned);
+    if (trouble === null) continue;
+    // The server queues few queries of a workflow.
+    left.abort();
+    return { progress: null, trouble };
+  }
+}
+
+async function askProgress(
+  server: Server,
+  { signal, ...questioned }: Questioned & { signal: AbortSignal },
+): Promise<Answer> {
+  const { client, within, address } = server;
+  const { batchId: workflowId, taskQueue, closed } = questioned;
+  const query = () => client.workflow.getHandle(workflowId).query<BatchProgress>('progress');
+  try {
+    const asking = () => within(closed ? BRIEF_MS : CALL_MS, query);
+    return { progress: await client.withAbortSignal(signal, asking), trouble: null };
+  } catch (error) {
+    const trouble = silenceOf(error, { address, workflowId, taskQueue });
+    if (trouble !== null || closed || signal.aborted) return { progress: null, trouble };
+    return { progress: null, trouble: await troubleOf(server, questioned) };
+  }
+}
+
+/** Only what is certain is trouble. */
+async function troubleOf(
+  server: Server,
+  { batchId: workflowId, taskQueue, tell }: Questioned,
+): Promise<string | null> {
+  const asked = await askedFor(server, { workflowId, taskQueue });
+  if (asked === null || typeof asked === 'string') return asked;
+  tell({ asked });
+  return null;
+}
+
+async function outcome(batchId: string, { client, within }: Server): Promise<Outcome> {
   try {
     const handle = client.workflow.getHandle(batchId);
     return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
   } catch (error) {
     if (error instanceof WorkflowFailedError)
       return { failure: describeError(error.cause ?? error) };
-    if (error instanceof WorkflowNotFoundError) return { failure: forgotten(batchId) };
+    if (error instanceof WorkflowNotFoundError)
+      return { failure: forgotten(batchId), forgotten: true };
     throw error;
   }
 }
@@ -208,7 +244,7 @@ function steering({
 export async function awaitOutcome(
   batch: Pick<BatchHandle, 'outcome'>,
   { say, signal }: { say: (line: string) => void; signal: AbortSignal },
-): Promise<{ result: BatchResult } | { failure: string } | null> {
+): Promise<Outcome | null> {
   while (!signal.aborted) {
     try {
       return await batch.outcome();

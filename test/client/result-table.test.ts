@@ -60,7 +60,7 @@ describe('the result', () => {
       'Seconds per rollout',
       '  generate_s/p50  2.510',
       '',
-      'Faults',
+      'Faults of all tries',
       '  attempts/mean  1',
       '',
       'Other',
