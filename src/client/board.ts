@@ -190,8 +190,9 @@ const plainNotes = (state: BoardState): string[] =>
 /** States with the same facts print the same line, except for times and rates, which alone are no news. */
 export function factsOf(state: BoardState): string {
   const { progress, silentS, trouble, asked } = state;
-  const isAdvised = silentS !== null && asked !== null && silentS >= ADVISED_AFTER_S;
-  const silence = silentS === null ? null : [trouble, isAdvised];
+  const isNamed = trouble === null && asked !== null;
+  const silence =
+    silentS === null ? null : [trouble, isNamed, isNamed && silentS >= ADVISED_AFTER_S];
   if (progress === null) return JSON.stringify([phaseOf(state), silence, trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
