@@ -56,7 +56,13 @@ interface HeartbeatDetails {
   holds: boolean;
   /** How long it was, in all attempts. */
   held_ms: number;
+  /** Of an attempt that failed, until the next one's first heartbeat: a batch reads it where no journal can say it. */
+  waits_for?: Waiting;
 }
+
+/** What the failed attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
+export const waitIn = (heartbeat: unknown): Waiting | null =>
+  (heartbeat as Partial<HeartbeatDetails> | null | undefined)?.waits_for ?? null;
 
 /** Below the first try, so that the first failure is news. */
 const NO_TRY = 0.5;
@@ -123,10 +129,10 @@ export function createRunAttempt({
       return result;
     } catch (error) {
       if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
-      const waiting = waitingFor(error);
-      if (waiting !== null)
-        await reportWaiting({ tries: info.attempt, since: sinceOf(details), ...waiting });
-      context.heartbeat(details);
+      const waited = waitingFor(error);
+      const waiting = waited && { tries: info.attempt, since: sinceOf(details), ...waited };
+      if (waiting !== null) await reportWaiting(waiting);
+      context.heartbeat(waiting === null ? details : { ...details, waits_for: waiting });
       throw toFailure(error);
     } finally {
       clearInterval(heartbeat);
@@ -204,10 +210,15 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'GenerationUnavailable',
   'EnvironmentUnavailable',
   'EnvironmentFailed',
+  'StoreFault',
 ]);
 
+/** A `StoreFault` without a place is retried at once: another attempt has the journal. */
+const isWaitedFor = ({ retryable, type, at }: Fault): boolean =>
+  retryable && WAITED_FOR.has(type) && (type !== 'StoreFault' || at !== null);
+
 function waitingFor(error: unknown): Waiting | null {
-  if (!(error instanceof Fault) || !error.retryable || !WAITED_FOR.has(error.type)) return null;
+  if (!(error instanceof Fault) || !isWaitedFor(error)) return null;
   const { waited, at, type } = error;
   return {
     service: (at ?? waited?.call ?? type).slice(0, 300),

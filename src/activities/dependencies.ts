@@ -2,6 +2,7 @@ import type { Environment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
+import type { Waiting } from '../model/workflow-safe/waiting.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
@@ -33,6 +34,8 @@ export interface Dependencies {
   deployment: Deployment;
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
+  /** What the failed attempts of a workflow's activities wait for, also where no journal can say it; null: nothing. */
+  waitOf: (workflowId: string) => Promise<Waiting | null>;
 }
 
 export interface GenerationPool extends Replicas {

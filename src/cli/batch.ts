@@ -1,14 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
+import { followBatch } from '../client/progress.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
 import { refusalOf, watchBatch } from '../client/watch.js';
 import { BatchId } from '../model/batch-request.js';
+import type { Failures } from '../model/workflow-safe/failures.js';
 import { UsageError, commandLine } from '../platform/command.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
@@ -20,7 +21,6 @@ const CONFIG = { config: { type: 'string' } } as const;
 
 /** The batch continues, so nothing has failed. */
 const INTERRUPTED = 130;
-const LOOK_EVERY_MS = 1000;
 
 export async function startCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -48,7 +48,7 @@ export async function startCommand(args: string[]): Promise<number> {
           : `batch ${batchId} runs on ${place}, task queue ${taskQueue}`,
       ),
     );
-    if (watch) return await watched(batchId, { batch, config });
+    if (watch) return await watched(batch, { batchId, server, config });
     console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
     return 0;
   } finally {
@@ -88,7 +88,7 @@ export async function watchCommand(args: string[]): Promise<number> {
     const client = openBatchClient(server);
     try {
       await checkIsBatch(client, { batchId, server, config });
-      return await watched(batchId, { batch: client.attach(batchId), config: values.config });
+      return await watched(client.attach(batchId), { batchId, server, config });
     } finally {
       await client.close();
     }
@@ -134,10 +134,8 @@ async function whyNowhere({ batchId, server, config }: Sought): Promise<string> 
     : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}`;
 }
 
-async function watched(
-  batchId: string,
-  { batch, config }: { batch: BatchHandle; config: string | undefined },
-): Promise<number> {
+async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
+  const { batchId, server, config } = sought;
   const screen = createScreen(process.stdout, process.env);
   const interrupts = listenForInterrupts(process.env, () => {
     screen.close();
@@ -145,10 +143,14 @@ async function watched(
   });
   try {
     const { signal } = interrupts;
-    const outcome = await watchBatch({ batchId, batch, screen, signal });
-    if (outcome === null) {
+    const whyForgotten = () => whyNowhere(sought);
+    const outcome = await watchBatch({ batchId, batch, screen, signal, whyForgotten });
+    if ('left' in outcome) {
       const watch = commandLine(`watch ${batchId}`, config);
-      screen.say(`Batch ${batchId} continues. To watch it:\n  ${watch}`);
+      const known = outcome.left.isKnown
+        ? `Batch ${batchId} continues.`
+        : `The Temporal server at ${server.options.address} did not answer, so it is not known whether batch ${batchId} runs.`;
+      screen.say(`${known} To watch it:\n  ${watch}`);
       return INTERRUPTED;
     }
     if (!('result' in outcome)) return 1;
@@ -180,32 +182,47 @@ export async function resultCommand(args: string[]): Promise<number> {
   });
   return await withBatch(positionals, (batchId) =>
     withClient(values.config, async (client, server) => {
-      await checkIsBatch(client, { batchId, server, config: values.config });
-      const outcome = await untilEnded(client, batchId);
-      if (outcome === null) return INTERRUPTED;
-      if ('failure' in outcome) throw new Error(`batch ${batchId}: ${outcome.failure}`);
+      const sought = { batchId, server, config: values.config };
+      await checkIsBatch(client, sought);
+      const ended = await untilEnded(client, batchId);
+      if (ended === null) return INTERRUPTED;
+      const { outcome, failures } = ended;
+      if ('failure' in outcome)
+        throw new Error(
+          outcome.forgotten === true
+            ? await whyNowhere(sought)
+            : `batch ${batchId}: ${outcome.failure}`,
+        );
       if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
       const { style } = createScreen(process.stdout, process.env);
       if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
-      else console.log(renderResult(outcome.result, style()).join('\n'));
+      else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
       return 0;
     }),
   );
 }
 
-async function untilEnded(client: BatchClient, batchId: string): Promise<Outcome | null> {
-  const interrupts = listenForInterrupts(process.env, () => process.exit(INTERRUPTED));
+/** Shows on stderr what a batch that runs waits for, as `watch` does. null: interrupted. */
+async function untilEnded(
+  client: BatchClient,
+  batchId: string,
+): Promise<{ outcome: Outcome; failures: Failures | undefined } | null> {
+  const screen = createScreen(process.stderr, process.env);
+  const interrupts = listenForInterrupts(process.env, () => {
+    screen.close();
+    process.exit(INTERRUPTED);
+  });
   const { signal } = interrupts;
   const batch = client.attach(batchId);
   try {
-    while (!signal.aborted && !(await batch.look()).closed) {
-      await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
-    }
-    const say = (line: string): void => {
-      console.error(plain(line));
-    };
-    return await awaitOutcome(batch, { say, signal });
+    const isOver = (await client.status(batchId)) !== 'running';
+    const { progress } = isOver
+      ? await batch.look()
+      : await followBatch({ batchId, look: batch.look, screen, signal });
+    const outcome = await awaitOutcome(batch, { say: screen.say, signal });
+    return outcome && { outcome, failures: progress?.failures };
   } finally {
+    screen.close();
     interrupts.forget();
   }
 }

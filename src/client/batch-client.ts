@@ -2,28 +2,33 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
-import type { Look } from './progress.js';
+import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
   CALL_MS,
+  lastSeen,
   connectServer,
   openServer,
   openServerToLook,
   silenceOf,
-  unpolled,
 } from './server.js';
 import type { BatchStart } from './start-batch.js';
 import { completedRun, startOrJoin } from './start-batch.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
-  look: () => Promise<Look>;
+  /** Tells meanwhile what it has found, where the rest takes long. */
+  look: (tell?: (found: Found) => void) => Promise<Look>;
   /** The outcome of an ended batch. */
   outcome: () => Promise<Outcome>;
 }
 
-/** The result of an ended batch, or why it has none. `refused`: why its newest start was refused; the result is older. */
-export type Outcome = { result: BatchResult; refused?: string } | { failure: string };
+/**
+ * The result of an ended batch, or why it has none. `refused`: why its newest start was refused; the result is older.
+ * `forgotten`: Temporal has lost the batch.
+ */
+export type Outcome =
+  { result: BatchResult; refused?: string } | { failure: string; forgotten?: true };
 
 export interface BatchClient {
   /** Starts it, or joins it if it runs with this request; rejects if the id names another request. */
@@ -78,63 +83,107 @@ const batchClient = (server: Server, looks: Server): BatchClient => ({
 });
 
 function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'attach'> {
+  const lookAt =
+    (batchId: string): BatchHandle['look'] =>
+    (tell = () => undefined) =>
+      look(batchId, { server: looks, tell });
   return {
     attach: (batchId) => ({
-      look: () => look(batchId, looks),
+      look: lookAt(batchId),
       outcome: () => outcomeOrEarlier(batchId, server),
     }),
     start: async (batch) => ({
       joined: (await startOrJoin(server, batch)) === 'joined',
-      look: () => look(batch.batchId, looks),
+      look: lookAt(batch.batchId),
       // An earlier result is none of this start.
       outcome: async () => shownOutcome(await outcome(batch, server)),
     }),
   };
 }
 
-async function look(batchId: string, server: Server): Promise<Look> {
+async function look(
+  batchId: string,
+  { server, tell }: { server: Server; tell: (found: Found) => void },
+): Promise<Look> {
   try {
     const handle = server.client.workflow.getHandle(batchId);
-    const { status, taskQueue } = await server.within(CALL_MS, () => handle.describe());
+    const { status, taskQueue, startTime } = await server.within(CALL_MS, () => handle.describe());
+    const begun_ms = startTime.getTime();
+    tell({ begun_ms });
     const closed = status.name !== 'RUNNING';
-    return { closed, ...(await progressOf(server, { batchId, taskQueue, closed })) };
+    return {
+      closed,
+      begun_ms,
+      ...(await progressOf(server, { batchId, taskQueue, closed, tell })),
+    };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
-    return { closed: false, progress: null, trouble: silence(error, { batchId, server }) };
+    const { address } = server;
+    const trouble = silenceOf(error, { address, workflowId: batchId });
+    return { closed: false, progress: null, trouble };
   }
 }
 
-const silence = (
-  error: unknown,
-  { batchId, server: { address } }: { batchId: string; server: Server },
-): string | null => silenceOf(error, { address, workflowId: batchId });
-
-/** A slow answer is waited for, unless nobody can give it. */
-async function progressOf(
-  server: Server,
-  { batchId, taskQueue, closed }: { batchId: string; taskQueue: string; closed: boolean },
-): Promise<Pick<Look, 'progress' | 'trouble'>> {
-  const handle = server.client.workflow.getHandle(batchId);
-  const left = new AbortController();
-  const asking = server.client
-    .withAbortSignal(left.signal, () =>
-      server.within(closed ? BRIEF_MS : CALL_MS, () => handle.query<BatchProgress>('progress')),
-    )
-    .then(
-      (progress) => ({ progress, trouble: null }),
-      (error: unknown) => ({ progress: null, trouble: silence(error, { batchId, server }) }),
-    );
-  const brief = sleep(BRIEF_MS, null, { ref: false });
-  const answer = await Promise.race([asking, brief]);
-  if (answer !== null) return answer;
-  const trouble = await unpolled(server, { workflowId: batchId, taskQueue });
-  if (trouble === null) return await asking;
-  // The server queues few queries of a workflow.
-  left.abort();
-  return { progress: null, trouble };
+interface Questioned {
+  batchId: string;
+  taskQueue: string;
+  closed: boolean;
+  tell: (found: Found) => void;
 }
 
-type RunOutcome = { result: BatchResult } | { failure: string; is_refusal: boolean };
+type Answer = Pick<Look, 'progress' | 'trouble'>;
+
+/** A slow answer is waited for, unless nobody can give it. */
+async function progressOf(server: Server, questioned: Questioned): Promise<Answer> {
+  const left = new AbortController();
+  const asking = askProgress(server, { ...questioned, signal: left.signal });
+  for (;;) {
+    const brief = sleep(BRIEF_MS, null, { ref: false });
+    const answer = await Promise.race([asking, brief]);
+    if (answer !== null) return answer;
+    const trouble = await troubleOf(server, questioned);
+    if (trouble === null) continue;
+    // The server queues few queries of a workflow.
+    left.abort();
+    return { progress: null, trouble };
+  }
+}
+
+async function askProgress(
+  server: Server,
+  { signal, ...questioned }: Questioned & { signal: AbortSignal },
+): Promise<Answer> {
+  const { client, within, address } = server;
+  const { batchId: workflowId, taskQueue, closed } = questioned;
+  const query = () => client.workflow.getHandle(workflowId).query<BatchProgress>('progress');
+  try {
+    const asking = () => within(closed ? BRIEF_MS : CALL_MS, query);
+    return { progress: await client.withAbortSignal(signal, asking), trouble: null };
+  } catch (error) {
+    const trouble = silenceOf(error, { address, workflowId, taskQueue });
+    if (trouble !== null || closed || signal.aborted) return { progress: null, trouble };
+    return { progress: null, trouble: await troubleOf(server, questioned) };
+  }
+}
+
+/** Only what is certain is trouble. */
+async function troubleOf(
+  server: Server,
+  { batchId: workflowId, taskQueue, tell }: Questioned,
+): Promise<string | null> {
+  const seen = await lastSeen(server, { workflowId, taskQueue });
+  if (seen === null || typeof seen === 'string') return seen;
+  tell({ seen });
+  return null;
+}
+
+type RunOutcome = { result: BatchResult } | Refusable;
+
+interface Refusable {
+  failure: string;
+  is_refusal: boolean;
+  forgotten?: true;
+}
 
 async function outcome(
   { batchId, runId }: { batchId: string; runId?: string },
@@ -151,12 +200,16 @@ async function outcome(
       return { failure: describeError(cause ?? error), is_refusal };
     }
     if (error instanceof WorkflowNotFoundError)
-      return { failure: forgotten(batchId), is_refusal: false };
+      return { failure: forgotten(batchId), is_refusal: false, forgotten: true };
     throw error;
   }
 }
 
-const shownOutcome = (of: RunOutcome): Outcome => ('result' in of ? of : { failure: of.failure });
+function shownOutcome(of: RunOutcome): Outcome {
+  if ('result' in of) return of;
+  const { failure, forgotten } = of;
+  return { failure, ...(forgotten !== undefined && { forgotten }) };
+}
 
 /** A refused start changes nothing of the batch, whose result is that of the run before it. */
 async function outcomeOrEarlier(batchId: string, server: Server): Promise<Outcome> {

@@ -9,6 +9,8 @@ import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
+import type { Pace } from './pace.js';
+import type { Seen } from './server.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine, spread } from './text-line.js';
 
@@ -17,12 +19,17 @@ export interface BoardState {
   batchId: string;
   /** null until the batch has answered once. */
   progress: BatchProgress | null;
-  /** Since following began. */
-  elapsedS: number;
+  /** Since the batch began; null: the server has not said. */
+  elapsedS: number | null;
   /** Seconds since the last answer, or since following began; null if one came just now. */
   silentS: number | null;
   /** Why nothing newer is known, for people; null: it is not known, or all is well. */
   trouble: string | null;
+  /** When a worker was last seen; null: it is not known, or the batch answers. */
+  seen: Seen | null;
+  pace: Pace;
+  /** What to do about workers that do not answer; absent: start one. */
+  remedy?: string;
 }
 
 /** The live board: seven lines at most, none longer than the terminal is wide. */
@@ -35,7 +42,7 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
           progressBar(barOf(progress, state), style),
           numbers(progress),
           ...cause(progress),
-          speed(progress),
+          speed(progress, state.pace),
         ]
       : []),
     ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
@@ -43,14 +50,15 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
   return lines.map((line) => renderLine(line, style));
 }
 
-function heading({ batchId, progress, elapsedS }: BoardState, columns: number): Line {
-  return spread([{ text: batchId, ink: 'bold' }, `  ${phaseOf(progress)}`], {
-    line: [formatClock(elapsedS)],
-    columns,
-  });
+function heading(state: BoardState, columns: number): Line {
+  const { batchId, elapsedS } = state;
+  const left: Line = [{ text: batchId, ink: 'bold' }, `  ${phaseOf(state)}`];
+  return elapsedS === null ? left : spread(left, { line: [formatClock(elapsedS)], columns });
 }
 
-const phaseOf = (progress: BatchProgress | null): string => progress?.phase ?? 'starting';
+/** Before an answer only Temporal may have said that the batch is there. */
+const phaseOf = ({ progress, elapsedS }: BoardState): string =>
+  progress?.phase ?? (elapsedS === null ? 'not seen yet' : 'open');
 
 /** There is nothing to count before the batch is planned. */
 function isCounted(progress: BatchProgress | null): progress is BatchProgress {
@@ -61,11 +69,11 @@ const BAR_WIDTH = 40;
 
 const barOf = (
   progress: BatchProgress,
-  { silentS }: BoardState,
+  { silentS, pace }: BoardState,
 ): { done: number; total: number; etaS: number | null } => ({
   done: progress.done,
   total: progress.requested,
-  etaS: silentS === null ? etaSeconds(progress) : null,
+  etaS: silentS === null ? etaSeconds(progress, pace) : null,
 });
 
 /** Solid by colour, because not every terminal has block characters; without colours with `#`. */
@@ -106,27 +114,44 @@ function cause({ failures }: BatchProgress): Line[] {
   return text === null ? [] : [[{ text: plainLine(text), ink: 'red' }]];
 }
 
-function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Line {
+function speed({ turns, tokens }: BatchProgress, { turns_per_s, tokens_per_s }: Pace): Line {
   return [
-    `turns ${formatNumber(turns)} (${formatRate(turns_per_s)}/s)   `,
-    `tokens ${formatNumber(tokens)} (${formatRate(tokens_per_s)}/s)`,
+    `turns ${formatNumber(turns)}${rateText(turns_per_s)}   `,
+    `tokens ${formatNumber(tokens)}${rateText(tokens_per_s)}`,
   ];
 }
+
+const rateText = (perSecond: number | null): string =>
+  perSecond === null ? '' : ` (${formatRate(perSecond)}/s)`;
 
 const FIRST_ANSWER = 'waiting for the first answer: from the Temporal server, then from a worker';
 const PLAN =
   'waiting for its plan: a worker checks the request and asks the engine and the environments';
 
 /** What the batch waits for; without an answer nobody knows whether it still does, only what this process waits for. */
-function notes({ progress, silentS, trouble }: BoardState, columns = Infinity): string[] {
-  if (silentS === null) {
-    if (progress === null) return [trouble ?? FIRST_ANSWER];
-    const { waiting, phase } = progress;
-    if (waiting !== null) return waitingLines(waiting, columns);
-    return phase === 'planning' ? [PLAN] : [];
-  }
-  const silent = `no answer for ${Math.floor(silentS)} s`;
-  return [trouble === null ? silent : `${silent}: ${trouble}`];
+function notes(state: BoardState, columns = Infinity): string[] {
+  const { progress, silentS, trouble } = state;
+  if (silentS !== null) return silence(state, silentS);
+  if (progress === null) return [trouble ?? FIRST_ANSWER];
+  const { waiting, phase } = progress;
+  if (waiting !== null) return waitingLines(waiting, columns);
+  return phase === 'planning' ? [PLAN] : [];
+}
+
+/** A busy worker answers within this time, unless it is very busy. */
+const ADVISED_AFTER_S = 8;
+const REMEDY = 'if none runs, start one: temporal-rollout worker';
+
+/** First what helps, because a narrow terminal cuts the end. A worker that is only busy is not blamed. */
+function silence({ trouble, seen, remedy = REMEDY }: BoardState, silentS: number): string[] {
+  const age = `no answer for ${Math.floor(silentS)} s`;
+  if (trouble !== null) return [`${trouble} (${age})`];
+  if (seen === null) return [age];
+  const who = `no answer from the workers of task queue ${seen.taskQueue} for ${Math.floor(silentS)} s`;
+  return [
+    `${who}; last seen ${Math.floor(seen.ago_s)} s ago`,
+    ...(silentS < ADVISED_AFTER_S ? [] : [`  a busy worker answers later; ${remedy}`]),
+  ];
 }
 
 /** The last answer has its own line where one line has no room for it: it is what people look for. */
@@ -141,28 +166,34 @@ function waitingLines(waiting: Waiting, columns: number): string[] {
 
 /** One plain line, for logs. */
 export function renderPlain(state: BoardState): string {
-  const { batchId, progress, silentS } = state;
+  const { batchId, progress, silentS, pace } = state;
   if (!isCounted(progress))
-    return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
+    return [`${batchId} ${phaseOf(state)}`, ...plainNotes(state)].join(', ');
   const { phase, done, requested, running, failed, turns, tokens } = progress;
-  const eta = silentS === null ? etaSeconds(progress) : null;
+  const eta = silentS === null ? etaSeconds(progress, pace) : null;
   const failures = mostFrequentText(progress.failures);
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
     `${formatNumber(failed)} failed${failures === null ? '' : ` (${plainLine(failures)})`}`,
-    `${formatNumber(turns)} turns (${formatRate(progress.turns_per_s)}/s)`,
-    `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
+    `${formatNumber(turns)} turns${rateText(pace.turns_per_s)}`,
+    `${formatNumber(tokens)} tokens${rateText(pace.tokens_per_s)}`,
     `mean reward ${meanReward(progress)}`,
     ...(eta === null ? [] : [`about ${formatClock(eta)} left`]),
-    ...notes(state).map(plainLine),
+    ...plainNotes(state),
   ].join(', ');
 }
 
+const plainNotes = (state: BoardState): string[] =>
+  notes(state).map((note) => plainLine(note).trimStart());
+
 /** States with the same facts print the same line, except for times and rates, which alone are no news. */
-export function factsOf({ progress, silentS, trouble }: BoardState): string {
-  const silence = silentS === null ? null : [trouble];
-  if (progress === null) return JSON.stringify([silence, trouble]);
+export function factsOf(state: BoardState): string {
+  const { progress, silentS, trouble, seen } = state;
+  const isNamed = trouble === null && seen !== null;
+  const silence =
+    silentS === null ? null : [trouble, isNamed, isNamed && silentS >= ADVISED_AFTER_S];
+  if (progress === null) return JSON.stringify([phaseOf(state), silence, trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
     phase,
@@ -184,13 +215,11 @@ function meanReward({ valid, reward_sum, done, requested }: BatchProgress): stri
 }
 
 /**
- * Estimated from the ended rollouts; null while there are too few, while the batch waits for something, and for a
- * continued batch, most of whose time an earlier run has spent.
+ * Estimated from the rollouts that ended while the batch was watched and waited for nothing; null while those are too
+ * few, and for a continued batch, whose ended rollouts come at once.
  */
-function etaSeconds(progress: BatchProgress): number | null {
-  const { phase, done, requested, elapsed_s, waiting, continued = false } = progress;
-  const few = Math.min(5, requested / 10);
-  if (phase !== 'running' || done < few || done === 0) return null;
-  if (waiting !== null || continued) return null;
-  return ((requested - done) * elapsed_s) / done;
+function etaSeconds(progress: BatchProgress, { done_per_s }: Pace): number | null {
+  const { phase, done, requested, waiting, continued = false } = progress;
+  if (phase !== 'running' || done_per_s === null || waiting !== null || continued) return null;
+  return (requested - done) / done_per_s;
 }

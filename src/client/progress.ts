@@ -2,10 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../activities/contract.js';
 import type { BoardState } from './board.js';
 import { factsOf, renderBoard, renderPlain } from './board.js';
+import { NO_MOVES, moved, paceOf } from './pace.js';
 import type { Screen } from './screen.js';
+import type { Seen } from './server.js';
+
+/** What a look has found so far. */
+export interface Found {
+  /** When the batch began, in milliseconds since 1970; absent: the server has not answered. */
+  begun_ms?: number;
+  seen?: Seen;
+}
 
 /** One look at a batch. */
-export interface Look {
+export interface Look extends Pick<Found, 'begun_ms'> {
   /** The workflow has ended, in any way. */
   closed: boolean;
   /** null: no answer this time. */
@@ -16,8 +25,10 @@ export interface Look {
 
 export interface FollowOptions {
   batchId: string;
-  look: () => Promise<Look>;
+  look: (tell: (found: Found) => void) => Promise<Look>;
   screen: Screen;
+  /** What to do about workers that do not answer. */
+  remedy?: string;
   /** Ends the following; the batch continues. */
   signal: AbortSignal;
   intervalMs?: number;
@@ -25,30 +36,34 @@ export interface FollowOptions {
 }
 
 /** Shorter interruptions are not shown, and what an older look found is no longer told. */
-const SILENT_AFTER_MS = 3000;
+const SILENT_AFTER_S = 3;
+
+/** How following ended, and what is known of the batch. */
+export interface Followed {
+  ended: 'closed' | 'aborted';
+  /** Temporal has told of the batch. */
+  isKnown: boolean;
+  /** The last answer. */
+  progress: BatchProgress | null;
+}
 
 /**
  * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at most
  * every two seconds, only for changes.
  */
-export async function followBatch(options: FollowOptions): Promise<'closed' | 'aborted'> {
-  const { batchId, look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
-  const startedAt = performance.now();
+export async function followBatch(options: FollowOptions): Promise<Followed> {
+  const { look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
   const print = plainPrinter(screen, plainEveryMs);
-  let latest: Look = { closed: false, progress: null, trouble: null };
-  let answeredAt = startedAt;
-  let lookedAt = startedAt;
+  const seen = createSight(options);
+  let isLast = false;
   const draw = (): void => {
-    const now = performance.now();
-    const state: BoardState = {
-      batchId,
-      progress: latest.progress,
-      elapsedS: (now - startedAt) / 1000,
-      silentS: now - answeredAt > SILENT_AFTER_MS ? (now - answeredAt) / 1000 : null,
-      trouble: now - lookedAt > SILENT_AFTER_MS ? null : latest.trouble,
-    };
+    const state = seen.state();
     screen.show((style) => renderBoard(state, style));
-    print(state, latest.closed);
+    print(state, isLast);
+  };
+  const followed = (ended: Followed['ended']): Followed => {
+    const { progress, elapsedS } = seen.state();
+    return { ended, isKnown: progress !== null || elapsedS !== null, progress };
   };
   // A look takes long while the server or the worker is slow, but the clock keeps running.
   const ticking = setInterval(draw, intervalMs);
@@ -56,21 +71,66 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
     // A log needs no line about the moment before the first look.
     if (screen.live) draw();
     while (!signal.aborted) {
-      const found = await unlessAborted(look(), signal);
+      const found = await unlessAborted(look(seen.tell), signal);
       if (found === null) break;
-      const { closed, progress, trouble } = found;
-      lookedAt = performance.now();
-      if (progress !== null) answeredAt = lookedAt;
-      latest = { closed, progress: progress ?? latest.progress, trouble };
+      seen.looked(found);
+      isLast = found.closed;
       draw();
-      if (closed) return 'closed';
+      if (isLast) return followed('closed');
       await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
     }
-    return 'aborted';
+    return followed('aborted');
   } finally {
     clearInterval(ticking);
     screen.show(null);
   }
+}
+
+interface Sight {
+  tell: (found: Found) => void;
+  looked: (look: Look) => void;
+  state: () => BoardState;
+}
+
+/** Keeps what looks have found, and how old it is. */
+function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remedy'>): Sight {
+  const now_s = (): number => performance.now() / 1000;
+  let [progress, trouble]: [BatchProgress | null, string | null] = [null, null];
+  let [answered_s, looked_s] = [now_s(), now_s()];
+  let begun_ms: number | null = null;
+  let seen: { taskQueue: string; at_s: number } | null = null;
+  let moves = NO_MOVES;
+  const tell = (found: Found): void => {
+    begun_ms = found.begun_ms ?? begun_ms;
+    if (found.seen !== undefined)
+      seen = { taskQueue: found.seen.taskQueue, at_s: now_s() - found.seen.ago_s };
+  };
+  const looked = (look: Look): void => {
+    looked_s = now_s();
+    trouble = look.trouble;
+    tell(look.begun_ms === undefined ? {} : { begun_ms: look.begun_ms });
+    if (look.progress === null) return;
+    progress = look.progress;
+    answered_s = looked_s;
+    seen = null;
+    moves = moved(moves, { progress, at_s: looked_s });
+  };
+  const state = (): BoardState => {
+    const now = now_s();
+    const silentS = now - answered_s > SILENT_AFTER_S ? now - answered_s : null;
+    return {
+      batchId,
+      progress,
+      // This machine's clock may be behind the server's.
+      elapsedS: begun_ms === null ? null : Math.max(0, (Date.now() - begun_ms) / 1000),
+      silentS,
+      trouble: now - looked_s > SILENT_AFTER_S ? null : trouble,
+      seen: seen && { taskQueue: seen.taskQueue, ago_s: now - seen.at_s },
+      pace: paceOf(moves),
+      ...(remedy !== undefined && { remedy }),
+    };
+  };
+  return { tell, looked, state };
 }
 
 const unlessAborted = <T>(asked: Promise<T>, signal: AbortSignal): Promise<T | null> =>

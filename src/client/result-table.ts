@@ -1,4 +1,6 @@
 import type { BatchResult, Counts } from '../activities/contract.js';
+import type { Failures } from '../model/workflow-safe/failures.js';
+import { failureTexts } from '../model/workflow-safe/failures.js';
 import { nearPath } from '../platform/near-path.js';
 import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
@@ -13,14 +15,20 @@ const GROUPS: readonly [string, RegExp][] = [
   ['Tokens', /tokens/],
   ['How rollouts ended', /^stop_reason\/|^replaced\/count$|_rate$/],
   ['Seconds per rollout', /_s\/|^span_s$/],
-  ['Faults', /^faults\/|^attempts/],
+  ['Faults of all tries', /^faults\/|^attempts/],
 ];
 /** Rates that end with `_rate` or `_per_s` also concern turns and tokens; these belong to their own groups. */
 const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
 
-/** The outcome of a batch: the metrics in groups, one line of counts, the files. */
-export function renderResult(result: BatchResult, style: TextStyle): string[] {
-  const { counts, metrics, files } = result;
+/** Types of failures that a result shows. */
+const MOST_FAILURES = 2;
+
+/** The outcome of a batch: the metrics in groups, one line of counts, why most failed, the files. */
+export function renderResult(
+  result: BatchResult & { failures?: Failures | undefined },
+  style: TextStyle,
+): string[] {
+  const { counts, metrics, files, failures } = result;
   const lines: Line[] = [
     ...metricGroups(metrics).flatMap(([title, entries]): Line[] => [
       [{ text: title, ink: 'bold' }],
@@ -32,7 +40,10 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
   ];
   return [
     ...lines.map((line) => renderLine(line, style)),
-    // Never cut, so that they can be copied.
+    // Neither is cut: a cause is read to its end, and files are copied.
+    ...failureTexts(failures)
+      .slice(0, MOST_FAILURES)
+      .map((text) => `  ${plainLine(text)}`),
     ...Object.entries(files).map(
       ([name, file]) => `  ${name.padEnd(10)}${plainLine(nearPath(file))}`,
     ),

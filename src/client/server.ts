@@ -127,8 +127,8 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
   }
 }
 
-const noWorkerFor = (workflowId: string): string =>
-  `no worker answers for ${workflowId}; is one running on its task queue?`;
+const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
+  `no worker answers for ${workflowId}; is one running on ${taskQueue === undefined ? 'its task queue' : `task queue ${taskQueue}`}?`;
 
 /** Codes of gRPC. */
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
@@ -138,7 +138,7 @@ const UNAVAILABLE = 14;
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
 export function silenceOf(
   error: unknown,
-  { address, workflowId }: { address: string; workflowId: string },
+  { address, workflowId, taskQueue }: { address: string; workflowId: string; taskQueue?: string },
 ): string | null {
   const cause: unknown = error instanceof ServiceError ? error.cause : error;
   if (!isGrpcServiceError(cause)) return describeError(error);
@@ -149,18 +149,26 @@ export function silenceOf(
   if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}`;
   // The server says it of a task queue that nobody has polled for minutes.
   const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');
-  return isUnpolled ? noWorkerFor(workflowId) : details;
+  return isUnpolled ? noWorkerFor(workflowId, taskQueue) : details;
 }
 
-/** What `silenceOf` says where no worker asks for the workflow's tasks; null: one does, or the server is slow. */
-export async function unpolled(
+/** The last sign of life of a task queue's workers: a fact, also where nobody knows why there is no answer. */
+export interface Seen {
+  taskQueue: string;
+  ago_s: number;
+}
+
+/** What `silenceOf` says where no worker runs for the workflow, or when one was seen; null: the server is slow. */
+export async function lastSeen(
   { client, within }: Pick<Server, 'client' | 'within'>,
   { workflowId, taskQueue }: { workflowId: string; taskQueue: string },
-): Promise<string | null> {
+): Promise<string | Seen | null> {
   const { namespace } = client.options;
   const queue = { namespace, name: taskQueue, type: 'workflow' } as const;
-  const isThere = await within(CALL_MS, async () =>
-    mayBeAlive(await lastSign(client.workflowService, queue)),
-  ).catch(() => true);
-  return isThere ? null : noWorkerFor(workflowId);
+  try {
+    const sign = await within(CALL_MS, () => lastSign(client.workflowService, queue));
+    return mayBeAlive(sign) ? { taskQueue, ago_s: sign.ago } : noWorkerFor(workflowId, taskQueue);
+  } catch {
+    return null;
+  }
 }

@@ -4,22 +4,33 @@ import type { FollowOptions } from './progress.js';
 import { followBatch } from './progress.js';
 import { renderResult } from './result-table.js';
 
-/** The board of a batch until it has ended, then its result or why it has none; null if the signal aborts before. */
+/** `left`: the signal aborted before; `isKnown`: Temporal has told of the batch. */
+export type Watched = Outcome | { left: { isKnown: boolean } };
+
+export interface WatchOptions extends Omit<FollowOptions, 'look'> {
+  batch: BatchHandle;
+  /** For a batch that Temporal has lost: what is left of it, for the user. */
+  whyForgotten?: () => Promise<string>;
+}
+
+/** The board of a batch until it has ended, then its result or why it has none. */
 export async function watchBatch({
   batch,
+  whyForgotten,
   ...options
-}: Omit<FollowOptions, 'look'> & { batch: BatchHandle }): Promise<Outcome | null> {
+}: WatchOptions): Promise<Watched> {
   const { batchId, screen, signal } = options;
-  const ended = await followBatch({ ...options, look: batch.look });
-  if (ended === 'aborted') return null;
+  const { ended, isKnown, progress } = await followBatch({ ...options, look: batch.look });
+  if (ended === 'aborted') return { left: { isKnown } };
   const outcome = await awaitOutcome(batch, { say: screen.say, signal });
-  if (outcome === null) return null;
-  if ('failure' in outcome) {
-    screen.say(`Batch ${batchId} failed: ${outcome.failure}`);
-    return outcome;
-  }
-  if (outcome.refused !== undefined) screen.say(refusalOf(batchId, outcome.refused));
-  screen.print(['', ...renderResult(outcome.result, screen.style())]);
+  if (outcome === null) return { left: { isKnown } };
+  if ('result' in outcome) {
+    if (outcome.refused !== undefined) screen.say(refusalOf(batchId, outcome.refused));
+    const shown = { ...outcome.result, failures: progress?.failures };
+    screen.print(['', ...renderResult(shown, screen.style())]);
+  } else if (outcome.forgotten === true && whyForgotten !== undefined) {
+    screen.say(await whyForgotten());
+  } else screen.say(`Batch ${batchId} failed: ${outcome.failure}`);
   return outcome;
 }
 

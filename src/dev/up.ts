@@ -69,9 +69,10 @@ async function runBatch(session: Session): Promise<number> {
   }
   const request = JSON.parse(await readFile(path.join(PROJECT_ROOT, EXAMPLE), 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
-  const outcome = await watchBatch({ batchId, batch, screen, signal });
+  const remedy = 'one that ends is restarted by itself';
+  const outcome = await watchBatch({ batchId, batch, screen, signal, remedy });
   screen.say(`  Web UI\n  ${batchLink({ ...stack, batchId })}`);
-  if (outcome === null) {
+  if ('left' in outcome) {
     screen.say(howToContinue(session));
     return 130;
   }

@@ -57,6 +57,9 @@ export const FAULT_TYPES = Object.keys(RETRYABLE) as FaultType[];
 export const FAILURE_CLASSES = ['agent_run_error', 'agent_request_failed'] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
+/** Where a storage operation failed: what a `StoreFault` waits for. One that is retried at once has no place. */
+export const THE_STORE = 'the store';
+
 export interface FaultFacts {
   type: FaultType;
   /**
@@ -64,7 +67,7 @@ export interface FaultFacts {
    * plain.
    */
   message: string;
-  /** The URL of the replica or environment where it happened. */
+  /** Where it happened: the URL of a replica or environment, or `THE_STORE`. */
   at?: string;
   /** The delay that `retry-after` asked for, at most a minute. */
   retryAfterMs?: number;

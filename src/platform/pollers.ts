@@ -83,5 +83,5 @@ export const isAlive = (sign: Sign | null): boolean =>
   sign !== null && sign.ago <= REPORTS_EVERY_S + LATE_S;
 
 /** Not overdue: none is missing yet. */
-export const mayBeAlive = (sign: Sign | null): boolean =>
+export const mayBeAlive = (sign: Sign | null): sign is Sign =>
   sign !== null && sign.ago <= sign.every + LATE_S;

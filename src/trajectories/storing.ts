@@ -1,4 +1,4 @@
-import { Fault } from '../model/faults.js';
+import { Fault, THE_STORE } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
 
 /** Runs one storage operation. Any error becomes a `StoreFault` that names the operation. */
@@ -7,6 +7,7 @@ export async function storing<T>(what: string, operation: () => T | Promise<T>):
     return await operation();
   } catch (cause) {
     if (cause instanceof Fault) throw cause;
-    throw new Fault({ type: 'StoreFault', message: `${what}: ${describeError(cause)}`, cause });
+    const message = `${what}: ${describeError(cause)}`;
+    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
   }
 }

@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
-import { createRunAttempt } from '../activities/attempt.js';
+import { createRunAttempt, waitIn } from '../activities/attempt.js';
 import type { Dependencies, PolicyService } from '../activities/dependencies.js';
 import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
@@ -13,7 +14,8 @@ import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
 
 /** What activities need of Temporal beside their own attempt. */
-export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {
+export interface Temporal
+  extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts' | 'waitOf'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
@@ -43,6 +45,7 @@ export function createDependencies(
       generation_queue: generationQueue(config),
     },
     countOpenRollouts: temporal.countOpenRollouts,
+    waitOf: temporal.waitOf,
   };
 }
 
@@ -80,6 +83,14 @@ export function askTemporal(
     countOpenRollouts: async (batchId) => {
       const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
       return (await client.workflow.count(query)).count;
+    },
+    waitOf: async (workflowId) => {
+      const { raw } = await client.workflow.getHandle(workflowId).describe();
+      const heartbeats = (raw.pendingActivities ?? []).flatMap(
+        ({ heartbeatDetails }) => heartbeatDetails?.payloads ?? [],
+      );
+      const waits = heartbeats.map((one) => waitIn(defaultPayloadConverter.fromPayload(one)));
+      return waits.find((wait) => wait !== null) ?? null;
     },
   };
 }

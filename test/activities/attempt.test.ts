@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
-import { createRunAttempt } from '../../src/activities/attempt.js';
-import { toFailure } from '../../src/activities/attempt.js';
+import { createRunAttempt, toFailure, waitIn } from '../../src/activities/attempt.js';
 import { Fault } from '../../src/model/faults.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import type { AttemptResult } from '../fakes/activity-bench.js';
@@ -93,6 +92,21 @@ describe('an engine that is away', () => {
     const input = { samples: [{ message_log: [{ role: 'user', content: 'x' }], task_name: 'task' }] }; // prettier-ignore
     const { waiting } = await bench.run('planBatch', { input, workflow_id: 'batch' });
     assert.equal(waiting.length, 1);
+  });
+
+  test('is in the heartbeat of the attempt that failed, and no longer in those of the next', async () => {
+    const runAttempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+    const first = mockAttempt({});
+    let last: unknown;
+    first.on('heartbeat', (details: unknown) => (last = structuredClone(details)));
+    await assert.rejects(first.run(() => runAttempt(() => Promise.reject(away()))));
+    assert.equal(waitIn(last)?.message, 'connection refused');
+    const second = mockAttempt({ heartbeatDetails: last, heartbeat_timeout_ms: 15 });
+    let then: unknown;
+    second.on('heartbeat', (details: unknown) => (then = structuredClone(details)));
+    await second.run(() => runAttempt(() => sleep(100)));
+    assert.notEqual(then, undefined);
+    assert.equal(waitIn(then), null);
   });
 
   test('is reported in a short text', async (t) => {

@@ -1,6 +1,6 @@
 /** What a batch shows of rollouts that run: read from the ends of their journals. */
 import assert from 'node:assert/strict';
-import { appendFile } from 'node:fs/promises';
+import { appendFile, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { Bench } from '../fakes/activity-bench.js';
@@ -72,6 +72,45 @@ describe('a look at a batch', () => {
     );
     const { waiting } = await look(bench);
     assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
+  });
+
+  test('tells of a store that cannot be written, which no journal can say, whatever the journals say', async (t) => {
+    const wait = { service: 'the store', message: 'journal of batch/2-0: ENOSPC', tries: 4 };
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(wait);
+      },
+    });
+    await bench.started();
+    await write(bench, { row: 1, lines: [a.start(), fault(3)] });
+    // A file that the disk had no room for a line in.
+    await writeFile(bench.journalFile(2), '');
+    assert.deepEqual((await look(bench)).waiting, wait);
+    assert.deepEqual(asked, ['batch/2-0'], 'only the one that has been quiet the longest is asked');
+  });
+
+  test('tells of a store in which no journal could begin', async (t) => {
+    const wait = { service: 'the store', message: 'journal of batch/0-0: EROFS', tries: 1 };
+    const waitOf = (id: string) => Promise.resolve(id === 'batch/0-0' ? wait : null);
+    const bench = await activityBench(t, { waitOf });
+    assert.deepEqual((await look(bench)).waiting, wait);
+  });
+
+  test('asks Temporal for no rollout that has just moved, and for nothing but the store', async (t) => {
+    const waits = { service: 'http://engine', message: 'refused', tries: 4 };
+    let asked = 0;
+    const bench = await activityBench(t, {
+      waitOf: () => {
+        asked += 1;
+        return Promise.resolve(waits);
+      },
+    });
+    assert.equal((await look(bench)).waiting, null);
+    await write(bench, { row: 0, lines: [] });
+    assert.equal((await look(bench)).waiting, null);
+    assert.equal(asked, 1);
   });
 
   test('leaves out rollouts that have moved since, or have ended', async (t) => {

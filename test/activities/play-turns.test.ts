@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
+import type { FailureSeen } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
@@ -190,9 +191,11 @@ describe('an attempt that dies', () => {
       deployment: { turn_slice_ms: 0 },
     });
     await bench.started();
-    const { type, message, nonRetryable } = await bench.failure('playTurns', AT);
+    const { error, waiting } = await bench.run('playTurns', { input: AT });
+    const { type, message, nonRetryable } = error as FailureSeen;
     assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
     assert.match(message, /another attempt has taken over the journal of batch\/0-0/);
+    assert.deepEqual(waiting, [], 'nobody waits for that');
     assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).turns, []);
   });
 

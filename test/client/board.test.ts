@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { BatchProgress } from '../../src/activities/contract.js';
 import type { BoardState } from '../../src/client/board.js';
 import { renderBoard, renderPlain } from '../../src/client/board.js';
+import { NO_PACE } from '../../src/client/pace.js';
 import { formatClock, formatNumber } from '../../src/client/number-text.js';
 
 const PROGRESS: BatchProgress = {
@@ -28,6 +29,8 @@ const state = (change: Partial<BoardState> = {}): BoardState => ({
   elapsedS: 10.4,
   silentS: null,
   trouble: null,
+  seen: null,
+  pace: { done_per_s: 1.6, turns_per_s: 12, tokens_per_s: 1234.5 },
   ...change,
 });
 
@@ -107,13 +110,38 @@ describe('the board', () => {
   test('says that nothing was answered yet, and why, if that is known', () => {
     const style = { columns: 60, colour: false };
     const silent = { progress: null, silentS: 10.4 };
-    const head = `${BATCH}  starting${' '.repeat(15)}0:10`;
+    const head = `${BATCH}  open${' '.repeat(19)}0:10`;
     assert.deepEqual(renderBoard(state(silent), style), [head, 'no answer for 10 s']);
     const known = state({ ...silent, trouble: 'waiting for the Temporal server at host:7233' });
     assert.deepEqual(renderBoard(known, style), [
       head,
-      'no answer for 10 s: waiting for the Temporal server at ho...',
+      'waiting for the Temporal server at host:7233 (no answer f...',
     ]);
+  });
+
+  test('of a batch that Temporal has not told of says so, and for how long it has run only once that is known', () => {
+    const unseen = state({ progress: null, elapsedS: null });
+    const [head] = renderBoard(unseen, { columns: 79, colour: false });
+    assert.equal(head, `${BATCH}  not seen yet`);
+    assert.match(renderPlain(unseen), new RegExp(`^${BATCH} not seen yet, `));
+  });
+
+  test('says whose answer is missing and when they were last seen, and after a while what to do, without blame', () => {
+    const style = { columns: 79, colour: false };
+    const seen = { taskQueue: 'newb', ago_s: 8.2 };
+    const who = (s: number) =>
+      `no answer from the workers of task queue newb for ${s} s; last seen 8 s ago`;
+    const note = (change: Partial<BoardState>) => renderBoard(state({ seen, ...change }), style).slice(4); // prettier-ignore
+    assert.deepEqual(note({ silentS: 4 }), [who(4)]);
+    const advice =
+      '  a busy worker answers later; if none runs, start one: temporal-rollout worker';
+    assert.deepEqual(note({ silentS: 12 }), [who(12), advice]);
+    const remedy = 'one that ends is restarted by itself';
+    assert.deepEqual(note({ silentS: 12, remedy }), [who(12), `  a busy worker answers later; ${remedy}`]); // prettier-ignore
+    assert.ok(
+      renderPlain(state({ seen, silentS: 12 })).endsWith(`, ${who(12)},${advice.slice(1)}`),
+    );
+    assert.deepEqual(note({ silentS: null }), [], 'nothing while it answers');
   });
 
   test('without an answer keeps the last numbers, but neither what was waited for nor a time left', () => {
@@ -132,15 +160,15 @@ describe('the board', () => {
   });
 
   test('says from the first moment what a batch waits for that has not answered or is not planned', () => {
-    const first = state({ progress: null });
+    const first = state({ progress: null, elapsedS: null });
     const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
     const away = state({ progress: null, trouble: 'waiting for the Temporal server at host:7233' });
     for (const [shown, says] of [
       [
         first,
-        'starting, waiting for the first answer: from the Temporal server, then from a worker',
+        'not seen yet, waiting for the first answer: from the Temporal server, then from a worker',
       ],
-      [away, 'starting, waiting for the Temporal server at host:7233'],
+      [away, 'open, waiting for the Temporal server at host:7233'],
       [
         planning,
         'planning, waiting for its plan: a worker checks the request and asks the engine and the environments',
@@ -217,17 +245,6 @@ describe('the board', () => {
     );
     assert.ok(coloured[1]?.startsWith('\u001b[42m'));
   });
-
-  test('guesses no time left before a tenth is done', () => {
-    for (const [done, guessed] of [
-      [0, false],
-      [4, false],
-      [5, true],
-    ] as const) {
-      const text = renderPlain(state({ progress: { ...PROGRESS, done } }));
-      assert.equal(text.includes('left'), guessed, `${done} done`);
-    }
-  });
 });
 
 test('a batch that waits, or that an earlier run has played in part, gets no guess of the time left', () => {
@@ -236,6 +253,12 @@ test('a batch that waits, or that an earlier run has played in part, gets no gue
   assert.match(text({}), /about 0:30 left/);
   assert.doesNotMatch(text({ waiting }), /left/);
   assert.doesNotMatch(text({ continued: true }), /left/);
+});
+
+test('what has not moved while it was watched has no rate and no time left', () => {
+  const shown = renderPlain(state({ pace: NO_PACE }));
+  assert.match(shown, /, 120 turns, 12,345 tokens, /);
+  assert.doesNotMatch(shown, /left|\/s/);
 });
 
 describe('a plain line', () => {

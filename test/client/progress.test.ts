@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import type { Look } from '../../src/client/progress.js';
+import type { Found, Look } from '../../src/client/progress.js';
 import { followBatch } from '../../src/client/progress.js';
 import { createScreen } from '../../src/client/screen.js';
 
@@ -126,7 +126,8 @@ describe('on a terminal', () => {
 
   test('a batch that is followed leaves no trace of its board', async () => {
     const terminal = new FakeTerminal(true);
-    assert.equal(await follow(terminal, [null, progressOf(1), progressOf(8)]), 'closed');
+    const { ended, progress } = await follow(terminal, [null, progressOf(1), progressOf(8)]);
+    assert.deepEqual([ended, progress?.done], ['closed', 8]);
     assert.deepEqual(terminal.lines, ['']);
     assert.equal(terminal.listenerCount('resize'), 0);
   });
@@ -197,7 +198,7 @@ describe('while a look takes long', () => {
   test('a cause is told as long as looks find it', async () => {
     const [, silent, told, untold] = await linesOf([null, 'no worker', null]);
     assert.match(silent ?? '', /no answer for 3 s$/);
-    assert.match(told ?? '', /no answer for 4 s: no worker$/);
+    assert.match(told ?? '', /, no worker \(no answer for 4 s\)$/);
     assert.match(untold ?? '', /no answer for 7 s$/);
   });
 });
@@ -213,7 +214,7 @@ test('following ends at once when it is interrupted, also within a look', async 
   setTimeout(() => {
     controller.abort();
   }, 20);
-  assert.equal(await following, 'aborted');
+  assert.equal((await following).ended, 'aborted');
 });
 
 test('following ends at once when it is interrupted, also between looks', async () => {
@@ -228,5 +229,46 @@ test('following ends at once when it is interrupted, also between looks', async 
   setTimeout(() => {
     controller.abort();
   }, 20);
-  assert.equal(await following, 'aborted');
+  assert.equal((await following).ended, 'aborted');
+});
+
+describe('what a look tells before it is over', () => {
+  async function boardOf(found: Found, forMs: number) {
+    const controller = new AbortController();
+    const terminal = new FakeTerminal(true);
+    const following = followBatch({
+      batchId: 'b',
+      look: async (tell) => {
+        tell(found);
+        return await sleep(60_000, { closed: true, progress: null, trouble: null }, { ref: false });
+      },
+      screen: createScreen(terminal, { NO_COLOR: '1' }),
+      signal: controller.signal,
+      intervalMs: 20,
+    });
+    await sleep(forMs);
+    const lines = terminal.lines.slice();
+    controller.abort();
+    return { lines, followed: await following };
+  }
+
+  test('is shown: since when the batch runs, and who gives no answer', async () => {
+    const begun_ms = Date.now() - 90_000;
+    const { lines, followed } = await boardOf(
+      { begun_ms, seen: { taskQueue: 'q', ago_s: 8 } },
+      3300,
+    );
+    assert.match(lines[0] ?? '', /^b  open {60,}1:3\d$/);
+    assert.equal(
+      lines[1],
+      'no answer from the workers of task queue q for 3 s; last seen 11 s ago',
+    );
+    assert.equal(followed.isKnown, true);
+  });
+
+  test('is nothing of a server that is away: then nothing is known of the batch', async () => {
+    const { lines, followed } = await boardOf({}, 100);
+    assert.equal(lines[0], 'b  not seen yet');
+    assert.deepEqual(followed, { ended: 'aborted', isKnown: false, progress: null });
+  });
 });

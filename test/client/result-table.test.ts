@@ -60,7 +60,7 @@ describe('the result', () => {
       'Seconds per rollout',
       '  generate_s/p50  2.510',
       '',
-      'Faults',
+      'Faults of all tries',
       '  attempts/mean  1',
       '',
       'Other',
@@ -102,5 +102,24 @@ describe('the result', () => {
     const lines = renderResult({ ...RESULT, counts, metrics: {} }, { columns: 79, colour: false });
     assert.equal(lines[0], '0 of 4 rollouts completed, 4 failed');
     assert.equal(lines.length, 1 + 4);
+  });
+
+  test('says below the counts why most failed, whole, with how many', () => {
+    const message = `no such\ntable ${'x'.repeat(100)}`;
+    const failures = {
+      TimedOut: { rollouts: 1, message: 'rollout_timeout passed' },
+      EnvironmentFailed: { rollouts: 5, message },
+      PromptTooLong: { rollouts: 2, message: 'too long' },
+    };
+    const style = { columns: 79, colour: false };
+    const [before, after] = [renderResult(RESULT, style), renderResult({ ...RESULT, failures }, style)]; // prettier-ignore
+    assert.deepEqual(
+      after.filter((line) => !before.includes(line)),
+      [
+        `  EnvironmentFailed (5 rollouts): no such table ${'x'.repeat(100)}`,
+        '  PromptTooLong (2 rollouts): too long',
+      ],
+    );
+    assert.deepEqual(renderResult({ ...RESULT, failures: undefined }, style), before);
   });
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ServiceError, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import type { Found } from '../../src/client/progress.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
 import { answered, onLoopback, silenceOf } from '../../src/client/server.js';
@@ -79,9 +80,10 @@ describe('a look at a batch', { timeout: 120_000 }, () => {
   test('asks for a worker where nobody polls the task queue, well before the query gives up', async () => {
     for (let look = 0; look < 3; look++) {
       const began = performance.now();
-      const trouble = NO_WORKER;
-      const found = await client.attach('b').look();
+      const { begun_ms = 0, ...found } = await client.attach('b').look();
+      const trouble = NO_WORKER.replace('its task queue', 'task queue q');
       assert.deepEqual(found, { closed: false, progress: null, trouble });
+      assert.ok(Math.abs(Date.now() - begun_ms) < 60_000, 'as Temporal has it');
       assert.ok(performance.now() - began < 15_000);
     }
   });
@@ -93,8 +95,16 @@ describe('a look at a batch', { timeout: 120_000 }, () => {
     await connection.withDeadline(Date.now() + 60_000, () =>
       workflowService.pollWorkflowTaskQueue(poll),
     );
-    const look = await client.attach('b').look();
+    const told: Found[] = [];
+    const { begun_ms, ...look } = await client.attach('b').look((found) => told.push(found));
     assert.deepEqual(look, { closed: false, progress: null, trouble: null });
+    const [begun, ...seen] = told;
+    assert.deepEqual(begun, { begun_ms });
+    assert.ok(seen.length > 1, 'again and again, because it grows old');
+    for (const { seen: of } of seen) {
+      assert.equal(of?.taskQueue, 'q');
+      assert.ok(of.ago_s < 60);
+    }
   });
 
   test('says at once that the server cannot be reached', async () => {

@@ -15,5 +15,5 @@ test('a batch that Temporal has forgotten is over, without a result', async (t) 
   const batch = client.attach('forgotten-1');
   const said = 'Temporal no longer knows batch forgotten-1';
   assert.deepEqual(await batch.look(), { closed: true, progress: null, trouble: said });
-  assert.deepEqual(await batch.outcome(), { failure: said });
+  assert.deepEqual(await batch.outcome(), { failure: said, forgotten: true });
 });

@@ -144,6 +144,53 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
     assert.equal(code, 1);
   });
 
+  /** The output up to this text, then the rest after an interrupt. */
+  const interruptedAfter = async (
+    expected: RegExp,
+    { args, address = server.address }: { args: string[]; address?: string },
+  ): Promise<Ended & { stdout: string }> => {
+    const { namespace } = server;
+    const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
+    const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
+    let [stdout, output] = ['', ''];
+    const take = (chunk: Buffer): void => {
+      output += chunk.toString();
+      if (expected.test(output)) child.kill('SIGINT');
+    };
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stdout.on('data', take);
+    child.stderr.on('data', take);
+    const [code] = (await once(child, 'close')) as [number];
+    return { code, output, stdout };
+  };
+
+  test('the result of a batch that no worker plays is waited for, and stderr says so', async () => {
+    const place = { workflowId: 'unplayed', taskQueue: 'without-workers' };
+    await server.client.workflow.start('rolloutBatch', { ...place, args: [{}] });
+    const expected =
+      /^unplayed open, no worker answers for unplayed; is one running on task queue without-workers\?/m;
+    const { code, output, stdout } = await interruptedAfter(expected, {
+      args: ['result', 'unplayed'],
+    });
+    assert.match(output, expected);
+    assert.deepEqual([stdout, code], ['', 130]);
+  });
+
+  test('whoever leaves the board of a server that is away learns nothing about the batch', async () => {
+    const args = ['watch', 'nowhere'];
+    const away = await interruptedAfter(/not seen yet/, { args, address: '127.0.0.1:1' });
+    assert.match(
+      away.output,
+      /^nowhere not seen yet, waiting for the Temporal server at 127\.0\.0\.1:1\n/,
+    );
+    assert.match(
+      away.output,
+      /did not answer, so it is not known whether batch nowhere runs\. To watch it:/,
+    );
+    assert.doesNotMatch(away.output, /continues|starting/);
+    assert.equal(away.code, 130);
+  });
+
   for (const args of [
     ['policy', 'status'],
     ['stream', 'status', '--id', 'x'],

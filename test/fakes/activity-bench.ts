@@ -51,6 +51,7 @@ export interface Parts {
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
+  waitOf?: Dependencies['waitOf'];
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
   /** Controls of the replicas' weights; absent: the service has no policy. */
@@ -175,6 +176,7 @@ export async function activityBench(
     }),
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
+    waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
   };
   const activities = createActivities(dependencies);
 

@@ -32,6 +32,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
   const temporal = {
     signalWaiting: () => Promise.resolve(),
     countOpenRollouts: () => Promise.resolve(0),
+    waitOf: () => Promise.resolve(null),
     policies: { sayPhase: () => Promise.resolve(), wake: () => Promise.resolve() },
   };
   const activities = createActivities(createDependencies(config, { parts, temporal }));

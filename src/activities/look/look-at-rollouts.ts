@@ -1,4 +1,5 @@
 import type { RolloutRef } from '../../model/batch-request.js';
+import { THE_STORE } from '../../model/faults.js';
 import type { Standing } from '../../model/journal/standing.js';
 import {
   applyToStanding,
@@ -7,24 +8,34 @@ import {
   waitingOf,
 } from '../../model/journal/standing.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../policy/policy-view.js';
 
-/** How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. */
+/** A rollout that moved since then can write its journal. */
+const QUIET_S = 5;
+
+/**
+ * How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. A journal
+ * that cannot be written says nothing, so Temporal is asked what the rollout waits for that has been quiet the longest.
+ */
 export function createLookAtRollouts({
   attempt,
   store,
   policy,
-}: Pick<Dependencies, 'attempt' | 'store' | 'policy'>): Activities['lookAtRollouts'] {
+  waitOf,
+}: Pick<Dependencies, 'attempt' | 'store' | 'policy' | 'waitOf'>): Activities['lookAtRollouts'] {
   return ({ batch_id }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
       const totals = { turns: 0, tokens: 0 };
       const waits: Waiting[] = [];
+      // Without any journal it is the one that starts first.
+      let quietest: Quiet = { ref: { batch_id, row: 0, repeat: 0 }, moved_at: Infinity };
       for (const place of await store.listJournals(batch_id)) {
         signal.throwIfAborted();
         const ref = { batch_id, ...place };
@@ -34,11 +45,38 @@ export function createLookAtRollouts({
         totals.tokens += standing.tokens + standing.open_tokens;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push(waiting);
+        quietest = quieterOf(quietest, { ref, standing });
       }
+      const ofStore = await waitForStore(quietest, waitOf);
       const took_ms = Math.ceil(performance.now() - began);
-      const waiting = await withReason(mostCommonWait(waits), { service, policy });
+      const waiting = ofStore ?? (await withReason(mostCommonWait(waits), { service, policy }));
       return { ...totals, waiting, took_ms };
     });
+}
+
+interface Quiet {
+  ref: RolloutRef;
+  /** In seconds since 1970; infinite: no journal has been read. */
+  moved_at: number;
+}
+
+function quieterOf(
+  before: Quiet,
+  { ref, standing: { ended, moved_at } }: { ref: RolloutRef; standing: Standing },
+): Quiet {
+  const moved = ended === null ? (moved_at ?? 0) : Date.now() / 1000;
+  return moved < before.moved_at ? { ref, moved_at: moved } : before;
+}
+
+/** While the store cannot be written, what journals say is old. */
+async function waitForStore(
+  { ref, moved_at }: Quiet,
+  waitOf: Dependencies['waitOf'],
+): Promise<Waiting | null> {
+  const isRead = moved_at !== Infinity;
+  if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
+  const waiting = await waitOf(rolloutId(ref)).catch(() => null);
+  return waiting?.service === THE_STORE ? waiting : null;
 }
 
 async function waitingAt(

@@ -149,7 +149,7 @@ async function* rowsOf({
     const { code = '', syscall } = error as NodeJS.ErrnoException;
     // Permissions and wrong file types need a person; other disk errors may pass.
     if (syscall === undefined || ['EACCES', 'EPERM'].includes(code)) throw badPath(said);
-    throw new Fault({ type: 'StoreFault', message: said });
+    throw new Fault({ type: 'StoreFault', message: said, at: 'the input file' });
   }
 }
 

@@ -54,7 +54,7 @@ async function runBatch(
     const batch = await client.start({ batchId: BATCH, taskQueue: TASK_QUEUE, request });
     screen.say(introduction(cluster));
     const outcome = await watchBatch({ batchId: BATCH, batch, screen, signal });
-    if (outcome === null) return 130;
+    if ('left' in outcome) return 130;
     return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
   } finally {
     await client.close();

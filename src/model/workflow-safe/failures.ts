@@ -17,10 +17,17 @@ export function sumOf(all: readonly (Failures | undefined)[]): Failures {
   return Object.fromEntries(sum);
 }
 
-/** Why most of them failed, for people; null: none has. It quotes outside text. */
-export function mostFrequentText(failures: Failures = {}): string | null {
-  const [most] = Object.entries(failures).sort(([, a], [, b]) => b.rollouts - a.rollouts);
-  if (most === undefined) return null;
-  const [type, { rollouts, message }] = most;
-  return `most frequent failure: ${type} (${rollouts} ${rollouts === 1 ? 'rollout' : 'rollouts'}): ${message}`;
+/** One line for each type, the most frequent first, for people. It quotes outside text. */
+export const failureTexts = (failures: Failures = {}): string[] =>
+  Object.entries(failures)
+    .sort(([, a], [, b]) => b.rollouts - a.rollouts)
+    .map(
+      ([type, { rollouts, message }]) =>
+        `${type} (${rollouts} ${rollouts === 1 ? 'rollout' : 'rollouts'}): ${message}`,
+    );
+
+/** Why most of them failed; null: none has. */
+export function mostFrequentText(failures?: Failures): string | null {
+  const [most] = failureTexts(failures);
+  return most === undefined ? null : `most frequent failure: ${most}`;
 }

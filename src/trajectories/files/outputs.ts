@@ -4,7 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { copyFile, open, readFile, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, THE_STORE } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
 import { exists, syncDirectory } from '../../platform/files.js';
@@ -199,6 +199,6 @@ async function* rowsOf(file: string): AsyncGenerator<string> {
     yield* textsOf(file);
   } catch (cause) {
     const message = `reading ${path.basename(file)}: ${describeError(cause)}`;
-    throw new Fault({ type: 'StoreFault', message, cause });
+    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
   }
 }
