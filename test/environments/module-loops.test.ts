@@ -7,14 +7,14 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { ModuleCalls } from '../../src/environments/module/calls.js';
 
-/** `loop`: for so many milliseconds. Each answer has what its thread has played so far. */
+/** `until`: it loops until there is such a file. Each answer has what its thread has played so far. */
 const SOURCE = `
+import { existsSync } from 'node:fs';
 const played = [];
 export default {
   stepOne: ({ message_log, metadata }) => {
     const said = message_log.at(-1).content;
-    const until = performance.now() + (metadata.loop ?? 0);
-    while (performance.now() < until) {}
+    while (metadata.until !== '' && !existsSync(metadata.until)) {}
     played.push(said);
     return { observation: played.join(' '), reward: 1, terminated: true };
   },
@@ -37,35 +37,36 @@ async function callsOf(t: TestContext, { more = '', timeout_ms = 60_000 } = {}) 
   );
   t.after(() => calls.end());
   await calls.ready();
-  const step = async (content: string, loop = 0): Promise<string | undefined> => {
+  const step = async (content: string, until = ''): Promise<string | undefined> => {
     const input = {
       message_log_batch: [[{ role: 'assistant', content }]],
-      metadata: [{ loop }],
+      metadata: [{ until }],
     };
     const context = { idempotency_key: `b/0-0/${content}` };
     const answer = await calls.call({ call: 'step', input, context }, {});
     const { observations } = answer as { observations: { content: string }[] };
     return observations[0]?.content;
   };
-  return { step };
+  return { step, open: path.join(folder, 'open') };
 }
 
 describe('a loop in a module', () => {
   test('keeps its thread, and another one answers the calls behind it before its deadline', async (t) => {
-    const { step } = await callsOf(t);
+    const { step, open } = await callsOf(t);
     const ended: string[] = [];
-    const looping = step('loop', 5000).then((seen) => ended.push(`loop: ${seen}`));
+    const looping = step('loop', open).then((seen) => ended.push(`loop: ${seen}`));
     const others = ['a', 'b'].map(async (said) => ended.push(`${said}: ${await step(said)}`));
     await Promise.all(others);
     assert.equal(await step('c'), 'a b c');
+    await writeFile(open, '');
     await looping;
     assert.deepEqual(ended, ['a: a', 'b: a b', 'loop: loop']);
     assert.equal(await step('d'), 'a b c d', 'by the thread that serves now');
   });
 
   test('fails at its deadline, also where others went on without it', async (t) => {
-    const { step } = await callsOf(t, { timeout_ms: 3000 });
-    const looping = step('loop', 60_000).then(
+    const { step, open } = await callsOf(t, { timeout_ms: 3000 });
+    const looping = step('loop', open).then(
       () => assert.fail('it answered'),
       (error: unknown) => String(error),
     );
@@ -75,8 +76,9 @@ describe('a loop in a module', () => {
   });
 
   test('holds up the others where the module may hold something for each rollout', async (t) => {
-    const { step } = await callsOf(t, { more: 'begin: () => null,' });
-    const looping = step('loop', 3000);
+    const { step, open } = await callsOf(t, { more: 'begin: () => null,' });
+    const looping = step('loop', open);
+    setTimeout(() => void writeFile(open, ''), 3000);
     assert.equal(await step('a'), 'loop a');
     assert.equal(await looping, 'loop');
   });

@@ -98,7 +98,7 @@ describe('one of four siblings hangs in a Python environment', { skip, timeout: 
     await assert.rejects(attempt('a', 3000), {
       name: 'EnvironmentUnavailable',
       message:
-        /answered 503: NoTurn: waited 2\.\d s for its turn: step b\/0-0\/hang has been running for \d+\.\d s$/,
+        /answered 503: NoTurn: waited 2\.\d s for its turn: step b\/0-0\/hang has been running for \d+\.\d s \(at mine\.py:\d+ in step: /,
     });
     assert.equal((await hanging.fault).type, 'EnvironmentFailed');
     assert.equal(await attempt('b', 20_000), 'b');
