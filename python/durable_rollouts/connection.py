@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import re
+import time
 from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
@@ -53,6 +55,7 @@ def is_away(error: RPCError) -> bool:
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
+EXIT_S = 0.25
 MOST_BYTES = 2**20
 """Limit of the arguments of a workflow or an update."""
 QUERY_S = 10.0
@@ -65,6 +68,9 @@ class Gone(Exception):
 
 async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
     """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default."""
+    # Otherwise a thread of the SDK that still returns from a call may meet an interpreter that is gone, and crash it.
+    atexit.unregister(_wait_at_exit)
+    atexit.register(_wait_at_exit)
     found = ClientConfig.load_client_connect_config(profile)
     found["target_host"] = address or found.get("target_host") or "127.0.0.1:7233"
     found["namespace"] = namespace or found.get("namespace") or "default"
@@ -76,6 +82,10 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
         raise ConnectionError(
             f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {why}"
         ) from None
+
+
+def _wait_at_exit() -> None:
+    time.sleep(EXIT_S)
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:

@@ -23,7 +23,7 @@ export interface LocalConfigOptions {
  */
 export async function writeLocalConfig(options: LocalConfigOptions): Promise<Config> {
   const { source, target, address, namespace, generationUrl } = options;
-  const settings = await loadConfig(source, { defaults: { generation: {} } });
+  const settings = await loadConfig(source);
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.

@@ -161,14 +161,16 @@ const StoreSettings = z.preprocess(
   z.discriminatedUnion('kind', [FileStoreSettings, PostgresStoreSettings]),
 );
 
+/** What `generation` may say. Agents and `step` need no service, so it may be absent. */
+export const GENERATION_EXAMPLE =
+  '{ default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }';
+
 export const Config = z
   .strictObject({
     temporal: TemporalSettings,
     store: StoreSettings.prefault({}),
     inputs_dir: z.string().default('.'),
-    generation: recordOf(GenerationServiceSettings, {
-      example: '{ default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }',
-    }),
+    generation: recordOf(GenerationServiceSettings, { example: GENERATION_EXAMPLE }).prefault({}),
     environments: recordOf(EnvironmentSettings, { example: '{ math: { kind: math } }' }),
     worker: WorkerSettings,
   })
@@ -184,19 +186,12 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/**
- * Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. `defaults`:
- * for fields that the file may lack, as somebody else sets them.
- */
-export async function loadConfig(
-  file: string,
-  { defaults = {} }: { defaults?: Partial<z.input<typeof Config>> } = {},
-): Promise<Config> {
+/** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
+export async function loadConfig(file: string): Promise<Config> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const own = parseYaml(text, file) ?? {};
-  const value = isPlainObject(own) ? { ...defaults, ...own } : own;
+  const value = parseYaml(text, file) ?? {};
   const parsed = Config.safeParse(value);
   if (!parsed.success) {
     const found = problemsWithHints(parsed.error, { schema: Config, input: value });
@@ -217,9 +212,6 @@ export async function loadConfig(
     ),
   };
 }
-
-const isPlainObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function storeBelow(directory: string, store: Config['store']): Config['store'] {
   const below = (place: string): string => path.resolve(directory, place);

@@ -73,7 +73,7 @@ export interface PolicyBedOptions {
   own_server?: boolean;
   replicas?: number;
   simulator?: SimulatorProcessOptions['settings'];
-  generation?: Partial<WorkerConfig['generation'][string]>;
+  generation?: Partial<NonNullable<WorkerConfig['generation']>[string]>;
   worker?: WorkerConfig['worker'];
   /** Skill of all weights; without it they differ in skill. */
   skill?: number;

@@ -74,7 +74,7 @@ export interface RecoveryBedOptions {
   /** The environment variables of a worker, by its name, beside this process's. */
   env?: (worker: string) => Record<string, string>;
   /** The worker's generation service; without a URL, the simulator's. */
-  generation?: Partial<WorkerConfig['generation'][string]>;
+  generation?: Partial<NonNullable<WorkerConfig['generation']>[string]>;
 }
 
 /** For one batch, on a machine that has much else to do. */

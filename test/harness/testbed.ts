@@ -32,7 +32,7 @@ export interface Testbed {
 export interface TestbedWorker {
   /** Also the name of its files. */
   task_queue: string;
-  generation: WorkerConfig['generation'];
+  generation: NonNullable<WorkerConfig['generation']>;
   environments: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
   /** Name, for several workers that share a task queue. */

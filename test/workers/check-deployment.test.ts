@@ -205,4 +205,12 @@ describe('a check of a deployment', { concurrency: true }, () => {
     }
     assert.equal(of('environments.puzzle')[0]?.state, 'ok');
   });
+
+  test('names a missing generation service with what to write, unless agents ask their own', async (t) => {
+    const [finding] = (await found(t, {}))('generation');
+    assert.equal(finding?.state, 'broken');
+    assert.match(finding.remedy ?? '', /^add one to temporal\.yaml: generation: \{ default: /);
+    const agents = { gym: { kind: 'gym_agent', agents: { near: NOBODY } } };
+    assert.deepEqual((await found(t, { environments: agents }))('generation'), []);
+  });
 });

@@ -106,8 +106,8 @@ describe('a setting of a wrong kind is reported with an example of what belongs 
   const inEnvironments = (env: object): object => ({ ...withService({}), environments: { env } });
 
   test('a part that is missing', () => {
-    assert.deepEqual(problemsIn({}), [
-      'generation: expected an object such as { default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }, got nothing',
+    assert.deepEqual(problemsIn({ generation: 'http://a/v1' }), [
+      'generation: expected an object such as { default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }, got "http://a/v1"',
       'environments: expected an object such as { math: { kind: math } }, got nothing',
     ]);
     assert.deepEqual(problemsIn({ ...withService({}), environments: ['math'] }), [

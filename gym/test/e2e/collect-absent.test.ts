@@ -13,8 +13,8 @@ import { makeTemporaryDirectory } from '../../../test/harness/temporary-director
 import { eventually, within } from '../../../test/harness/waiting.js';
 import { startWorkerProcess } from '../../../test/harness/worker-process.js';
 
-/** A deployment whose agents are `simple_agent`, which is away, and `near_agent`. */
-async function startBed(t: TestContext) {
+/** A deployment whose agents are `simple_agent`, which is away, and `near_agent`. Tests share its namespace. */
+async function startBed(t: TestContext, batchId: string) {
   const directory = await makeTemporaryDirectory('collect-absent');
   t.after(directory.remove);
   const at = (name: string): string => path.join(directory.path, name);
@@ -45,7 +45,7 @@ async function startBed(t: TestContext) {
     const collecting = startCollect({
       cwd: directory.path,
       args: [
-        ...['--config', at('worker.yaml'), '--batch-id', 'absent-1'],
+        ...['--config', at('worker.yaml'), '--batch-id', batchId],
         '+agent_name=simple_agent',
         '+input_jsonl_fpath=in.jsonl',
         '+output_jsonl_fpath=out.jsonl',
@@ -67,7 +67,7 @@ async function says(collecting: CollectProcess, text: RegExp): Promise<void> {
 }
 
 test('an agent server that is not there is waited for, visibly, and costs no attempt', async (t) => {
-  const { at, away, start } = await startBed(t);
+  const { at, away, start } = await startBed(t, 'absent-1');
   await writeInput(at('in.jsonl'), 3);
   const collecting = start();
   await says(collecting, /waiting for simple_agent: /);
@@ -81,7 +81,7 @@ test('an agent server that is not there is waited for, visibly, and costs no att
 });
 
 test('rows of other agents are played while one agent’s server is not there', async (t) => {
-  const { at, away, start } = await startBed(t);
+  const { at, away, start } = await startBed(t, 'absent-2');
   const rowOf = (agent: string, i: number): string =>
     JSON.stringify({ responses_create_params: { input: `q${i}` }, agent_ref: { name: agent } });
   const agents = ['simple_agent', 'near_agent', 'simple_agent', 'near_agent'];

@@ -63,7 +63,9 @@ function poolFor(
 ): GenerationPool {
   const pool = service(generation.service);
   if (pool !== undefined) return pool;
-  const what = `expected one of ${known.services.join(', ')}, got ${preview(generation.service)}`;
+  const names = known.services.join(', ');
+  const expected = names === '' ? 'a service in temporal.yaml, which has none' : `one of ${names}`;
+  const what = `expected ${expected}, got ${preview(generation.service)}`;
   throw invalidBatchRequest([{ where: 'generation.service', what }]);
 }
 

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
 import { groupPage } from '../../client/show/group-page.js';
 import type { List } from '../../client/show/list-page.js';
@@ -71,7 +72,7 @@ async function showList(show: Show): Promise<void> {
     const entries = await reader.entries();
     const { batch_id, selection } = options;
     const shown = select(entries, selection);
-    const hides_failed = selection.worst && !shown.some(isFailed);
+    const hides_failed = selection.worst && countFailed(shown) < countFailed(entries);
     return { batch_id, entries, shown, requested, hides_failed };
   };
   if (!options.follow) {
@@ -94,6 +95,8 @@ async function showList(show: Show): Promise<void> {
     }
   });
 }
+
+const countFailed = (entries: readonly Entry[]): number => entries.filter(isFailed).length;
 
 /** For output that cannot be redrawn: each rollout once, when it has ended. */
 function printEnded(

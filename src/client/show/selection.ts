@@ -10,7 +10,7 @@ export interface Selection {
   where: Condition;
   /** Only those that ended without a row to train on. */
   failed: boolean;
-  /** Only those with a reward; where there is none, the failed ones: they say why. */
+  /** Those with a reward, then the failed ones, if the limit has room for them: they say why. */
   worst: boolean;
   /** null: in input order. */
   sort: { by: Sort; smallest_first: boolean } | null;
@@ -28,8 +28,12 @@ const VALUES: Record<Sort, (entry: Entry) => number | null> = {
 /** Rollouts without the value come last; equal ones stay in input order. */
 export function select(entries: readonly Entry[], selection: Selection): Entry[] {
   const { where, failed, worst, sort, limit } = selection;
-  const meant = entries.filter((entry) => (!failed || isFailed(entry)) && where(entry));
-  const chosen = worst ? worstOf(meant) : meant;
+  const chosen = entries.filter(
+    (entry) =>
+      (!failed || isFailed(entry)) &&
+      (!worst || entry.reward !== null || isFailed(entry)) &&
+      where(entry),
+  );
   chosen.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
   if (sort !== null) {
     const value = VALUES[sort.by];
@@ -41,9 +45,4 @@ export function select(entries: readonly Entry[], selection: Selection): Entry[]
     });
   }
   return limit === null ? chosen : chosen.slice(0, limit);
-}
-
-function worstOf(entries: Entry[]): Entry[] {
-  const rewarded = entries.filter(({ reward }) => reward !== null);
-  return rewarded.length > 0 ? rewarded : entries.filter(isFailed);
 }

@@ -3,7 +3,7 @@ import { createAllowance } from '../../platform/waits/allowance.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
-import { memoryOf } from '../config.js';
+import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
@@ -52,7 +52,15 @@ async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Fin
       return [{ part: `generation.${name}`, state: 'broken' as const, what: describeError(error), remedy }]; // prettier-ignore
     }
   });
-  return (await Promise.all(found)).flat();
+  return [...noEngines(config), ...(await Promise.all(found)).flat()];
+}
+
+/** Agents ask their own policy. */
+function noEngines({ generation, environments }: Config): Finding[] {
+  const areAgents = Object.values(environments).every(({ kind }) => kind === 'gym_agent');
+  if (Object.keys(generation).length > 0 || areAgents) return [];
+  const remedy = `add one to temporal.yaml: generation: ${GENERATION_EXAMPLE}`;
+  return [{ part: 'generation', state: 'broken', what: 'no service is named', remedy }];
 }
 
 /** For a key that workers cannot read. */

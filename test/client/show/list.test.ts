@@ -86,11 +86,13 @@ describe('a list of rollouts', () => {
     assert.throws(() => parseShow(['b', '--sort', 'size']), /--sort: expected one of reward, /);
   });
 
-  test('of the worst has the failed ones where no rollout has a reward', () => {
-    const { selection } = parseShow(['b', '--worst', '2']);
+  test('of the worst has the failed ones behind those with a reward, if there is room', () => {
+    const worst = (n: string) => parseShow(['b', '--worst', n]).selection;
     const none = some.map((entry) => ({ ...entry, reward: null }));
-    assert.deepEqual(rows(select(none, selection)), [2]);
-    assert.ok(!rows(select(some, selection)).includes(2));
+    assert.deepEqual(rows(select(none, worst('2'))), [2]);
+    const rewarded = some.filter(({ reward }) => reward !== null).length;
+    assert.ok(!rows(select(some, worst(String(rewarded)))).includes(2));
+    assert.equal(rows(select(some, worst('20'))).at(-1), 2);
   });
 
   test('of the worst counts the failed ones below it, and takes no second order', () => {
