@@ -127,9 +127,10 @@ Temporal server and no generation service. The exit code is 1 if any line failed
   check: {
     usage: `temporal-rollout check [--json] [--config FILE]
 
-Checks every part that FILE (default ./temporal.yaml) names, without changing anything: the Temporal server and its
-workers, the store, each engine (model, token ids, logprobs, control of its weights), each environment. It prints a line
-for each, with a remedy for each problem; --json prints lines of JSON. The exit code is 1 if something is broken.`,
+Checks every part that FILE (default ./temporal.yaml) names: the Temporal server and its workers, the store (with a small
+file that it removes again), each engine (model, token ids, logprobs, control of its weights), each environment. It
+prints a line for each, with a remedy for each problem; --json prints lines of JSON. The exit code is 1 if something is
+broken.`,
     load: async () => (await import('./check.js')).checkCommand,
   },
   'check-template': {

@@ -88,7 +88,8 @@ async function make(
 ): Promise<TurnEnvironment | BatchEnvironment> {
   const exported = exportOf(loaded, name);
   if (exported === undefined) {
-    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}`);
+    const hint = name === 'default' ? '; write `export default { stepOne }`' : '';
+    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}${hint}`);
   }
   if (typeof exported !== 'function') return shaped(exported, subject);
   let made: unknown;
