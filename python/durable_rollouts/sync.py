@@ -14,6 +14,9 @@ from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
+CANCEL_S = 1
+"""How long an interrupted call waits until its work has ended, and prints nothing more."""
+
 
 class _Loop:
     """One for all clients of a process. It also works beside a notebook's own loop."""
@@ -24,11 +27,13 @@ class _Loop:
         self._pid = -1
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        over = threading.Event()
+        future = asyncio.run_coroutine_threadsafe(_until(over, work), self._running())
         try:
             return future.result()
         except BaseException:  # Ctrl-C ends the waiting; the work behind it must not continue unnoticed.
             future.cancel()
+            over.wait(CANCEL_S)
             raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -39,6 +44,13 @@ class _Loop:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(target=self._loop.run_forever, name="durable_rollouts", daemon=True).start()
             return self._loop
+
+
+async def _until(over: threading.Event, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    finally:
+        over.set()
 
 
 _run = _Loop().run
