@@ -34,7 +34,10 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** Played before the measurement, since a worker lives long: compiled code, open connections. With fewer, V8 still compiles. */
+/**
+ * Played before the measurement, since a worker lives long: compiled code, open connections. With fewer batches, V8 still
+ * compiles.
+ */
 export const WARM_UP = { rollouts: 64, batches: 12 };
 
 /** Sizes of batches; each is played in slices of each of the sizes below. */

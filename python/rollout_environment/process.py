@@ -86,7 +86,7 @@ class Process:
         with self.lock:
             self.dead = True
             lost, self.pending = list(self.pending.values()), {}
-        how, where = self._exit(), self.where()
+        how, where = self._exit(), self._dumped()
         died = self.died
         if died is not None:
             died(self.why or f"with {how}{at(where)}")
@@ -99,10 +99,6 @@ class Process:
             self.process.join(5)
             code = self.process.exitcode
         return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
-
-    def where(self):
-        """Where it was when it died of a fault."""
-        return self._dumped()
 
     def where_now(self):
         with self.asking:

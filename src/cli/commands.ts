@@ -7,7 +7,8 @@ export const COMMANDS: Partial<Record<string, Command>> = {
     usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
 
 Starts a batch with the request in FILE (JSON). ID names this request permanently: starting it again joins the batch
-while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed. --watch shows its board until it has ended, then its result.
+while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
+--watch shows its board until it has ended, then its result.
 The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
 temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
     load: async () => (await import('./batch.js')).startCommand,
@@ -44,7 +45,7 @@ or the fault that it waits on. BATCH/ROW shows those of one sample side by side.
 messages, the reward, mean logprob and end of each turn, where a generation was interrupted, attempts with why they
 began, and faults, with their times.
 
---worst N shows the N lowest rewards, or failures where there is none, and goes with none of --sort, --reverse, --limit
+--worst N shows the N lowest rewards, then failures if N has room for them, and goes with none of --sort, --reverse, --limit
 and --failed. --sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses
 reward, tokens (or length), turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with
 " and " in it needs quotes. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows

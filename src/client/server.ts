@@ -8,7 +8,7 @@ import {
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
 import { lastSign, mayBeAlive } from '../platform/pollers.js';
-import { ADDRESS_VARIABLE, addressRemedy } from '../platform/server-address.js';
+import { ADDRESS_VARIABLE, noServer } from '../platform/server-address.js';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -52,16 +52,13 @@ export async function connectServer(server: ServerAddress): Promise<Server> {
     () => null,
     (error: unknown) => refusalIn(error),
   );
-  if (refusal !== null) throw noServer(server, refusal);
-  const connection = await Connection.connect(server.options).catch((cause: unknown) => {
-    throw noServer(server, cause);
+  const { options, address_from: setting = ADDRESS_VARIABLE } = server;
+  const place = { address: options.address, setting };
+  if (refusal !== null) throw noServer(refusal, place);
+  const connection = await Connection.connect(options).catch((cause: unknown) => {
+    throw noServer(cause, place);
   });
   return serverOn(connection, server);
-}
-
-function noServer({ options, address_from }: ServerAddress, cause: unknown): Error {
-  const remedy = addressRemedy(describeError(cause), address_from ?? ADDRESS_VARIABLE);
-  return new Error(`no Temporal server at ${options.address}; ${remedy}`, { cause });
 }
 
 /** How long a server of this machine may take for an answer. */

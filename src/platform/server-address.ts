@@ -1,3 +1,5 @@
+import { describeError } from './errors.js';
+
 /** The setting that counts for a server's address where nothing else is known. */
 export const ADDRESS_VARIABLE = 'TEMPORAL_ADDRESS';
 
@@ -9,3 +11,12 @@ export const addressRemedy = (said: string, setting: string): string =>
   MALFORMED.test(said)
     ? `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`
     : `start one (npm start), or name it in ${setting}`;
+
+/** The error of a connection that failed for good. */
+export const noServer = (
+  cause: unknown,
+  { address, setting }: { address: string; setting: string },
+): Error =>
+  new Error(`no Temporal server at ${address}; ${addressRemedy(describeError(cause), setting)}`, {
+    cause,
+  });

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import { describeError } from '../platform/errors.js';
-import { addressRemedy } from '../platform/server-address.js';
+import { noServer } from '../platform/server-address.js';
 import type { Config } from './config.js';
 import { connectionSettings } from './connection-settings.js';
 
@@ -26,10 +25,7 @@ export async function connect(
     try {
       return { connection: await NativeConnection.connect(options), address, namespace };
     } catch (cause) {
-      if (performance.now() > end) {
-        const remedy = addressRemedy(describeError(cause), address_from);
-        throw new Error(`no Temporal server at ${address}; ${remedy}`, { cause });
-      }
+      if (performance.now() > end) throw noServer(cause, { address, setting: address_from });
       log.warn({ address }, 'waiting for the Temporal server');
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return null;
