@@ -1,0 +1,59 @@
+import path from 'node:path';
+import type { Page, Problem } from './page.js';
+import type { Repository } from './repository.js';
+
+/** Whether links, and paths in code font, lead somewhere in a clone. */
+
+export function linkProblems(
+  page: Page,
+  { repository, pages }: { repository: Repository; pages: ReadonlyMap<string, Page> },
+): Problem[] {
+  return page.links.flatMap(({ line, text }) => {
+    if (/^[a-z]+:/.test(text)) return [];
+    const [target = '', anchor] = text.split('#');
+    const file = target === '' ? page.file : path.posix.join(path.posix.dirname(page.file), target);
+    const place = file.replace(/\/$/, '');
+    if (place !== '.' && place !== '..' && !repository.paths.has(place))
+      return [{ page: page.file, line, what: `${text}: no file ${place}` }];
+    if (anchor === undefined) return [];
+    const anchors = pages.get(place)?.headings.map((heading) => heading.anchor);
+    if (anchors?.includes(anchor) === true) return [];
+    return [{ page: page.file, line, what: `${text}: ${place} has no heading for #${anchor}` }];
+  });
+}
+
+const FILE = /^[\w.@*<>{},/-]*[\w*}>-]\.(?:ts|mjs|cjs|py|sh|md|ya?ml|jsonl?|toml|png|txt)$/;
+
+/** Paths in code font: of files, and of folders that begin with a folder of the root. */
+export function pathProblems(
+  page: Page,
+  { repository, foreign }: { repository: Repository; foreign: ReadonlySet<string> },
+): Problem[] {
+  return page.spans.flatMap(({ line, text }) => {
+    const [first = ''] = text.split('/');
+    const isBelowRoot = text.includes('/') && repository.paths.has(first) && /^[\w.@*<>-]+(?:\/[\w.@*<>-]*)+$/.test(text); // prettier-ignore
+    if (!isBelowRoot && !FILE.test(text)) return [];
+    if (foreign.has(text) || isThere(text, { page, repository })) return [];
+    return [{ page: page.file, line, what: `\`${text}\`: no such file or folder` }];
+  });
+}
+
+/**
+ * From the root, from the page's folder, or (a name alone) anywhere. `*` and `<name>` stand for any name. A file of data
+ * may be one that a program writes: then a program names it.
+ */
+function isThere(
+  text: string,
+  { page, repository: { paths, sources } }: { page: Page; repository: Repository },
+): boolean {
+  const place = text.replace(/\/$/, '');
+  const own = path.posix.join(path.posix.dirname(page.file), place);
+  const patterns = [`^${asPattern(own)}$`, `(?:^|/)${asPattern(place)}$`].map((pattern) => new RegExp(pattern)); // prettier-ignore
+  if ([...paths].some((found) => patterns.some((pattern) => pattern.test(found)))) return true;
+  if (!/\.(?:jsonl?|npz)$/.test(place)) return false;
+  const written = place.replace(/^.*[/>*]/, '');
+  return [...sources.values()].some((source) => source.includes(written));
+}
+
+const asPattern = (text: string): string =>
+  text.split(/\*|<[^>]*>/).map((part) => part.replaceAll(/[.+^${}()|[\]\\]/g, String.raw`\$&`)).join('[^/]*'); // prettier-ignore
