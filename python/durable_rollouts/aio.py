@@ -312,7 +312,7 @@ class Policy:
         or ``{"kind": "checkpoint", "path"}``. mode: what happens to running generations: frozen, cut (they continue
         after their tokens), or drained for ``drain_limit``. cache: the prefix cache. order: all replicas at once, or at
         most ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: the
-        trainer's own logprobs of a prompt. pause_limit: no replica stays paused longer.
+        trainer's own logprobs of a prompt. pause_limit: how long a pause may take.
 
         Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest``. An unavailable server is waited for.
         """

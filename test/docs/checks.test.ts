@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { inputProblems } from './checks/inputs.js';
-import { linkProblems, pathProblems } from './checks/links.js';
+import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
 import { nameProblems, variableProblems } from './checks/names.js';
 import type { Page, Problem } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
@@ -59,6 +59,13 @@ describe('a link is wrong', () => {
     ['# A\n\n[x](#a-1)', '# A\n\n# A\n\n[x](#a-1)'],
     ['![x](gone.png)', '`[x](gone.md)`'],
   ]);
+});
+
+describe('a citation is wrong', () => {
+  finds(citationProblems, [
+    ['It hangs (#3612).', 'It hangs (owner/name#3612).'],
+    ['[#1](https://example.com/2)', '[#1](https://example.com/1), `#1`, [name#1](https://example.com/1)'],
+  ]); // prettier-ignore
 });
 
 describe('a path in code font is wrong', () => {

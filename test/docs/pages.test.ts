@@ -8,7 +8,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { FOREIGN_FILES, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_VARIABLES } from './checks/foreign.js'; // prettier-ignore
-import { linkProblems, pathProblems } from './checks/links.js';
+import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
 import { nameProblems, variableProblems } from './checks/names.js';
 import type { Page } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
@@ -33,6 +33,7 @@ for (const page of pages.values()) {
   describe(page.file, () => {
     test('links to files and headings that exist', () => {
       assert.deepEqual(asLines(linkProblems(page, { repository, pages })), []);
+      assert.deepEqual(asLines(citationProblems(page)), []);
       assert.deepEqual(asLines(pathProblems(page, { repository, foreign: FOREIGN_FILES })), []);
     });
 

@@ -22,6 +22,21 @@ export function linkProblems(
   });
 }
 
+const CITED = /\[[^\]]*#(\d+)\]\((\S+?)\)/g;
+
+/** An issue or pull request is cited by a link to it, or with its repository: a number alone names nothing. */
+export function citationProblems(page: Page): Problem[] {
+  return page.prose.flatMap(({ line, text }) => {
+    const prose = text.replaceAll(/`[^`]*`/g, '');
+    const wrong = [...prose.matchAll(CITED)]
+      .filter(([, number = '', url = '']) => !url.endsWith(`/${number}`))
+      .map(([, number = '', url = '']) => `#${number} is a link to ${url}`);
+    const bare = prose.replaceAll(CITED, '').match(/(?<![\w/])#\d+/g) ?? [];
+    const problems = [...wrong, ...bare.map((number) => `${number} names no repository`)];
+    return problems.map((what) => ({ page: page.file, line, what }));
+  });
+}
+
 const FILE = /^[\w.@*<>{},/-]*[\w*}>-]\.(?:ts|mjs|cjs|py|sh|md|ya?ml|jsonl?|toml|png|txt)$/;
 
 /** Paths in code font: of files, and of folders that begin with a folder of the root. */
