@@ -1,15 +1,16 @@
 /** The checks of pages find what is wrong, and leave what is right. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { z } from 'zod';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { inputProblems } from './checks/inputs.js';
 import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
-import { nameProblems, variableProblems } from './checks/names.js';
+import { nameProblems, variableProblems, variablesRead } from './checks/names.js';
 import type { Page, Problem } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
 import type { Repository } from './checks/repository.js';
-import { tableProblems } from './checks/tables.js';
+import { defaultProblems, tableProblems } from './checks/tables.js';
 
 const sources = new Map([
   ['src/run.ts', "process.env['OWN_VARIABLE']; const max_things = 1; class BigFault {} // done.jsonl"],
@@ -142,6 +143,30 @@ describe('a table of settings is wrong', () => {
       [text('| `one` | |'), text('| `one` | beside `two` |')],
     ],
   );
+});
+
+describe('a default is wrong', () => {
+  const schema = z.strictObject({
+    needed: z.int(),
+    text: z.string().default('1h'),
+    none: z.int().nullable().default(null),
+    part: z.strictObject({ n: z.int().default(3) }).prefault({}),
+  });
+  const text = (rows: string) => `# Settings\n\n| field | default |\n| - | - |\n${rows}\n`;
+  finds(
+    (page) => defaultProblems(page, { heading: 'Settings', schema }),
+    [
+      [text('| `needed` | 1 |'), text('| `needed` | required |')],
+      [text('| `text` | `2h` |'), text('| `text` | `1h` |')],
+      [text('| `text`, `none` | `1h`, 0 |'), text('| `text`, `none` | `1h`, null |')],
+      [text('| `part` | `{"n": 4}` |'), text('| `part` | `{"n": 3}` |\n| `part` | `{}` |')],
+    ],
+  );
+});
+
+test('the variables that programs read are found, those of tests are not', () => {
+  const read = new Map([...sources, ['src/b.py', 'os.environ.get("OTHER")'], ['src/test/c.ts', "env['NOT_THIS']"]]); // prettier-ignore
+  assert.deepEqual(variablesRead({ ...repository, sources: read }, ['src/']), ['OWN_VARIABLE', 'OTHER']); // prettier-ignore
 });
 
 describe('an input is wrong', () => {

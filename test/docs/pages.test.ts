@@ -7,9 +7,9 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
-import { FOREIGN_FILES, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_VARIABLES } from './checks/foreign.js'; // prettier-ignore
+import { FOREIGN_FILES, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_VARIABLES, INTERNAL_VARIABLES } from './checks/foreign.js'; // prettier-ignore
 import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
-import { nameProblems, variableProblems } from './checks/names.js';
+import { nameProblems, variableProblems, variablesRead } from './checks/names.js';
 import type { Page } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
 import { pagesOf, readRepository } from './checks/repository.js';
@@ -27,6 +27,19 @@ const commands = { usages, workflows, foreign: FOREIGN_OPTIONS, repository };
 
 test('pages are there to be checked', () => {
   assert.ok(pages.size > 20, `${pages.size} pages`);
+});
+
+test('each variable of the environment that a program reads is explained', () => {
+  const said = [...pages.values()].flatMap(({ spans }) => spans.map(({ text }) => text)).join(' ');
+  const texts = `${said} ${Object.values(usages).join(' ')}`;
+  const read = variablesRead(repository, ['src/', 'gym/', 'python/']);
+  assert.ok(read.includes('LOG_LEVEL') && read.length > 8, read.join());
+  assert.deepEqual(
+    read.filter(
+      (name) => !INTERNAL_VARIABLES.has(name) && !new RegExp(`\\b${name}\\b`).test(texts),
+    ),
+    [],
+  );
 });
 
 for (const page of pages.values()) {

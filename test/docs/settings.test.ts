@@ -17,7 +17,13 @@ import { inputProblems } from './checks/inputs.js';
 import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
 import { pagesOf, readRepository } from './checks/repository.js';
 import type { SettingsTable } from './checks/tables.js';
-import { allKeysOf, keysOf, tableProblems } from './checks/tables.js';
+import {
+  allKeysOf,
+  defaultProblems,
+  keysOf,
+  tableProblems,
+  wrongDefaults,
+} from './checks/tables.js';
 
 const repository = await readRepository(PROJECT_ROOT);
 const pages = await Promise.all(
@@ -65,15 +71,30 @@ describe('a table of settings has those of its schema, and all of them', () => {
       });
 });
 
+describe('a table of settings has the defaults of its schema', () => {
+  for (const [file, heading, schema] of [
+    ['docs/batches.md', 'Request', BatchRequest],
+    ['docs/stream.md', 'Request', StreamRequest],
+    ['docs/weights.md', 'Update publish', Publish],
+    ['docs/deployment.md', 'Worker', Config.shape.worker.unwrap()],
+  ] as const)
+    test(`${file}, ${heading}`, () => {
+      assert.deepEqual(asLines(defaultProblems(pageNamed(file), { heading, schema })), []);
+    });
+});
+
 describe('an environment', () => {
   const page = pageNamed('src/environments/README.md');
   const rows = tableOf(sectionOf(page, 'Environments'));
   const explained: Record<string, string[]> = {};
+  const defaults: Record<string, { names: string[]; cell: string }[]> = {};
   let kind = '';
   for (const { cells } of rows) {
-    const [first = '', setting = ''] = cells;
+    const [first = '', setting = '', cell = ''] = cells;
     if (first !== '') kind = first.replaceAll('`', '');
-    if (!setting.startsWith('–')) (explained[kind] ??= []).push(...codeIn(setting));
+    if (setting.startsWith('–')) continue;
+    (explained[kind] ??= []).push(...codeIn(setting));
+    (defaults[kind] ??= []).push({ names: codeIn(setting), cell });
   }
   const { 'behind HTTP': behindHttp = [], 'not in process': queued = [], ...kinds } = explained;
 
@@ -85,6 +106,15 @@ describe('an environment', () => {
       assert.deepEqual([...new Set([...(kinds[name] ?? []), ...common])].sort(), own.sort());
     });
   }
+
+  for (const option of EnvironmentSettings.options)
+    test(`of kind ${option.shape.kind.value} has the defaults that its README says`, () => {
+      const rows = defaults[option.shape.kind.value] ?? [];
+      assert.deepEqual(
+        rows.flatMap(({ names, cell }) => wrongDefaults(names, { cell, schema: option })),
+        [],
+      );
+    });
 
   test('of any other kind is in no table', () => {
     assert.deepEqual(Object.keys(kinds).sort(), EnvironmentSettings.options.map(({ shape }) => shape.kind.value).sort()); // prettier-ignore

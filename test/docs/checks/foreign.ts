@@ -28,3 +28,8 @@ export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
   'VLLM_SERVER_DEV_MODE',
   'FAILED_PRECONDITION',
 ]);
+
+/** Of every program, or between processes of ours: no page needs to explain them. */
+export const INTERNAL_VARIABLES: ReadonlySet<string> = new Set([
+  ...['PATH', 'HOME', 'TERM', 'TMPDIR', 'CI', 'LESS', 'ROLLOUT_LIFELINE'],
+]);

@@ -1,4 +1,6 @@
-import type { z } from 'zod';
+import { isDeepStrictEqual } from 'node:util';
+import { parse } from 'yaml';
+import { z } from 'zod';
 import { jsonSchemaOf } from '../../../src/model/json-schema.js';
 import type { Page, Problem } from './page.js';
 import { codeIn, sectionOf, tableOf } from './page.js';
@@ -34,6 +36,45 @@ export function tableProblems(page: Page, table: SettingsTable): Problem[] {
 
 /** The text in code font before a bracket: cells may explain themselves. */
 const namesIn = (cell: string): string[] => codeIn(cell.replace(/\(.*$/, '')).map((name) => name.replace(/^– /, '')); // prettier-ignore
+
+/** Whether a table's column of defaults has those of the schema: as JSON, or `required`. */
+export function defaultProblems(
+  page: Page,
+  { heading, schema, column = 1 }: { heading: string; schema: z.ZodType; column?: number },
+): Problem[] {
+  return tableOf(sectionOf(page, heading)).flatMap(({ line, cells }) => {
+    const problems = wrongDefaults(namesIn(cells[column - 1] ?? ''), {
+      cell: cells[column] ?? '',
+      schema,
+    });
+    return problems.map((what) => ({ page: page.file, line, what }));
+  });
+}
+
+/** Several names have as many values, with commas between them. */
+export function wrongDefaults(
+  names: readonly string[],
+  { cell, schema }: { cell: string; schema: z.ZodType },
+): string[] {
+  const { properties = {}, required = [] } = jsonSchemaOf(schema) as Defaults;
+  const values = names.length === 1 ? [cell] : cell.split(', ');
+  return names.flatMap((name, i) => {
+    const said = (values[i] ?? '').replaceAll('`', '');
+    const { default: fallback } = properties[name] ?? {};
+    if (required.includes(name)) return said === 'required' || said === '' ? [] : [`${name}: expected "required", got ${said}`]; // prettier-ignore
+    if (fallback === undefined) return [];
+    // An object may be written with its own defaults.
+    const whole = schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType).safeParse(undefined).data : fallback; // prettier-ignore
+    const value: unknown = parse(said);
+    if (isDeepStrictEqual(value, fallback) || isDeepStrictEqual(value, whole)) return [];
+    return [`${name}: expected the default ${JSON.stringify(fallback)}, got ${said}`];
+  });
+}
+
+interface Defaults {
+  properties?: Record<string, { default?: unknown }>;
+  required?: string[];
+}
 
 /** The fields of an object, or of all objects of a union. */
 export function keysOf(schema: z.ZodType): string[] {
