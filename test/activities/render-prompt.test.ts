@@ -141,6 +141,32 @@ describe('a raw prompt', () => {
     );
     assert.equal(service.asked.renderChat, 0);
   });
+
+  const bos = String.fromCodePoint(7000);
+  const texts: [what: string, content: string, ids: number[]][] = [
+    ['brings the tokenizer’s beginning', `${bos}be`, [7000, ...idsOf('be')]],
+    ['is the tokenizer’s beginning alone', bos, [7000]],
+    ['brings two of them', `${bos}${bos}be`, [7000, 7000, ...idsOf('be')]],
+    ['has it later', `be${bos}${bos}`, [7000, ...idsOf('be'), 7000, 7000]],
+    ['begins with one character twice', 'ee', [7000, ...idsOf('ee')]],
+    ['is empty', '', [7000]],
+  ];
+  for (const [what, content, ids] of texts)
+    test(`whose text ${what} has no beginning more than it would`, async () => {
+      const generation = { prompt_format: 'raw' as const };
+      const [first, second] = await render([{ role: 'user', content }, { role: 'user', content: bos }], { generation }); // prettier-ignore
+      assert.deepEqual([first?.token_ids, second?.token_ids], [ids, [7000]]);
+    });
+
+  test('of a tokenizer without a beginning keeps a repeated first token', async () => {
+    const service = {
+      ...scriptedService([]),
+      tokenize: ({ text }: { text: string }) => Promise.resolve(idsOf(text)),
+    };
+    const generation = { prompt_format: 'raw' as const };
+    const [only] = await render([{ role: 'user', content: 'eee' }], { service, generation });
+    assert.deepEqual(only?.token_ids, idsOf('eee'));
+  });
 });
 
 /** By the renderings of messages 0…k. */
