@@ -165,7 +165,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
     `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
   ],
-  '400, and the prompt has the context length or more': [
+  '400 or 413, and the prompt has the context length or more': [
     `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
   ],
   'reply without logprobs, with another prompt, …': [
