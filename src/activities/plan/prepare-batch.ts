@@ -4,7 +4,7 @@ import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
-import { invalidBatchRequest, preview } from '../../model/problems.js';
+import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
@@ -93,7 +93,7 @@ async function resolveModel({
   for (const { replica, models } of described) {
     const served = models.find(({ id }) => id === model);
     if (served === undefined) {
-      const what = `expected a model that ${replica} serves (${models.map(({ id }) => id).join(', ')}), got ${preview(model)}`;
+      const what = `expected a model that ${replica} serves (${previews(models.map(({ id }) => id))}), got ${preview(model)}`;
       throw invalidBatchRequest([{ where, what }]);
     }
     if (served.max_model_len !== null && request.max_seq_len > served.max_model_len) {
