@@ -7,6 +7,7 @@ import {
   splitRendering,
 } from '../../src/activities/start/render-prompt.js';
 import type { ChatMessage } from '../../src/generation/generation-service.js';
+import { Fault } from '../../src/model/faults.js';
 import type { Message } from '../../src/model/sample.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import type { ScriptedService } from '../fakes/scripted-service.js';
@@ -73,6 +74,29 @@ describe('a chat prompt', () => {
     const [only] = await render(MESSAGES.slice(1), { service });
     assert.deepEqual(only?.token_ids, [...idsOf('userbrief'), 7001, 7002]);
     assert.equal(service.asked.renderChat, 1);
+  });
+
+  const refusing = (status: number) => {
+    const service = scriptedService([]);
+    return {
+      ...service,
+      renderChat: async (...given: Parameters<typeof service.renderChat>) => {
+        if (given[0].messages.some(({ role }) => role === 'user'))
+          return await service.renderChat(...given);
+        throw new Fault({ type: 'GenerationRejected', message: 'No user query found', status });
+      },
+    };
+  };
+
+  test('is anchored at its last message if the template refuses the earlier ones alone', async () => {
+    const [system, user] = await render(MESSAGES, { service: refusing(400) });
+    assert.deepEqual(system?.token_ids, []);
+    assert.deepEqual(user?.token_ids, [...idsOf('systembe'), ...idsOf('userbrief'), 7001, 7002]);
+  });
+
+  test('is not, if the engine denies its route, model or key', async () => {
+    for (const status of [401, 404])
+      await assert.rejects(render(MESSAGES, { service: refusing(status) }), { status });
   });
 
   test('is anchored at its last message if the template rewrites earlier ones', async () => {

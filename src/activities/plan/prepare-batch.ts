@@ -11,7 +11,7 @@ import type { Dependencies, GenerationPool } from '../dependencies.js';
 import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import { askEnvironments } from './ask-environments.js';
-import { checkTemplate } from './check-template.js';
+import { checkPrompts, checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -49,6 +49,7 @@ export async function prepareRequest(
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
+  await checkPrompts(asked, { prompts, dependencies });
   await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }

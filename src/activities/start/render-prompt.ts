@@ -2,6 +2,7 @@ import type { GenerationSettings } from '../../model/batch-request.js';
 import { textOf } from '../../model/content.js';
 import type { LogMessage, Message } from '../../model/sample.js';
 import { commonPrefix } from '../../model/turn/chat-turn.js';
+import { isTemplateRefusal } from '../../model/turn/template-check.js';
 import type { GenerationService } from '../../generation/generation-service.js';
 
 interface RenderContext {
@@ -50,7 +51,7 @@ function encodeEach(
 
 /**
  * Message k gets the ids that rendering messages 0…k adds, the last one with the generation prompt. If a template
- * rewrites earlier messages, there is no such split, and all ids belong to the last message.
+ * rewrites earlier messages, or refuses them alone, there is no such split, and all ids belong to the last message.
  */
 async function renderChat(
   messages: readonly Message[],
@@ -70,9 +71,15 @@ async function renderChat(
     );
   const whole = await render(chat.length);
   check(whole.length);
-  const before = await eachInTurn(chat.slice(1), async (_, k) =>
-    lengthWithin(whole, await render(k + 1)),
-  );
+  const before = await eachInTurn(chat.slice(1), async (_, k) => {
+    try {
+      return lengthWithin(whole, await render(k + 1));
+    } catch (error) {
+      // As templates do that want a message of role user.
+      if (isTemplateRefusal(error)) return null;
+      throw error;
+    }
+  });
   return splitRendering(whole, [...before, whole.length]);
 }
 
