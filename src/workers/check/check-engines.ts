@@ -7,7 +7,6 @@ import { Fault } from '../../model/faults.js';
 import { preview, previews } from '../../model/problems.js';
 import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
-import { replicaOf } from '../parts.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
@@ -119,7 +118,7 @@ async function checkControl(
 /** Without the URL, which the part names, and with the trial's requests by what they are. */
 const saidOf = (error: unknown, url: string): string =>
   describeError(error)
-    .replaceAll(`${replicaOf(url)}: `, '')
+    .replaceAll(`${url}: `, '')
     .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
 function remedyOf(error: unknown, settings: GenerationServiceSettings): string {
