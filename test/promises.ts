@@ -170,7 +170,11 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
     `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
   ],
-  '400, and the prompt has the context length or more': [
+  'engine denies what planning saw (401, 403, 404)': [
+    `${ACTIVITIES}/generate-turn.test.ts › because its engine answers \${status}, which planning did not see, is retried, visibly`,
+    `${ENGINE}/replicas.test.ts › with \${status} is set aside, and its rollouts continue on the other`,
+  ],
+  '400 or 413, and the prompt has the context length or more': [
     `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
   ],
   'reply without logprobs, with another prompt, …': [

@@ -208,6 +208,7 @@ function createWaitReporter(
 
 const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'GenerationUnavailable',
+  'GenerationRejected',
   'EnvironmentUnavailable',
   'EnvironmentFailed',
   'StoreFault',

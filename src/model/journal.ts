@@ -213,8 +213,18 @@ const FaultLine = z.object({
   status: z.int().exactOptional(),
   /** Gives the attempt of the run in progress back: the agent did not play it, or its own attempt's end cut it. */
   uncounted: z.literal(true).exactOptional(),
-  /** The call that failed, how often since the rollout last progressed, and since when (seconds since 1970). */
-  waited: z.object({ call: z.string(), tries: z.int(), since: z.number() }).exactOptional(),
+  /**
+   * The call that failed, how often since the rollout last progressed, and since when (seconds since 1970); since when
+   * its answers contradict what planning saw.
+   */
+  waited: z
+    .object({
+      call: z.string(),
+      tries: z.int(),
+      since: z.number(),
+      denied_since: z.number().exactOptional(),
+    })
+    .exactOptional(),
 });
 
 /**

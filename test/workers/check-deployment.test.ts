@@ -70,7 +70,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     );
     const text = states(findings).join('\n');
     for (const said of [
-      /model simulator, max_model_len 8192/,
+      /model "simulator", max_model_len 8192/,
       /token ids/,
       /processed/,
       /weights can be changed/,
@@ -108,7 +108,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
   test('names the models where the one that is asked for is not served', async (t) => {
     const [finding] = await ofEngine(t, { url: await engine(t), model: 'llama' });
     assert.equal(finding?.state, 'broken');
-    assert.match(finding.what, /serves simulator, not llama/);
+    assert.match(finding.what, /serves "simulator", not "llama"/);
   });
 
   test('says of an engine that is paused that it is', async (t) => {

@@ -40,10 +40,9 @@ const RESET_TIMEOUT_MS = 240_000;
  * cookies), so any worker can continue. lost-session.ts decides when it counts as lost.
  */
 export function createGymnasium(
-  { url, timeout, max_answer, max_steps }: GymnasiumSettings,
+  { url: at, timeout, max_answer, max_steps }: GymnasiumSettings,
   { answers }: { answers?: Allowance } = {},
 ): Environment {
-  const at = url.replace(/\/+$/, '');
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: toMs(timeout),

@@ -29,8 +29,8 @@ export interface HttpEnvironment extends Environment {
  * protocol are `EnvironmentRejected`. Aborting a call's signal closes its connection and throws the signal's reason.
  */
 export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
-  const at = settings.url.replace(/\/+$/, '');
-  const { send: call, close } = createHttpCall({ ...settings, url: at });
+  const { url: at } = settings;
+  const { send: call, close } = createHttpCall(settings);
   return {
     in_process: false,
 

@@ -183,4 +183,4 @@ function createCall(
 }
 
 /** Tokeniser, health and control routes are below the root, not below `/v1`. */
-const serverRoot = (baseUrl: string): string => baseUrl.replace(/\/v1\/?$/, '');
+const serverRoot = (baseUrl: string): string => baseUrl.replace(/\/v1$/, '');

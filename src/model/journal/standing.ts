@@ -113,11 +113,21 @@ export const generationCall = (service: string): string =>
 /** For one more fault: the call, how often it was tried, and since when. */
 export function waitedFor(
   type: string,
-  { standing: { fault }, names, now_s }: { standing: Standing; names: Names; now_s: number },
+  {
+    standing: { fault },
+    names,
+    now_s,
+    is_denial,
+  }: { standing: Standing; names: Names; now_s: number; is_denial: boolean },
 ): NonNullable<LineOf<'fault'>['waited']> {
   const call = isOfEnvironment(type) ? environmentCall(names.task) : generationCall(names.service);
   const before = fault?.waited?.call === call ? fault.waited : null;
-  return { call, tries: (before?.tries ?? 0) + 1, since: before?.since ?? now_s };
+  return {
+    call,
+    tries: (before?.tries ?? 0) + 1,
+    since: before?.since ?? now_s,
+    ...(is_denial && { denied_since: before?.denied_since ?? now_s }),
+  };
 }
 
 /** Length of the last answer in lists and failures. */
