@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { nullIsAbsent } from '../model/absent.js';
 import type { Problem } from '../model/problems.js';
 import { nameProblem, recordOf } from '../model/untrusted.js';
 import type { EnvironmentReturn } from './environment.js';
@@ -48,6 +49,9 @@ const StepAnswer = z.strictObject({
   answers: z.array(shortText(MAX_EXTRACTED).nullable()).nullable().default(null),
 });
 
+/** Python's models write None for what they lack. */
+const NullableAnswer = nullIsAbsent(StepAnswer, (field) => field === 'truncateds');
+
 /** Checks fields and lengths; throws `EnvironmentRejected` that names each field, what was expected and what came. */
 export function parseStepAnswer(
   answer: unknown,
@@ -56,7 +60,7 @@ export function parseStepAnswer(
   // First, because zod would make a million reports for a list of a million wrong entries.
   const problems = isObject(answer) ? sizeProblems(answer, batch_size) : [];
   if (problems.length > 0) throw rejected({ ...bad, problems });
-  const parsed = StepAnswer.safeParse(answer);
+  const parsed = NullableAnswer.safeParse(answer);
   if (!parsed.success) throw rejectedFields({ ...bad, error: parsed.error, input: answer });
   return parsed.data;
 }

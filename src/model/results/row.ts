@@ -9,7 +9,7 @@ import { LOGPROBS_MODES, modeOfAll } from '../logprobs-mode.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { Outcome } from '../journal/outcome.js';
 import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
-import type { LogMessage, Sample } from '../sample.js';
+import { type LogMessage, LossMultiplier, type Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { TokenId } from '../token-id.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
@@ -51,7 +51,7 @@ export type Timing = z.infer<typeof Timing>;
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
 export const Row = z.looseObject({
   task_name: z.string(),
-  loss_multiplier: z.number().optional(),
+  loss_multiplier: LossMultiplier.optional(),
   schema_version: z.literal(1),
   rollout_id: z.string(),
   batch_id: z.string(),
