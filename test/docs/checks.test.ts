@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { inputProblems } from './checks/inputs.js';
-import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
+import { citationProblems, linkProblems, mentionProblems, pathProblems } from './checks/links.js';
 import { nameProblems, variableProblems, variablesRead } from './checks/names.js';
 import type { Page, Problem } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
@@ -59,6 +59,17 @@ describe('a link is wrong', () => {
     ['# A\n\n[x](#b)', '# A\n\n[x](#a)'],
     ['# A\n\n[x](#a-1)', '# A\n\n# A\n\n[x](#a-1)'],
     ['![x](gone.png)', '`[x](gone.md)`'],
+  ]);
+});
+
+test('a page or a heading that a program names and nobody wrote is found', () => {
+  const text =
+    'see docs/b.md#none, docs/b.md#one,\nc.md (docs/a.md), ../docs/x.md and https://a.b/d.md';
+  const other = pageOf('docs/b.md', '# One\n');
+  const found = mentionProblems({ ...repository, sources: new Map([['src/run.ts', text]]) }, new Map([['docs/b.md', other]])); // prettier-ignore
+  assert.deepEqual(asLines(found), [
+    'src/run.ts:1: docs/b.md#none: no heading for #none',
+    'src/run.ts:2: c.md: no file c.md',
   ]);
 });
 

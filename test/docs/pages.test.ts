@@ -8,7 +8,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { FOREIGN_FILES, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_VARIABLES, INTERNAL_VARIABLES } from './checks/foreign.js'; // prettier-ignore
-import { citationProblems, linkProblems, pathProblems } from './checks/links.js';
+import { citationProblems, linkProblems, mentionProblems, pathProblems } from './checks/links.js';
 import { nameProblems, variableProblems, variablesRead } from './checks/names.js';
 import type { Page } from './checks/page.js';
 import { asLines, pageOf } from './checks/page.js';
@@ -40,6 +40,10 @@ test('each variable of the environment that a program reads is explained', () =>
     ),
     [],
   );
+});
+
+test('pages and headings that programs name exist', () => {
+  assert.deepEqual(asLines(mentionProblems(repository, pages)), []);
 });
 
 for (const page of pages.values()) {

@@ -17,8 +17,8 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   ...['start_weight_update', 'update_weights', 'finish_weight_update', 'weight_sync_steps'],
   // Of vLLM and of Ray, as their messages say them (test/interop/README.md).
   ...['sample_tokens', 'max_num_batched_tokens', 'dashboard_agent_listen_port'],
-  // Of pandas and TypeScript.
-  ...['read_json', 'skipLibCheck'],
+  // Of pandas, datasets and TypeScript.
+  ...['read_json', 'load_dataset', 'skipLibCheck'],
   // A user's.
   'my_agent',
 ]);

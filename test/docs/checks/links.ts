@@ -22,6 +22,31 @@ export function linkProblems(
   });
 }
 
+/** `SKILL.md` is NeMo Gym's. */
+const PAGE = /(?<![\w/.-])(?!SKILL)(?:[\w-]+\/)*[\w-]+\.md(?:#[\w-]+)?/g;
+
+/** Pages that programs name, in messages and comments, from the root or from their own folder. */
+export function mentionProblems(
+  { sources, paths }: Repository,
+  pages: ReadonlyMap<string, Page>,
+): Problem[] {
+  const programs = [...sources].filter(([file]) => !/(?:^|\/)tests?\//.test(file));
+  return programs.flatMap(([file, text]) =>
+    text.split('\n').flatMap((content, index) =>
+      [...content.matchAll(PAGE)].flatMap(([mention]) => {
+        const [target = '', anchor] = mention.split('#');
+        const own = path.posix.join(path.posix.dirname(file), target);
+        const place = [target, own].find((one) => paths.has(one));
+        const problem = { page: file, line: index + 1 };
+        if (place === undefined) return [{ ...problem, what: `${mention}: no file ${target}` }];
+        const anchors = pages.get(place)?.headings.map((heading) => heading.anchor) ?? [];
+        if (anchor === undefined || anchors.includes(anchor)) return [];
+        return [{ ...problem, what: `${mention}: no heading for #${anchor}` }];
+      }),
+    ),
+  );
+}
+
 const CITED = /\[[^\]]*#(\d+)\]\((\S+?)\)/g;
 
 /** An issue or pull request is cited by a link to it, or with its repository: a number alone names nothing. */
