@@ -11,16 +11,13 @@ import { refusalOf, watchBatch } from '../client/watch.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { UsageError, commandLine } from '../platform/command.js';
-import { listenForInterrupts } from '../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
 const CONFIG = { config: { type: 'string' } } as const;
-
-/** The batch continues, so nothing has failed. */
-const INTERRUPTED = 130;
 
 export async function startCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({

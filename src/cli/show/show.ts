@@ -13,7 +13,7 @@ import type { Screen } from '../../client/screen.js';
 import { createScreen, pageStyle } from '../../client/screen.js';
 import type { TextStyle } from '../../client/text-line.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
-import { listenForInterrupts } from '../../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../../platform/process/interrupts.js';
 import { commandLine } from '../../platform/command.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
@@ -207,7 +207,7 @@ async function following(
   const screen = createScreen(process.stdout, process.env);
   const interrupts = listenForInterrupts(process.env, () => {
     screen.close();
-    process.exit(130);
+    process.exit(INTERRUPTED);
   });
   try {
     await run(interrupts, screen);

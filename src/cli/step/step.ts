@@ -13,6 +13,7 @@ import { Message } from '../../model/sample.js';
 import { linesOf } from '../../platform/lines.js';
 import { recordOf } from '../../model/untrusted.js';
 import { plain, plainJson } from '../../platform/plain.js';
+import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
 import { settingsNamed } from '../arguments.js';
 import { stepAlone } from './step-alone.js';
@@ -66,6 +67,7 @@ export async function stepCommand(args: string[]): Promise<number> {
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));
   };
+  dieOfInterrupt();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
     const environment = await factory.create(name);
@@ -111,7 +113,8 @@ async function runLines({ input, at_once, print, ...run }: Run): Promise<number>
     if (ahead.length >= at_once) await ahead.shift();
   }
   await printed;
-  return failed > 0 || run.signal.aborted ? 1 : 0;
+  if (run.signal.aborted) return INTERRUPTED;
+  return failed > 0 ? 1 : 0;
 }
 
 type Print = (result: Printed) => Promise<void>;
