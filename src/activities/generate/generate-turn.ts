@@ -211,6 +211,7 @@ async function generateFromJournal(
       policy,
       service,
       // A stop string is matched on this side and ends the stream before its last chunk names the weights.
+      offset: inherited.length,
       names_spans: () => service.tells_text?.() === false && request.stop_strings.length === 0,
       signal,
       sleep: (ms) => sleep(ms, undefined, { signal }),
