@@ -54,6 +54,11 @@ describe('a reply that can not be trained on is a fault that says what was expec
       [chunk({ logprobs: { token_logprobs: [-1] } })],
       /expected 2 logprobs for 2 ids, got 1/,
     ],
+    [
+      'ids that run past the stop token',
+      [FIRST, chunk({ finish_reason: 'stop', stop_reason: 1 })],
+      /expected the last id to be 1, the stop token that ended it, got 2/,
+    ],
     ['more logprobs than ids', [chunk({ token_ids: [] })], /expected 0 logprobs for 0 ids, got 2/],
     [
       'a null logprob',

@@ -137,6 +137,30 @@ describe('every other URL of the file', () => {
   });
 });
 
+describe('an engine of two services', () => {
+  const problemsOfOther = (url: string) =>
+    Config.safeParse({
+      ...withService({}),
+      generation: {
+        ...withService({}).generation,
+        judge: { kind: 'vllm', base_urls: ['http://c/v1', url] },
+      },
+    }).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? [];
+
+  for (const url of ['http://b/v1', 'http://b/v1/', 'http://b:80/v1', 'http://B/v1'])
+    test(`is refused, however it is written: ${url}`, () => {
+      const [[path, message] = [], ...more] = problemsOfOther(url);
+      assert.equal(path, 'generation.judge.base_urls.1');
+      assert.match(message ?? '', /^expected an engine that no other service has, got .* of generation\.default; /); // prettier-ignore
+      assert.deepEqual(more, []);
+    });
+
+  test('are two engines where host, port or path differ', () => {
+    for (const url of ['http://b:8000/v1', 'https://b/v1', 'http://b/other/v1'])
+      assert.deepEqual(problemsOfOther(url), []);
+  });
+});
+
 describe('max_answer of an engine', () => {
   test('is a size up to 256MiB', () => {
     const pathOf = (max_answer: unknown) =>

@@ -58,6 +58,7 @@ export interface SentRequest {
 export interface StreamState {
   readonly sent: SentRequest;
   readonly token_count: number;
+  readonly last_id: number | null;
   readonly echo_seen: boolean;
   readonly finish_reason: string | null;
   /** May be 0: a token id (capture 029). */
@@ -71,6 +72,7 @@ export function startStream(sent: SentRequest): StreamState {
   return {
     sent,
     token_count: 0,
+    last_id: null,
     echo_seen: false,
     finish_reason: null,
     stop_reason: null,
@@ -131,6 +133,7 @@ function takeChoice(
     state: {
       sent,
       token_count,
+      last_id: token_ids.at(-1) ?? state.last_id,
       echo_seen: state.echo_seen || choice.prompt_token_ids != null,
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
@@ -237,6 +240,11 @@ export function finishStream(state: StreamState): Finish {
   if (finish_reason !== 'stop' && finish_reason !== 'length') {
     throw violation(sent, `expected finish_reason "stop" or "length", got "${finish_reason}"`);
   }
+  if (typeof stop_reason === 'number' && stop_reason !== state.last_id)
+    throw violation(
+      sent,
+      `expected the last id to be ${stop_reason}, the stop token that ended it, got ${state.last_id ?? 'none'}`,
+    );
   if (!state.echo_seen && usage?.prompt_tokens !== sent.prompt_ids.length) {
     throw violation(
       sent,
