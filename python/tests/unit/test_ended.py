@@ -1,6 +1,8 @@
 """What batches and streams say of workflows that have ended, and what steps ask for: without a server."""
 
 import asyncio
+import inspect
+import json
 import traceback
 import unittest
 from types import SimpleNamespace
@@ -17,11 +19,14 @@ TERMINATED, FAILED = WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus
 REFUSED = ApplicationError("num_repeats: expected at least 1, got 0", type="InvalidBatchRequest")
 
 
+TYPES = {aio.Batch: "rolloutBatch", aio.Stream: "rolloutStream"}
+
+
 class Workflow:
     """A workflow as Temporal has it. ``steps``: its answers to update ``next_step``."""
 
-    def __init__(self, status, phase="running", cause=None, steps=()):
-        self.status, self.phase, self.cause = status, phase, cause
+    def __init__(self, status, phase="running", cause=None, steps=(), of=aio.Stream):
+        self.status, self.phase, self.cause, self.type = status, phase, cause, TYPES[of]
         self.steps, self.asked, self.runs = list(steps), [], []
         self.id = "run-7"
 
@@ -30,7 +35,7 @@ class Workflow:
         return self
 
     async def describe(self):
-        return SimpleNamespace(status=self.status, run_id="a")
+        return SimpleNamespace(status=self.status, run_id="a", workflow_type=self.type)
 
     async def query(self, name):
         return {"phase": self.phase}
@@ -43,7 +48,7 @@ class Workflow:
     async def execute_update(self, name, request):
         if self.status is not RUNNING:
             raise RPCError("workflow execution already completed", RPCStatusCode.NOT_FOUND, b"")
-        self.asked.append(request)
+        self.asked.append(json.loads(request.payload.data))
         return self.steps.pop(0)
 
 
@@ -51,21 +56,22 @@ class Progress(unittest.TestCase):
     def test_of_one_that_runs_or_is_done_is_its_answer(self):
         too_few = ApplicationError("3 of 8 are valid", type="TooFewValid")
         for cls in (aio.Batch, aio.Stream):
-            for workflow in (Workflow(RUNNING, "planning"), Workflow(COMPLETED, "done"), Workflow(FAILED, "done", too_few)):
+            for ended in ((RUNNING, "planning"), (COMPLETED, "done"), (FAILED, "done", too_few)):
+                workflow = Workflow(*ended, of=cls)
                 self.assertEqual(asyncio.run(cls(workflow, "run-7").progress()), {"phase": workflow.phase})
 
     def test_of_one_that_ended_without_being_done_is_its_fault(self):
         for cls in (aio.Batch, aio.Stream):
             with self.assertRaisesRegex(durable_rollouts.Terminated, "starting its id again continues it"):
-                asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand")), "run-7").progress())
+                asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand"), of=cls), "run-7").progress())
             with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
-                asyncio.run(cls(Workflow(FAILED, "planning", REFUSED), "run-7").progress())
+                asyncio.run(cls(Workflow(FAILED, "planning", REFUSED, of=cls), "run-7").progress())
 
 
 class Fault(unittest.TestCase):
     def test_is_shown_without_the_errors_of_temporal_that_it_came_in(self):
         for call in (
-            aio.Batch(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
+            aio.Batch(Workflow(FAILED, "planning", REFUSED, of=aio.Batch), "run-7").progress,
             aio.Stream(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
             lambda: aio.Stream(Workflow(FAILED, cause=REFUSED), "run-7").next_step(3),
         ):
@@ -79,6 +85,24 @@ class Fault(unittest.TestCase):
         workflow.query = mock.AsyncMock(side_effect=RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b""))
         with self.assertRaisesRegex(durable_rollouts.NotFound, "^default: no policy workflow runs on this server: nothing has been published"):
             asyncio.run(aio.Policy(workflow, "default", "rollouts").status())
+
+
+class WrongType(unittest.TestCase):
+    def calls(self, cls, workflow):
+        """Every call of an object that was made with the id of something else."""
+        one = cls(workflow, "run-7")
+        names = [name for name in vars(cls) if not name.startswith("_") and callable(getattr(cls, name))]
+        for name in names:
+            given = {"next_step": (0,), "forget": (0,)}.get(name, ())
+            called = getattr(one, name)(*given)
+            yield name, called if inspect.isawaitable(called) else anext(called)
+
+    def test_of_an_id_is_answered_by_name_and_nothing_is_sent(self):
+        for cls, other, said in ((aio.Batch, aio.Stream, "no batch has the id run-7: it is a stream: client.stream\\('run-7'\\)"), (aio.Stream, aio.Batch, "no stream has the id run-7: it is a batch: client.batch\\('run-7'\\)")):
+            # It has neither signal nor cancel: a call of these would be an AttributeError.
+            for name, call in self.calls(cls, Workflow(RUNNING, of=other)):
+                with self.subTest(f"{cls.__name__}.{name}"), self.assertRaisesRegex(durable_rollouts.NotFound, said):
+                    asyncio.run(asyncio.wait_for(call, 2))
 
 
 class NextStep(unittest.TestCase):
