@@ -19,7 +19,13 @@ module.exports = {
   forbidden: [
     room('src/platform'),
     room('src/model', 'src/platform'),
-    room('src/workflows', 'src/model', 'src/activities/contract', 'src/platform/plain'),
+    room(
+      'src/workflows',
+      'src/model',
+      'src/activities/contract',
+      'src/platform/plain',
+      'src/platform/json/depth',
+    ),
     room('src/generation', 'src/model', 'src/platform'),
     room('src/environments', 'src/model', 'src/platform'),
     room('src/trajectories', 'src/model', 'src/platform'),

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { WorkerOptions } from '@temporalio/worker';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import { Worker } from '@temporalio/worker';
 import type { AllActivities } from '../activities/contract/stream.js';
 import { toMs } from '../model/workflow-safe/durations.js';
@@ -42,6 +43,7 @@ export async function createWorkers({
         ...options,
         connection: connected.connection,
         namespace: connected.namespace,
+        dataConverter,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with the answer to its heartbeat.
         maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
