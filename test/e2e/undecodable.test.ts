@@ -34,6 +34,11 @@ const KINDS: { what: string; sent: Payload; says: RegExp }[] = [
     says: /expected JSON, got something else: .*NaN/,
   },
   { what: 'cut JSON', sent: payload('json/plain', '{"samples": ['), says: /expected JSON, got / },
+  {
+    what: 'bytes that are no UTF-8',
+    sent: { metadata: { encoding: bytes('json/plain') }, data: Uint8Array.of(0x22, 0xff, 0x22) },
+    says: /expected JSON, got something else: .*utf-8/,
+  },
   { what: 'no text', sent: payload('json/plain', ''), says: /expected JSON, got / },
   { what: 'no data', sent: { metadata: { encoding: bytes('json/plain') } }, says: /expected JSON/ },
   {
@@ -119,7 +124,10 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     const deep = `{"samples":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
     const { type, message } = await faultOf('rolloutBatch', { sent: payload('json/plain', deep) });
     assert.equal(type, 'InvalidBatchRequest', message);
-    assert.match(message, /expected JSON, got other JSON: expected at most 512 levels, got more/);
+    assert.match(
+      message,
+      /expected JSON, got something else: expected at most 512 levels, got more/,
+    );
   });
 
   test('a workflow of a type that is none is refused with those that are', async () => {
