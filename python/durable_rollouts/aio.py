@@ -13,7 +13,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
+from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
@@ -230,7 +230,7 @@ class Stream:
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept. version: that of the weights that will train on it;
+        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the weights that will train on it;
         None: the served one. A request with a higher version replaces one that waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
         that the stream reports it.
@@ -272,8 +272,24 @@ class Stream:
             except Gone:
                 run, is_running = await connection.latest_run(self._handle)
                 if not is_running:
+                    kept = await self._kept(run, request["step"]) if update == "next_step" else None
+                    if kept is not None:
+                        return kept
                     raise await self._end(run) from None
                 await asyncio.sleep(BREATH_S)
+
+    async def _kept(self, run: str, step: int) -> Optional[Dict[str, Any]]:
+        """The answer for a step that an ended stream has delivered and not forgotten. None: it has no such step here."""
+        handle: Handle = self._temporal.get_workflow_handle(self.id, run_id=run)
+        try:
+            progress = await connection.query(handle, "progress")
+        except (TimeoutError, RolloutFault) as error:
+            connection.log.info("the steps of %s are not known: %s", self.id, error)
+            return None
+        folder = progress.get("steps_dir")
+        if folder is None or not progress["kept_from"] <= step < progress["step"]:
+            return None
+        return await asyncio.to_thread(read_step, folder, step)
 
     async def _end(self, run: str) -> Exception:
         """The error to raise for an ended stream: its own fault, or that it was stopped."""
@@ -286,7 +302,8 @@ class Stream:
         await self._ask("forget", {"through": through})
 
     async def progress(self) -> Dict[str, Any]:
-        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped. Raises like
+        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and
+        ``step`` bound the steps that ``next_step`` still returns. Raises like
         ``Batch.progress``.
         """
         progress: Dict[str, Any] = await connection.progress_of(self._temporal, self.id, "rolloutStream")

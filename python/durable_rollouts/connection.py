@@ -211,12 +211,34 @@ async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
     latest: Handle = client.get_workflow_handle(id)
     described = await _now(latest, latest.describe())
     check_type(described, id, type)
+    await _check_task(client, described)
     # Started again meanwhile, the id has another run.
     run: Handle = client.get_workflow_handle(id, run_id=described.run_id)
     progress = await query(run, "progress")
     if described.status is not WorkflowExecutionStatus.RUNNING and progress["phase"] != "done":
         await result_of(run)
     return progress
+
+
+LEAST_ATTEMPTS = 3
+"""Of a workflow task that fails; fewer may be a worker that died."""
+
+
+async def _check_task(client: TemporalClient, described: WorkflowExecutionDescription) -> None:
+    """Raises why the workflow task fails again and again: then nothing reaches the workflow, a query neither."""
+    attempts = described.raw_description.pending_workflow_task.attempt
+    if attempts < LEAST_ATTEMPTS:
+        return
+    handle: Handle = client.get_workflow_handle(described.id, run_id=described.run_id)
+    why = "no worker completes it in time"
+    async for event in handle.fetch_history_events():
+        if event.HasField("workflow_task_failed_event_attributes"):
+            why = event.workflow_task_failed_event_attributes.failure.message
+    raise RolloutFault(
+        f"the workflow task of {described.id} fails ({attempts} tries): {why}; a repaired worker continues it, "
+        "temporal workflow terminate ends it",
+        "WorkflowTaskFails",
+    )
 
 
 async def _now(handle: Handle, call: Awaitable[T]) -> T:

@@ -4,7 +4,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
-import { timeText } from '../model/workflow-safe/waiting.js';
+import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
 import { SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
 import { bugIn, finalFailure } from './bug.js';
@@ -237,7 +237,7 @@ function waitingFor(error: unknown): Waiting | null {
 }
 
 const waitingForRepair = (bug: Bug | null): Waiting | null =>
-  bug && { service: 'a repaired worker', message: bug.text.slice(0, 300) };
+  bug && { service: REPAIR, message: bug.text.slice(0, 300) };
 
 async function askVisibly<T>(
   { call, moved_at }: Asked,

@@ -3,13 +3,16 @@
 import asyncio
 import inspect
 import json
+import tempfile
 import traceback
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import durable_rollouts
 from durable_rollouts import aio
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -29,16 +32,25 @@ class Workflow:
         self.status, self.phase, self.cause, self.type = status, phase, cause, TYPES[of]
         self.steps, self.asked, self.runs = list(steps), [], []
         self.id = "run-7"
+        self.attempts, self.kept = 0, {}
 
     def get_workflow_handle(self, id, run_id=None):
         self.runs.append(run_id)
         return self
 
     async def describe(self):
-        return SimpleNamespace(status=self.status, run_id="a", workflow_type=self.type)
+        task = SimpleNamespace(pending_workflow_task=SimpleNamespace(attempt=self.attempts))
+        return SimpleNamespace(id=self.id, status=self.status, run_id="a", workflow_type=self.type, raw_description=task)
+
+    async def fetch_history_events(self):
+        for message in ("an older reason", "Failed to initialize workflow"):
+            event = HistoryEvent()
+            event.workflow_task_failed_event_attributes.failure.message = message
+            yield event
+        yield HistoryEvent()
 
     async def query(self, name):
-        return {"phase": self.phase}
+        return {"phase": self.phase, **self.kept}
 
     async def result(self):
         if self.cause is not None:
@@ -66,6 +78,17 @@ class Progress(unittest.TestCase):
                 asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand"), of=cls), "run-7").progress())
             with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
                 asyncio.run(cls(Workflow(FAILED, "planning", REFUSED, of=cls), "run-7").progress())
+
+
+class WorkflowTask(unittest.TestCase):
+    def test_that_fails_again_and_again_is_said_with_its_newest_reason(self):
+        for cls in (aio.Batch, aio.Stream):
+            workflow = Workflow(RUNNING, of=cls)
+            workflow.attempts = 2
+            asyncio.run(cls(workflow, "run-7").progress())
+            workflow.attempts = 7
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it"):
+                asyncio.run(cls(workflow, "run-7").progress())
 
 
 class Fault(unittest.TestCase):
@@ -111,6 +134,21 @@ class NextStep(unittest.TestCase):
             asyncio.run(aio.Stream(Workflow(COMPLETED, "done"), "run-7").next_step(3))
         with self.assertRaises(durable_rollouts.Terminated):
             asyncio.run(aio.Stream(Workflow(TERMINATED, cause=TerminatedError("by hand")), "run-7").next_step(3))
+
+    def test_of_a_stream_that_has_ended_returns_the_steps_that_it_keeps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for step in (0, 1, 2):
+                (Path(folder) / str(step)).mkdir()
+                (Path(folder) / str(step) / "metrics.json").write_text(json.dumps({"metrics": {"step": step}}))
+            for ended in ((COMPLETED, "done"), (TERMINATED, "running", TerminatedError("by hand"))):
+                workflow = Workflow(*ended)
+                workflow.kept = {"steps_dir": folder, "kept_from": 1, "step": 4}
+                stream = aio.Stream(workflow, "run-7")
+                self.assertEqual([asyncio.run(stream.next_step(step)).metrics for step in (1, 2)], [{"step": 1}, {"step": 2}])
+                # Forgotten; put, but not written; the next one.
+                for step in (0, 3, 4):
+                    with self.assertRaises((durable_rollouts.Stopped, durable_rollouts.Terminated)):
+                        asyncio.run(stream.next_step(step))
 
     def test_takes_the_fault_of_the_run_that_has_ended_and_not_of_one_that_was_started_after_it(self):
         workflow = Workflow(TERMINATED, cause=TerminatedError("by hand"))
