@@ -7,7 +7,7 @@ import { agentRows, type AgentRows } from './agent-rows.js';
 import { indentedJson, indentedObject } from './indented-json.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
-import { objectText } from '../json-members.js';
+import { objectText } from '../../src/platform/json/members.js';
 import { readRows, type ReadRows } from './table/read-rows.js';
 import { rewardPasses } from './statistics/reward-passes.js';
 

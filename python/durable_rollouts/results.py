@@ -160,6 +160,15 @@ def read_rows(file: str) -> Iterator[Row]:
             yield row
 
 
+def read_step(folder: str, step: int) -> Optional[Dict[str, Any]]:
+    """What the stream answered for a delivered step. None: its rows were not written, or its store is out of reach."""
+    try:
+        text = (Path(folder) / str(step) / "metrics.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return {"ready": True, **json.loads(text)}
+
+
 def to_groups(rows: Iterable[Row]) -> List[Group]:
     """By ``row``, in the order in which groups first appear; ``failures`` are those that are not valid."""
     groups: Dict[int, Group] = {}

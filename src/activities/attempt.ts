@@ -4,8 +4,10 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
-import { timeText } from '../model/workflow-safe/waiting.js';
+import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
 import { SILENT_S } from '../model/journal/standing.js';
+import type { Bug } from './bug.js';
+import { bugIn, finalFailure } from './bug.js';
 import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
@@ -57,7 +59,9 @@ interface HeartbeatDetails {
   /** How long it was, in all attempts. */
   held_ms: number;
   /** Of an attempt that failed, until the next one's first heartbeat: a batch reads it where no journal can say it. */
-  waits_for?: Waiting;
+  waits_for?: Waiting | null;
+  /** Of an attempt that failed by an error of our own code. */
+  bug?: Bug | null;
 }
 
 /** What the failed attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
@@ -129,11 +133,12 @@ export function createRunAttempt({
       return result;
     } catch (error) {
       if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
-      const waited = waitingFor(error);
+      const bug = signal.aborted ? null : bugIn(error, before.bug ?? null);
+      const waited = waitingFor(error) ?? waitingForRepair(bug);
       const waiting = waited && { tries: info.attempt, since: sinceOf(details), ...waited };
       if (waiting !== null) await reportWaiting(waiting);
-      context.heartbeat(waiting === null ? details : { ...details, waits_for: waiting });
-      throw toFailure(error);
+      context.heartbeat({ ...details, waits_for: waiting, bug });
+      throw finalFailure(toFailure(error), bug);
     } finally {
       clearInterval(heartbeat);
     }
@@ -231,6 +236,9 @@ function waitingFor(error: unknown): Waiting | null {
     }),
   };
 }
+
+const waitingForRepair = (bug: Bug | null): Waiting | null =>
+  bug && { service: REPAIR, message: bug.text.slice(0, 300) };
 
 async function askVisibly<T>(
   { call, moved_at }: Asked,

@@ -34,7 +34,10 @@ export interface Dependencies {
   deployment: Deployment;
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
-  /** What the failed attempts of a workflow's activities wait for, also where no journal can say it; null: nothing. */
+  /**
+   * What the failed attempts of a workflow's activities wait for, also where no journal can say it; or that its own task
+   * fails; null: nothing.
+   */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
 }
 

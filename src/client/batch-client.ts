@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
+import type { Described } from '../platform/failing-task.js';
+import { whyTaskFails } from '../platform/failing-task.js';
 import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
@@ -107,10 +109,13 @@ async function look(
 ): Promise<Look> {
   try {
     const handle = server.client.workflow.getHandle(batchId);
-    const { status, taskQueue, startTime } = await server.within(CALL_MS, () => handle.describe());
+    const described = await server.within(CALL_MS, () => handle.describe());
+    const { status, taskQueue, startTime } = described;
     const begun_ms = startTime.getTime();
     tell({ begun_ms });
     const closed = status.name !== 'RUNNING';
+    const trouble = await taskTrouble(server, described.raw);
+    if (trouble !== null) return { closed, begun_ms, progress: null, trouble };
     return {
       closed,
       begun_ms,
@@ -122,6 +127,17 @@ async function look(
     const trouble = silenceOf(error, { address, workflowId: batchId });
     return { closed: false, progress: null, trouble };
   }
+}
+
+/** Whose task fails answers no query either. */
+async function taskTrouble(
+  { client, within }: Server,
+  described: Described,
+): Promise<string | null> {
+  const { namespace } = client.options;
+  return await within(CALL_MS, () =>
+    whyTaskFails(client.workflowService, { described, namespace }),
+  );
 }
 
 interface Questioned {

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from '@temporalio/client';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import {
   Client,
   Connection,
@@ -97,7 +98,7 @@ export const openServerToLook = ({ options, namespace }: ServerAddress): Server 
 
 const serverOn = (connection: Connection, { options, namespace }: ServerAddress): Server => ({
   address: options.address,
-  client: new Client({ connection, namespace }),
+  client: new Client({ connection, namespace, dataConverter }),
   within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
   close: () => connection.close(),
 });

@@ -3,6 +3,7 @@ import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
 import { plainLine } from '../platform/plain.js';
+import { undecodableProblem } from './workflow-safe/undecodable.js';
 
 const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;
@@ -17,6 +18,8 @@ export interface Problem {
 
 /** Zod's issues by field path. They quote the values that came, because "expected number" alone is hard to find. */
 export function problemsOf(error: z.ZodError, input: unknown): Problem[] {
+  const unread = undecodableProblem(input);
+  if (unread !== null) return [{ where: '(input)', what: unread }];
   return error.issues.flatMap((issue) => flatten(issue, input));
 }
 

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { expandGlobs } from '../../metrics/shards.js';
 import { indentedJson } from '../../metrics/indented-json.js';
-import { membersOf, objectText } from '../../json-members.js';
+import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { writeNewFile } from '../../new-file.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';

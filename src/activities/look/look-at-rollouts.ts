@@ -10,6 +10,7 @@ import {
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import { REPAIR } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
@@ -47,9 +48,9 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push(waiting);
         quietest = quieterOf(quietest, { ref, standing });
       }
-      const ofStore = await waitForStore(quietest, waitOf);
+      const unwritten = await unwrittenWait(quietest, waitOf);
       const took_ms = Math.ceil(performance.now() - began);
-      const waiting = ofStore ?? (await withReason(mostCommonWait(waits), { service, policy }));
+      const waiting = unwritten ?? (await withReason(mostCommonWait(waits), { service, policy }));
       return { ...totals, waiting, took_ms };
     });
 }
@@ -68,15 +69,18 @@ function quieterOf(
   return moved < before.moved_at ? { ref, moved_at: moved } : before;
 }
 
-/** While the store cannot be written, what journals say is old. */
-async function waitForStore(
+/** What no journal can say. */
+const UNWRITTEN: ReadonlySet<string> = new Set([THE_STORE, REPAIR]);
+
+/** While the store cannot be written, or a workflow task fails, what journals say is old. */
+async function unwrittenWait(
   { ref, moved_at }: Quiet,
   waitOf: Dependencies['waitOf'],
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
   const waiting = await waitOf(rolloutId(ref)).catch(() => null);
-  return waiting?.service === THE_STORE ? waiting : null;
+  return waiting !== null && UNWRITTEN.has(waiting.service) ? waiting : null;
 }
 
 async function waitingAt(

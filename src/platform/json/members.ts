@@ -1,6 +1,6 @@
 /**
  * A JSON object one level deep: each value is its JSON text, so `1.0` stays `1.0` and unread values are never parsed.
- * In the order of its keys; a repeated key has its first place and its last value.
+ * Pure: workflows use it, too. In the order of its keys; a repeated key has its first place and its last value.
  */
 export type Members = Map<string, string>;
 
@@ -24,6 +24,21 @@ export function membersOf(text: string): Members | null {
     if (text.charCodeAt(at) === COMMA) at = afterSpace(text, at + 1);
   }
   return members;
+}
+
+/** The entries of a list, likewise; null if the text is another value. */
+export function itemsOf(text: string): string[] | null {
+  let at = afterSpace(text, 0);
+  if (text[at] !== '[') return null;
+  const items: string[] = [];
+  at = afterSpace(text, at + 1);
+  while (at < text.length && text[at] !== ']') {
+    const end = afterValue(text, at);
+    items.push(text.slice(at, end));
+    at = afterSpace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = afterSpace(text, at + 1);
+  }
+  return items;
 }
 
 /** The object's text on one line, without spaces. */
