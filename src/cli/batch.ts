@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
+import { readText } from '../platform/utf8-text.js';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
@@ -69,9 +71,9 @@ function newId(file: string): string {
 }
 
 async function readRequest(file: string): Promise<unknown> {
-  const text = await readFile(file, 'utf8');
+  const text = await readText(file);
   try {
-    return JSON.parse(text) as unknown;
+    return readJson(text, IN_PAYLOADS);
   } catch (cause) {
     throw new Error(`${file}: expected a batch request as JSON, got something else`, { cause });
   }
@@ -192,7 +194,7 @@ export async function resultCommand(args: string[]): Promise<number> {
         );
       if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
       const { style } = createScreen(process.stdout, process.env);
-      if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
+      if (values.json) console.log(plainJson(writeJson(outcome.result)));
       else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
       return 0;
     }),

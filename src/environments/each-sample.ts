@@ -8,9 +8,9 @@ import type {
 import { rejected } from './rejections.js';
 
 /** One sample of a step. */
-export interface Turn {
+export interface Turn<M = Metadata> {
   log: EnvironmentMessage[];
-  metadata: Metadata;
+  metadata: M;
   /** Its place in the step's batch, used in messages. */
   index: number;
 }
@@ -40,7 +40,10 @@ export function stepEach(
 }
 
 /** Metadata and logs, sample by sample; throws if their numbers differ. */
-export function turnsOf(subject: string, { message_log_batch, metadata }: StepInput): Turn[] {
+export function turnsOf<M = Metadata>(
+  subject: string,
+  { message_log_batch, metadata }: StepInput<M>,
+): Turn<M>[] {
   if (message_log_batch.length !== metadata.length) {
     const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
     throw rejected({ subject, problems: [{ where: 'metadata', what }] });

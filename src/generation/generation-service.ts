@@ -1,3 +1,4 @@
+import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
@@ -108,7 +109,7 @@ export interface GenerationService extends Renderer {
    * the generation prompt. Throws `GenerationRejected` if the template does not render its role.
    */
   renderTurn(
-    turn: { model: string; message: ChatMessage; chat_template_kwargs: Record<string, unknown> },
+    turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
     signal: AbortSignal,
   ): Promise<number[]>;
   /** The version of the weights that the server samples from; null if it does not report one. */

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
+import { writeJson } from '../platform/json/kept.js';
 import { plainLine } from '../platform/plain.js';
 import { undecodableProblem } from './workflow-safe/undecodable.js';
 
@@ -72,8 +73,9 @@ export function previews(names: readonly string[]): string {
 /** The value as JSON. Functions, cycles and deep nesting have no such text. */
 export function textOf(value: unknown): string {
   try {
-    const text = JSON.stringify(value) as string | undefined;
-    return text ?? String(value);
+    return value === undefined || typeof value === 'function' || typeof value === 'symbol'
+      ? String(value)
+      : writeJson(value);
   } catch {
     return Object.prototype.toString.call(value);
   }

@@ -1,9 +1,12 @@
 import { z } from 'zod';
+import { readJson } from '../platform/json/kept.js';
 import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
+import { foreignObject } from './foreign-object.js';
 import { Float32 } from './logprob.js';
-import { listOf, recordOf, withPossibleNames } from './untrusted.js';
+import { listOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
+import { IN_SAMPLES } from './workflow-safe/foreign.js';
 
 /** A message of a sample's prompt in upstream's shape. `token_ids` on every message or on none. */
 export const Message = nullIsAbsent(
@@ -66,7 +69,7 @@ export const Sample = withPossibleNames(
         /** Empty only for samples that an agent plays (`agent/sample.ts`). */
         message_log: listOf(Message),
         task_name: z.string().min(1),
-        extra_env_info: recordOf(z.unknown()).optional(),
+        extra_env_info: foreignObject().optional(),
         stop_strings: listOf(z.string().min(1)).nullish(),
         loss_multiplier: LossMultiplier.optional(),
         length: z.number().optional(),
@@ -101,15 +104,5 @@ function checkColumns(sample: object, context: z.core.$RefinementCtx): void {
     if (column in sample) context.addIssue({ code: 'custom', path: [column], message });
 }
 
-/**
- * The first integer in JSON text that a double cannot hold, or null. After parsing it would be undetectable:
- * 9007199254740993 becomes a safe number.
- */
-export function lostDigits(json: string): string | null {
-  const outsideStrings = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  // Excludes digits of a fraction or an exponent: 0.30000000000000004 loses nothing.
-  for (const [digits] of outsideStrings.matchAll(/(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g)) {
-    if (!Number.isSafeInteger(Number(digits))) return digits;
-  }
-  return null;
-}
+/** A sample from its text. Columns that are not read here come back as they are (`platform/json/kept.ts`). */
+export const parseSample = (text: string): Sample => Sample.parse(readJson(text, IN_SAMPLES));

@@ -1,3 +1,5 @@
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { readJson } from '../platform/json/kept.js';
 import { createHash } from 'node:crypto';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
@@ -10,7 +12,7 @@ import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 export type WrittenRequest = BatchRequest | StreamRequest;
 
 export function parseRequest(text: string): WrittenRequest {
-  const value = JSON.parse(text) as object;
+  const value = readJson(text, IN_PAYLOADS) as object;
   return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { problemsOf } from '../../src/model/problems.js';
-import { ROW_COLUMNS, STREAM_COLUMNS, Sample, lostDigits } from '../../src/model/sample.js';
+import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
+import { firstLostInteger } from '../../src/platform/json/losses.js';
 
 const parsed = (text: string): unknown => JSON.parse(text);
 const MINIMAL = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
@@ -149,7 +150,7 @@ describe('a sample', () => {
   });
 });
 
-describe('lostDigits', () => {
+describe('an integer that JavaScript would round', () => {
   const lost: [string, string][] = [
     ['{"id":9007199254740993}', '9007199254740993'],
     ['{"id":9007199254740992}', '9007199254740992'],
@@ -159,7 +160,7 @@ describe('lostDigits', () => {
   ];
   for (const [json, digits] of lost) {
     test(`finds ${digits} in ${json}`, () => {
-      assert.equal(lostDigits(json), digits);
+      assert.equal(firstLostInteger(json)?.got, digits);
     });
   }
 
@@ -179,7 +180,7 @@ describe('lostDigits', () => {
   for (const json of kept) {
     test(`finds nothing in ${json}`, () => {
       JSON.parse(json);
-      assert.equal(lostDigits(json), null);
+      assert.equal(firstLostInteger(json), null);
     });
   }
 });

@@ -1,3 +1,4 @@
+import { fieldIn } from '../../model/foreign-object.js';
 import type { GenerationService } from '../../generation/generation-service.js';
 import type { Conversation } from '../../model/turn/template-check.js';
 import { promptProblem, templateOf, templateProblem } from '../../model/turn/template-check.js';
@@ -117,9 +118,9 @@ function problemOf(
 ): Promise<string | null> {
   const { model: asked, chat_template_kwargs } = generation;
   const model = asked ?? '';
-  const { enable_thinking, thinking } = chat_template_kwargs;
+  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
   return templateProblem(
-    { ...conversation, thinks: enable_thinking !== false && thinking !== false },
+    { ...conversation, thinks: !isOff('enable_thinking') && !isOff('thinking') },
     templateOf(service, { model, chat_template_kwargs, signal }),
   );
 } // prettier-ignore

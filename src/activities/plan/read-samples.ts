@@ -8,7 +8,10 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
-import { STREAM_COLUMNS, Sample, lostDigits } from '../../model/sample.js';
+import { STREAM_COLUMNS, Sample } from '../../model/sample.js';
+import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
+import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
@@ -55,7 +58,7 @@ export async function readSamples(
         name: preview(samples.path),
         badPath: badPathBelow(dependencies.deployment.inputs_dir),
       })
-    : samples.map((sample) => JSON.stringify(sample));
+    : samples.map((sample) => writeJson(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
@@ -182,7 +185,7 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text, IN_SAMPLES);
   } catch (error) {
     return [
       {
@@ -196,11 +199,11 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
     return problemsOf(parsed.error, value);
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
-  const lost = lostDigits(text);
+  const lost = firstLostInteger(text);
   if (lost !== null) {
     problems.push({
       where: '',
-      what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
+      what: `the integer ${preview(new KeptJson(lost.got))} is beyond 2^53 and would lose digits; write it as a string (${lost.path.join('.')})`,
     });
   }
   const { task_name, message_log, extra_env_info } = parsed.data;

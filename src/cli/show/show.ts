@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
@@ -64,7 +65,7 @@ const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
 const write = (lines: readonly string[]): Promise<void> =>
   writePaged(lines, { stdout: process.stdout, env: process.env });
 
-const json = (value: unknown): string => plainJson(JSON.stringify(value));
+const json = (value: unknown): string => plainJson(writeJson(value));
 
 async function showList(show: Show): Promise<void> {
   const { options, reader, requested, style } = show;

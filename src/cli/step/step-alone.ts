@@ -1,20 +1,21 @@
-import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../../environments/environment.js'; // prettier-ignore
+import type { ForeignObject } from '../../model/foreign-object.js';
+import type { ExactEnvironment, EnvironmentMessage, EnvironmentReturn, StepContext } from '../../environments/environment.js'; // prettier-ignore
 import { withoutSession } from '../../model/journal/session.js';
 
 /**
  * One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended.
  */
 export async function stepAlone(
-  environment: Environment,
+  environment: ExactEnvironment,
   {
     log,
     metadata,
     ...context
-  }: { log: EnvironmentMessage[]; metadata: Metadata } & Pick<
+  }: { log: EnvironmentMessage[]; metadata: ForeignObject } & Pick<
     StepContext,
     'idempotency_key' | 'signal'
   >,
-): Promise<EnvironmentReturn> {
+): Promise<EnvironmentReturn<ForeignObject>> {
   if (environment.begin === undefined)
     return environment.step({ message_log_batch: [log], metadata: [metadata] }, context);
   const answered = log.findIndex(({ role }) => role === 'assistant');

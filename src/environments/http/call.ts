@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { FaultType } from '../../model/faults.js';
@@ -128,7 +129,7 @@ const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
 
 function bodyOf(body: unknown): string | Readable | null {
   if (body === undefined) return null;
-  return body instanceof Readable ? body : JSON.stringify(body);
+  return body instanceof Readable ? body : writeJson(body);
 }
 
 interface Asked {

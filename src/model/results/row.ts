@@ -6,6 +6,7 @@ import { Content, restoreImages } from '../content.js';
 import { Failure, Finish } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
 import { LOGPROBS_MODES, modeOfAll } from '../logprobs-mode.js';
+import { foreignObject } from '../foreign-object.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { Outcome } from '../journal/outcome.js';
 import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
@@ -60,7 +61,7 @@ export const Row = z.looseObject({
   /** For a replacement: the repeat of this row that failed. */
   replaces: z.int().exactOptional(),
   message_log: z.array(RowMessage),
-  extra_env_info: z.record(z.string(), z.unknown()),
+  extra_env_info: foreignObject(),
   /** How many ids of the log come before the first generated one. */
   prompt_tokens: z.int(),
   total_reward: z.number(),

@@ -1,4 +1,5 @@
 import { Fault, isDenial } from '../faults.js';
+import type { ForeignObject } from '../foreign-object.js';
 import { preview } from '../problems.js';
 import type { ChatMessage, Render, Renderer } from './chat-turn.js';
 import {
@@ -29,10 +30,7 @@ export interface CheckedTemplate {
 /** The check of one replica, for one model and its template's settings. */
 export const templateOf = (
   service: Renderer,
-  {
-    signal,
-    ...chat
-  }: { model: string; chat_template_kwargs: Record<string, unknown>; signal: AbortSignal },
+  { signal, ...chat }: { model: string; chat_template_kwargs: ForeignObject; signal: AbortSignal },
 ): CheckedTemplate => {
   const { model } = chat;
   return {

@@ -2,7 +2,8 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Fault } from '../../model/faults.js';
-import { Sample } from '../../model/sample.js';
+import { parseSample, type Sample } from '../../model/sample.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
@@ -27,7 +28,7 @@ export async function createBatch(
   if (existing !== null) checkSameRequest(existing, request);
   await disk.makeDirectory(directory);
   await putManifest(directory, { samples, disk });
-  const text = `${JSON.stringify(request, null, 2)}\n`;
+  const text = `${writeJson(request, 2)}\n`;
   if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
     checkSameRequest((await findWritten(directory)) ?? request, request);
   }
@@ -107,7 +108,7 @@ export async function listJournals(directory: string): Promise<{ row: number; re
 }
 
 export const readSample = (directory: string, row: number): Sample =>
-  Sample.parse(JSON.parse(readSampleText(directory, row)));
+  parseSample(readSampleText(directory, row));
 
 /** One row by its byte offset. The manifest is never read as a whole. */
 export function readSampleText(directory: string, row: number): string {

@@ -1,4 +1,4 @@
-import { Sample } from '../../model/sample.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
@@ -76,7 +76,7 @@ interface NewBatch {
 async function createBatch(batch: NewBatch, within: Within): Promise<{ existed: boolean }> {
   const { ask, tables } = within;
   const { batch_id, request, samples } = batch;
-  const text = JSON.stringify(request);
+  const text = writeJson(request);
   const put = await ask({
     text: `insert into ${tables.batches} (batch_id, request, request_digest, samples, samples_digest)
              values ($1, $2, $3, $4, $5) on conflict do nothing returning batch_id`,
@@ -130,5 +130,3 @@ async function putSamples({ batch_id, samples }: NewBatch, { ask, tables }: With
     first += some.length;
   }
 }
-
-export const parseSample = (text: string): Sample => Sample.parse(JSON.parse(text));
