@@ -211,8 +211,9 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
       what: unknownTask(task_name, dependencies.known),
     });
   }
-  for (const { where, what } of deployed?.environment.sampleProblems?.(extra_env_info ?? {}) ?? [])
-    problems.push({ where: `extra_env_info.${where}`, what });
+  const is_standard = context.request.semantics === 'standard';
+  const wrong = deployed?.environment.sampleProblems?.(extra_env_info ?? {}, { is_standard }) ?? [];
+  for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
   const roles = message_log.map(({ role }) => role);
   if (prompts.size < MOST_PROMPTS && roles.length <= LONGEST_PROMPT)
     prompts.set(JSON.stringify([task_name, roles]), { task: task_name, roles });
