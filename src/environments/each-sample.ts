@@ -3,6 +3,7 @@ import type {
   EnvironmentMessage,
   EnvironmentReturn,
   Metadata,
+  StepContext,
   StepInput,
 } from './environment.js';
 import { rejected } from './rejections.js';
@@ -13,6 +14,8 @@ export interface Turn<M = Metadata> {
   metadata: M;
   /** Its place in the step's batch, used in messages. */
   index: number;
+  /** How many messages of the log are the prompt's; null: upstream's rules hold. */
+  prompt_length: number | null;
 }
 
 /** An environment's answer to one sample. */
@@ -31,10 +34,10 @@ export function stepEach(
   subject: string,
   answerTurn: (turn: Turn) => TurnAnswer,
 ): Environment['step'] {
-  return (input) =>
+  return (input, { standard }) =>
     // A throw inside the promise rejects it, as the interface requires.
     new Promise((resolve) => {
-      const turns = turnsOf(subject, input);
+      const turns = turnsOf(subject, { ...input, standard });
       resolve(returnOf(turns.map(answerTurn)));
     });
 }
@@ -42,7 +45,7 @@ export function stepEach(
 /** Metadata and logs, sample by sample; throws if their numbers differ. */
 export function turnsOf<M = Metadata>(
   subject: string,
-  { message_log_batch, metadata }: StepInput<M>,
+  { message_log_batch, metadata, standard }: StepInput<M> & Pick<StepContext, 'standard'>,
 ): Turn<M>[] {
   if (message_log_batch.length !== metadata.length) {
     const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
@@ -52,6 +55,7 @@ export function turnsOf<M = Metadata>(
     log: message_log_batch[index] ?? [],
     metadata: info,
     index,
+    prompt_length: standard?.prompt_lengths[index] ?? null,
   }));
 }
 
@@ -66,10 +70,14 @@ export function returnOf(answers: readonly TurnAnswer[]): EnvironmentReturn {
   };
 }
 
-/** All assistant messages, those of the prompt included, without a separator. */
-export function assistantText(log: readonly EnvironmentMessage[]): string {
+/**
+ * What a grader reads. `standard`: what the policy said in this rollout, each message on lines of its own. Upstream's
+ * rule: all assistant messages, those of the prompt included, without a separator.
+ */
+export function saidIn({ log, prompt_length }: Pick<Turn, 'log' | 'prompt_length'>): string {
   return log
+    .slice(prompt_length ?? 0)
     .filter(({ role }) => role === 'assistant')
     .map(({ content }) => content)
-    .join('');
+    .join(prompt_length === null ? '' : '\n');
 }

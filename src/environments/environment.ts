@@ -37,6 +37,14 @@ export interface StepContext {
   was_asked?: boolean;
   /** The share from which a large answer takes its bytes; it is given back once the answer is journalled. */
   share?: Share;
+  /** Absent: graders keep upstream's rules, as under `nemo-rl-*`. */
+  standard?: StandardStep | undefined;
+}
+
+/** What a grader needs to grade what the policy said in this rollout, and nothing else (`semantics: standard`). */
+export interface StandardStep {
+  /** Per sample, how many messages of its log are the prompt's. */
+  prompt_lengths: readonly number[];
 }
 
 /** For one session. */
@@ -167,7 +175,12 @@ export interface Environment<M = Metadata> {
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
   /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
-  sampleProblems?(metadata: M): Problem[];
+  sampleProblems?(metadata: M, context: { is_standard: boolean }): Problem[];
+  /**
+   * The same under `standard`, of what only its processes can tell. Asked at planning where this worker has them, of as
+   * many samples as a few seconds allow; a step finds the others. Throws the faults of a step.
+   */
+  askAboutSample?(metadata: M, signal: AbortSignal): Promise<Problem[]>;
   /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;
   /** Ends the processes and connections that it holds. */

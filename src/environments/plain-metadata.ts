@@ -53,8 +53,12 @@ export function withPlainMetadata(environment: Environment, name: string): Exact
       globalPostProcessAndMetrics: async (rollouts, signal) =>
         (await environment.globalPostProcessAndMetrics?.(plainRollouts(rollouts), signal)) ?? null,
     }),
-    sampleProblems: (metadata) =>
-      numberProblem(metadata) ?? environment.sampleProblems?.(plainOf(metadata)) ?? [],
+    sampleProblems: (metadata, context) =>
+      numberProblem(metadata) ?? environment.sampleProblems?.(plainOf(metadata), context) ?? [],
+    ...(environment.askAboutSample && {
+      askAboutSample: async (metadata, signal) =>
+        (await environment.askAboutSample?.(plainOf(metadata), signal)) ?? [],
+    }),
   };
 }
 

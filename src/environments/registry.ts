@@ -52,7 +52,7 @@ async function createPlain(
     case 'math':
       return {
         ...createMathEnvironment({
-          verify: verifierOf(settings.verifier, context.grader),
+          ...verifierOf(settings.verifier, context.grader),
           in_process: isInProcess(settings),
           return_extracted_answer: settings.return_extracted_answer,
         }),

@@ -10,6 +10,7 @@ import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
+import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
@@ -44,6 +45,7 @@ export async function prepareRequest(
   const { samples, tasks, prompts } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
+  await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
   if (pool === null) return { request, samples, logprobs_mode: null };
   const model = await resolveModel({ request, pool, signal: attempt.signal });
   const resolved = { ...request, generation: { ...request.generation, model } };

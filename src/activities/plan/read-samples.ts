@@ -227,8 +227,9 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
       what: unknownTask(task_name, dependencies.known),
     });
   }
-  for (const { where, what } of deployed?.environment.sampleProblems?.(extra_env_info ?? {}) ?? [])
-    problems.push({ where: `extra_env_info.${where}`, what });
+  const is_standard = context.request.semantics === 'standard';
+  const wrong = deployed?.environment.sampleProblems?.(extra_env_info ?? {}, { is_standard }) ?? [];
+  for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
   addPrompt(prompts, { sample: parsed.data, row: context.row });
   const k = message_log.findIndex(({ content }) => hasImages(content));
   const what = k === -1 ? null : imageProblem(context);
