@@ -32,9 +32,15 @@ export interface BatchHandle {
 export type Outcome =
   { result: BatchResult; refused?: string } | { failure: string; forgotten?: true };
 
+export interface StartedBatch extends BatchHandle {
+  joined: boolean;
+  /** It had ended before. */
+  continued: boolean;
+}
+
 export interface BatchClient {
-  /** Starts it, or joins it if it runs with this request; rejects if the id names another request. */
-  start: (batch: BatchStart) => Promise<BatchHandle & { joined: boolean }>;
+  /** Starts it, continues it if it has ended, or joins it if it runs with this request; rejects if the id names another request. */
+  start: (batch: BatchStart) => Promise<StartedBatch>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal has no such batch, or no longer. */
@@ -94,12 +100,16 @@ function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'at
       look: lookAt(batchId),
       outcome: () => outcomeOrEarlier(batchId, server),
     }),
-    start: async (batch) => ({
-      joined: (await startOrJoin(server, batch)) === 'joined',
-      look: lookAt(batch.batchId),
-      // An earlier result is none of this start.
-      outcome: async () => shownOutcome(await outcome(batch, server)),
-    }),
+    start: async (batch) => {
+      const how = await startOrJoin(server, batch);
+      return {
+        joined: how === 'joined',
+        continued: how === 'continued',
+        look: lookAt(batch.batchId),
+        // An earlier result is none of this start.
+        outcome: async () => shownOutcome(await outcome(batch, server)),
+      };
+    },
   };
 }
 
