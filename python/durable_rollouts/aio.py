@@ -209,7 +209,7 @@ class Stream:
         """A step, once it can be delivered.
 
         step: counts from 0: the next one, or one that is kept. version: that of the weights that will train on it;
-        None: the served one. A request with a higher version replaces one that waits. timeout: seconds; then
+        None: the last one published. A request with a higher version replaces one that waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
         that the stream reports it.
 

@@ -27,8 +27,8 @@ export function createWatchServed(dependencies: Dependencies): StreamActivities[
 
 const isNews = (now: Served, known: Served): boolean =>
   now.served !== known.served ||
-  now.born !== known.born ||
-  now.target !== known.target ||
+  (now.born ?? null) !== (known.born ?? null) ||
+  (now.target ?? null) !== (known.target ?? null) ||
   now.is_published !== known.is_published ||
   now.waiting?.message !== known.waiting?.message;
 

@@ -117,9 +117,8 @@ async function readRecord(
   { stream, left }: { stream: Stream; left: () => number },
 ): Promise<string | null> {
   const { service } = stream.plan;
-  const { next_step, target = null } = stream.pacing();
-  const isKnown = version !== undefined && (target === null || version <= target);
-  if (service === null || step !== next_step || isKnown) return null;
+  const isGiven = version !== undefined && !stream.served().is_published;
+  if (service === null || step !== stream.pacing().next_step || isGiven) return null;
   let unread: string | null = `the record of policy ${service} is being read`;
   const read = async (): Promise<void> => {
     try {

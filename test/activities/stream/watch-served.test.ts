@@ -1,6 +1,7 @@
 /** What a stream learns of the policy that it waits for, from the policy's record. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Served } from '../../../src/activities/contract/stream.js';
 import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
 import type { ReplicaEntry } from '../../../src/model/policy/record.js';
@@ -76,4 +77,20 @@ test('a record that is asked for at once is answered at once, news or not', asyn
   const known = await bench.result('watchServed', input);
   assert.deepEqual([known.served, known.born, known.target], [5, 5, null]);
   assert.deepEqual(await bench.result('watchServed', { ...input, known, at_once: true }), known);
+});
+
+test('a service without a record has no news, also for a stream that has heard so before', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  const known = { ...NOTHING, born: null, target: null, waiting: null };
+  let cancel = (): void => undefined;
+  const watching = bench.run('watchServed', {
+    input: { service: 'default', known },
+    cancelling: (by) => {
+      cancel = by;
+    },
+  });
+  const first = await Promise.race([watching, sleep(700).then(() => 'silent')]);
+  cancel();
+  assert.equal(first, 'silent');
+  await watching;
 });
