@@ -230,8 +230,9 @@ class Stream:
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the weights that will train on it;
-        None: the served one. A request with a higher version replaces one that waits. timeout: seconds; then
+        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the
+        weights that will train on it; None: the last one published. A request with a higher version replaces one that
+        waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
         that the stream reports it.
 
