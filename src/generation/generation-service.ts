@@ -115,10 +115,12 @@ export interface GenerationService extends Renderer {
   /** The version of the weights that the server samples from; null if it does not report one. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /**
-   * While an engine is paused, it accepts requests and they hang. False if the server cannot tell or does not answer.
-   * Never throws.
+   * While an engine is paused, it accepts requests and they hang; also while it is asleep. False if the server cannot
+   * tell or does not answer. Never throws.
    */
   isPaused(): Promise<boolean>;
+  /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
+  isAsleep(): Promise<boolean>;
   /** Drops all connections; requests in flight fail. */
   close(): Promise<void>;
 }

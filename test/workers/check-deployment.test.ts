@@ -118,6 +118,17 @@ describe('a check of a deployment', { concurrency: true }, () => {
     assert.ok(findings.some(({ state, what }) => state === 'limited' && what.startsWith('paused')));
   });
 
+  test('says of an engine that is asleep that it is, asks it for nothing, and what wakes it', async (t) => {
+    const url = await engine(t, { dev_mode: true });
+    await fetch(`${url}/sleep?level=1`, { method: 'POST' });
+    const [ok, asleep, ...more] = await ofEngine(t, { url });
+    assert.deepEqual([ok?.state, asleep?.state, more], ['ok', 'limited', []]);
+    assert.match(asleep?.what ?? '', /^asleep: it generates nothing, and its weights cannot be changed$/); // prettier-ignore
+    assert.match(asleep?.remedy ?? '', /POST \/wake_up ends that$/);
+    await fetch(`${url}/wake_up`, { method: 'POST' });
+    assert.ok((await ofEngine(t, { url })).every(({ what }) => !what.startsWith('asleep')));
+  });
+
   test('says in words that a server is no vLLM', async (t) => {
     const other = await startJsonServer(
       ({ route, response }) => {

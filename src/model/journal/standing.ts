@@ -93,6 +93,9 @@ const isValid = (ended: StopReason | null): boolean =>
 
 const NOTHING_PLAYED = { turns: 0, tokens: 0, open_tokens: 0 };
 
+/** Of a call without a fault, whose service says nothing. */
+export const NO_ANSWER = 'no answer yet';
+
 /** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */
 export const SILENT_S = 30;
 
@@ -153,5 +156,5 @@ export function waitingOf(
   }
   if (moved_at === null || now_s - moved_at < silent_s) return null;
   const call = asks === 'generation' ? generationCall(names.service) : environmentCall(names.task);
-  return { service: call, call, message: 'no answer yet', since: timeText(moved_at) };
+  return { service: call, call, message: NO_ANSWER, since: timeText(moved_at) };
 }

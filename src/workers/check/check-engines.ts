@@ -50,6 +50,13 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
       what: `${version ?? 'no version said'}, model ${preview(model.id)}${length}`,
     },
   ];
+  const [asleep] = await pool.askEach((service) => service.isAsleep(), signal);
+  if (asleep?.answer === true) {
+    // Some versions break when they are asked to generate.
+    const what = 'asleep: it generates nothing, and its weights cannot be changed';
+    const remedy = 'somebody has put it to sleep (POST /sleep); POST /wake_up ends that';
+    return [...found, { part, state: 'limited', what, remedy }];
+  }
   const [asked] = await pool.askEach(
     (service, { logprobsMode }) => askToGenerate(service, { engine, part, model: model.id, logprobsMode }), // prettier-ignore
     signal,
