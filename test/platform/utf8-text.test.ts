@@ -57,7 +57,8 @@ describe('text of others', () => {
   });
 
   test('in a file is refused by its line and byte, and a byte order mark at its beginning is skipped', async (t) => {
-    const directory = await makeTemporaryDirectory(t);
+    const directory = await makeTemporaryDirectory('utf8-text');
+    t.after(directory.remove);
     const file = path.join(directory.path, 'samples.jsonl');
     await writeFile(file, Buffer.from([...MARK, ...Buffer.from('{"a":"é"}\r\n{"b":1}\n')]));
     assert.deepEqual(await collect(textsOf(file)), ['{"a":"é"}', '{"b":1}']);
@@ -78,6 +79,7 @@ describe('text of others', () => {
         told: NaN,
         max_bytes: 100,
         share: undefined,
+        pace: undefined,
         controller: new AbortController(),
       });
     assert.equal(await read([...MARK, 0x31]), '1');

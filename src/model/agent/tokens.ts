@@ -1,3 +1,4 @@
+import type { Foreign } from '../../platform/json/kept.js';
 import { z } from 'zod';
 import type { FaultType } from '../faults.js';
 import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
@@ -48,6 +49,15 @@ const ARRAYS = [
   'generation_log_probs',
   'routed_experts',
 ] as const;
+
+/** All of an answer but those arrays, which are read. */
+export const IN_ANSWERS = {
+  response: {
+    output: [{ ...Object.fromEntries(ARRAYS.map((name) => [name, null])), '*': 'all' }],
+    '*': 'all',
+  },
+  '*': 'all',
+} as const satisfies Foreign;
 
 /** What was read so far. A call's prompt begins with the ids of earlier calls. */
 interface Log {

@@ -1,7 +1,6 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Fault } from '../../model/faults.js';
 import { parseSample, type Sample } from '../../model/sample.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
@@ -10,7 +9,7 @@ import { isMissing, syncDirectory } from '../../platform/files.js';
 import { groupsFolderOf } from '../places.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
-import { checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
+import { areSameSamples, checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -73,22 +72,28 @@ async function putManifest(
   { samples, disk }: { samples: readonly string[]; disk: Disk },
 ): Promise<void> {
   const file = path.join(directory, 'samples.jsonl');
-  const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
   const same = await disk.putOnce(file, async (handle) => {
-    let offset = 0;
-    for (const [row, sample] of samples.entries()) {
-      const line = Buffer.from(`${sample}\n`);
-      await handle.writeFile(line);
-      offset += line.length;
-      index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
-    }
+    for (const sample of samples) await handle.writeFile(`${sample}\n`);
   });
-  if (!same) throw await samplesDiffer(file, samples);
-  await disk.putOnce(path.join(directory, 'samples.index'), index);
+  const stored = same ? samples : await storedSamples(file, samples);
+  await disk.putOnce(path.join(directory, 'samples.index'), indexOf(stored));
 }
 
-async function samplesDiffer(file: string, samples: readonly string[]): Promise<Fault> {
-  return otherSamples((await readFile(file, 'utf8')).split('\n').slice(0, -1), samples);
+/** Where each line ends. */
+function indexOf(samples: readonly string[]): Buffer {
+  const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
+  let offset = 0;
+  for (const [row, sample] of samples.entries()) {
+    offset += Buffer.byteLength(sample) + 1;
+    index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
+  }
+  return index;
+}
+
+async function storedSamples(file: string, samples: readonly string[]): Promise<string[]> {
+  const theirs = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
+  if (areSameSamples(theirs, samples)) return theirs;
+  throw otherSamples(theirs, samples);
 }
 
 export async function sampleCount(directory: string): Promise<number> {

@@ -3,6 +3,7 @@ import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
 import {
+  areSameSamples,
   checkSameRequest,
   digestOf,
   otherSamples,
@@ -110,7 +111,8 @@ async function checkSame({ batch_id, request, samples }: NewBatch, within: Withi
     text: `select sample from ${tables.samples} where batch_id = $1 order by "row"`,
     values: [batch_id],
   });
-  throw otherSamples(theirs.map(({ sample }) => sample), samples); // prettier-ignore
+  const texts = theirs.map(({ sample }) => sample);
+  if (!areSameSamples(texts, samples)) throw otherSamples(texts, samples);
 }
 
 async function putSamples({ batch_id, samples }: NewBatch, { ask, tables }: Within): Promise<void> {
