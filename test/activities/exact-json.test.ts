@@ -112,7 +112,10 @@ describe('a request', () => {
     assert.equal((await planned(bench, readJson(told, IN_PAYLOADS)))?.continued, true);
     const other = readJson(told.replaceAll('1.0', '2.0'), IN_PAYLOADS);
     const { error } = await bench.run('planBatch', { input: other, workflow_id: BATCH });
-    assert.match(String(error), /samples\.0\.p: the batch of this id has 1, got 2\.0; use another batch id/);
+    assert.match(
+      String(error),
+      /samples\.0\.p: the batch of this id has 1, got 2\.0; use another batch id/,
+    );
   });
 });
 
