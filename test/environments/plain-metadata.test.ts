@@ -55,7 +55,10 @@ describe('an environment whose code is JavaScript', () => {
     });
     assert.equal(inside, '{"10":1.0,"2":{"3":5,"b":2.5},"name":"x"}');
     const { name, 2: second } = JSON.parse(text) as Metadata;
-    assert.equal(await step(text, () => ({ 2: second, name })), '{"2":{"b":2.50,"3":1},"name":"x"}');
+    assert.equal(
+      await step(text, () => ({ 2: second, name })),
+      '{"2":{"b":2.50,"3":1},"name":"x"}',
+    );
   });
 
   for (const number of ['9223372036854775783', '-9007199254740993', '1e400', '1e-400'])
