@@ -19,7 +19,14 @@ module.exports = {
   forbidden: [
     room('src/platform'),
     room('src/model', 'src/platform'),
-    room('src/workflows', 'src/model', 'src/activities/contract', 'src/platform/plain'),
+    room(
+      'src/workflows',
+      'src/model',
+      'src/activities/contract',
+      'src/platform/plain',
+      'src/platform/json/depth',
+      'src/platform/json/kept',
+    ),
     room('src/generation', 'src/model', 'src/platform'),
     room('src/environments', 'src/model', 'src/platform'),
     room('src/trajectories', 'src/model', 'src/platform'),
@@ -77,11 +84,13 @@ module.exports = {
       name: 'workflow-safe-is-pure',
       severity: 'error',
       comment: 'no zod, no Node: it runs inside workflows',
-      from: { path: '^src/(model/workflow-safe/|platform/(plain|utf8)\\.)' },
+      from: {
+        path: '^src/(model/workflow-safe/|platform/(plain|utf8|json/(depth|kept|losses|members))\\.)',
+      },
       to: {
         pathNot: [
           '^src/model/workflow-safe/',
-          '^src/platform/(plain|utf8)\\.',
+          '^src/platform/(plain|utf8|json/(depth|kept|losses|members))\\.',
           '^node_modules/ms/',
         ],
       },

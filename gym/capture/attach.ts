@@ -2,7 +2,7 @@ import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { formatJson, isObject, parseJson } from '../../src/platform/json/lossless.js';
 import { strOf } from '../../src/platform/python/repr.js';
-import type { Members } from '../json-members.js';
+import type { Members } from '../../src/platform/json/members.js';
 import { ROLLOUT_ID } from '../keys.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';

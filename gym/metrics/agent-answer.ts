@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describeError } from '../../src/platform/errors.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
-import { membersOf, objectText, type Members } from '../json-members.js';
+import { membersOf, objectText, type Members } from '../../src/platform/json/members.js';
 import { usageOf } from './table/rollout-cells.js';
 
 /** The metrics that an agent server computes from its results; each part as JSON text. */

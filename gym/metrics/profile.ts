@@ -1,4 +1,4 @@
-import { objectText } from '../json-members.js';
+import { objectText } from '../../src/platform/json/members.js';
 import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { columnsOf, createDescriber, type Entries, type Rows } from './statistics/describe.js';
 import { floatJson } from '../../src/platform/python/numbers.js';

@@ -3,7 +3,7 @@ import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { splitByAgent } from './agent-rows.js';
 import { align, mismatchOf, type Alignment } from './statistics/alignment.js';
 import { completionSummary, countByTask, type CompletionSummary } from './completion-summary.js';
-import { membersOf, objectText } from '../json-members.js';
+import { membersOf, objectText } from '../../src/platform/json/members.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, type Profiler } from './profile.js';
 import { readRows, type ReadRows } from './table/read-rows.js';

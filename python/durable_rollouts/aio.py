@@ -9,11 +9,11 @@ from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, 
 
 from temporalio.client import Client as TemporalClient
 
-from . import bar, connection, starting
+from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
+from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
@@ -43,16 +43,19 @@ class Client:
 
         address, namespace: None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them, else
         ``127.0.0.1:7233`` and ``default``. task_queue: ``temporal.task_queue`` of the worker's temporal.yaml. profile:
-        a profile of temporal.toml. Raises ``ConnectionError``.
+        a profile of temporal.toml. Raises ``ConnectionError``, also for a namespace that the server does not have.
         """
-        return cls(await connection.connect(address, namespace, profile), task_queue)
+        client = await connection.connect(address, namespace, profile)
+        await presence.check_namespace(client)
+        return cls(client, task_queue)
 
     async def start_batch(self, request: BatchRequest, id: str) -> "Batch":
         """Starts a batch; its id names this request permanently.
 
         A running batch is joined, and an ended one is continued: valid rows stay, and the others continue from their
         journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` for an invalid id, and if the
-        batch has another request. ``Batch.wait`` raises other errors of a request.
+        batch has another request, or if JSON cannot hold a value of it; the message names the field. Scalars and arrays
+        of numpy, tuples, generators and paths are taken. ``Batch.wait`` raises other errors of a request.
         """
         await starting.start_once(
             self._temporal,
@@ -65,7 +68,9 @@ class Client:
         return Batch(self._temporal, id, is_own=True)
 
     def batch(self, id: str) -> "Batch":
-        """A batch that was started before. This makes no call."""
+        """A batch that was started before. This makes no call; those of the batch raise ``NotFound`` for an id that is
+        unknown or none of a batch.
+        """
         return Batch(self._temporal, id)
 
     async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
@@ -80,7 +85,7 @@ class Client:
                 request,
                 id=id,
                 task_queue=self._task_queue,
-                defaults={**STREAM_DEFAULTS, "max_replacements": request.get("num_repeats", 1)},
+                defaults=STREAM_DEFAULTS,
             )
         return Stream(self._temporal, id)
 
@@ -100,7 +105,14 @@ class Batch:
         self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_own = is_own
+        self._is_batch = is_own
         self.id = id
+
+    async def _check(self) -> None:
+        """Once: an id may be that of a stream."""
+        if not self._is_batch:
+            await connection.check_id(self._handle, "rolloutBatch")
+        self._is_batch = True
 
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         """Its result, once it has ended.
@@ -112,18 +124,18 @@ class Batch:
         """
         showing = bar.shown(self.progress, self.id) if show else nullcontext()
         async with showing:
-            result: BatchResult = await connection.within(
-                timeout,
-                starting.batch_result(self._temporal, self.id, is_own=self._is_own),
-                f"the end of batch {self.id}",
-            )
+            result: BatchResult = await connection.within(timeout, self._result(), f"the end of batch {self.id}")
         return result
+
+    async def _result(self) -> Any:
+        await self._check()
+        return await starting.batch_result(self._temporal, self.id, is_own=self._is_own)
 
     async def progress(self) -> BatchProgress:
         """Its counts now, or its last ones. Raises ``NotFound``, ``TimeoutError`` if no worker answers, and the fault of
         a batch that ended without its files (``Terminated``, ``InvalidBatchRequest``, …).
         """
-        progress: BatchProgress = await connection.progress_of(self._temporal, self.id)
+        progress: BatchProgress = await connection.progress_of(self._temporal, self.id, "rolloutBatch")
         return progress
 
     async def groups(self, *, show: bool = False) -> AsyncIterator[Group]:
@@ -137,6 +149,7 @@ class Batch:
                 yield group
 
     async def _groups(self) -> AsyncIterator[Group]:
+        await self._check()
         seen: Set[int] = set()
         while (run := await connection.running_run(self._handle)) is not None:
             async for group in self._groups_of_run(run, seen):
@@ -180,10 +193,12 @@ class Batch:
 
     async def stop(self) -> None:
         """Ends what runs and keeps the results so far; ``wait`` then has a result. Does nothing for an ended batch."""
+        await self._check()
         await connection.send(lambda: self._handle.signal("stop"), self.id)
 
     async def cancel(self) -> None:
         """The same, but ``wait`` raises ``Cancelled``."""
+        await self._check()
         await connection.send(self._handle.cancel, self.id)
 
     def __repr__(self) -> str:
@@ -196,7 +211,14 @@ class Stream:
     def __init__(self, temporal: TemporalClient, id: str) -> None:
         self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
+        self._is_stream = False
         self.id = id
+
+    async def _check(self) -> None:
+        """Once: an id may be that of a batch."""
+        if not self._is_stream:
+            await connection.check_id(self._handle, "rolloutStream")
+        self._is_stream = True
 
     async def next_step(
         self,
@@ -208,8 +230,9 @@ class Stream:
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept. version: that of the weights that will train on it;
-        None: the last one published. A request with a higher version replaces one that waits. timeout: seconds; then
+        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the
+        weights that will train on it; None: the last one published. A request with a higher version replaces one that
+        waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
         that the stream reports it.
 
@@ -243,14 +266,31 @@ class Stream:
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         """Asks the run that is currently open."""
+        await self._check()
         while True:
             try:
                 return await connection.ask(self._handle, update, request)
             except Gone:
                 run, is_running = await connection.latest_run(self._handle)
                 if not is_running:
+                    kept = await self._kept(run, request["step"]) if update == "next_step" else None
+                    if kept is not None:
+                        return kept
                     raise await self._end(run) from None
                 await asyncio.sleep(BREATH_S)
+
+    async def _kept(self, run: str, step: int) -> Optional[Dict[str, Any]]:
+        """The answer for a step that an ended stream has delivered and not forgotten. None: it has no such step here."""
+        handle: Handle = self._temporal.get_workflow_handle(self.id, run_id=run)
+        try:
+            progress = await connection.query(handle, "progress")
+        except (TimeoutError, RolloutFault) as error:
+            connection.log.info("the steps of %s are not known: %s", self.id, error)
+            return None
+        folder = progress.get("steps_dir")
+        if folder is None or not progress["kept_from"] <= step < progress["step"]:
+            return None
+        return await asyncio.to_thread(read_step, folder, step)
 
     async def _end(self, run: str) -> Exception:
         """The error to raise for an ended stream: its own fault, or that it was stopped."""
@@ -263,14 +303,16 @@ class Stream:
         await self._ask("forget", {"through": through})
 
     async def progress(self) -> Dict[str, Any]:
-        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped. Raises like
+        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and
+        ``step`` bound the steps that ``next_step`` still returns. Raises like
         ``Batch.progress``.
         """
-        progress: Dict[str, Any] = await connection.progress_of(self._temporal, self.id)
+        progress: Dict[str, Any] = await connection.progress_of(self._temporal, self.id, "rolloutStream")
         return progress
 
     async def stop(self) -> None:
         """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay."""
+        await self._check()
         await connection.send(lambda: self._handle.signal("stop"), self.id)
         with suppress(RolloutFault):
             await connection.result_of(self._handle)
@@ -312,10 +354,12 @@ class Policy:
         or ``{"kind": "checkpoint", "path"}``. mode: what happens to running generations: frozen, cut (they continue
         after their tokens), or drained for ``drain_limit``. cache: the prefix cache. order: all replicas at once, or at
         most ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: the
-        trainer's own logprobs of a prompt. pause_limit: no replica stays paused longer.
+        trainer's own logprobs of a prompt. pause_limit: how long a pause may take.
 
-        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest``. An unavailable server is waited for.
+        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest`` (also for a service that no worker has). An unavailable
+        server is waited for.
         """
+        await presence.check_service(self._temporal, self._task_queue, self.service)
         request: PublishRequest = {
             "version": version,
             "weights": {"kind": "checkpoint", "path": weights} if isinstance(weights, str) else weights,

@@ -13,6 +13,8 @@ from temporalio.client import (
     Client as TemporalClient,
     RPCTimeoutOrCancelledError,
     WithStartWorkflowOperation,
+    WorkflowContinuedAsNewError,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -20,12 +22,14 @@ from temporalio.client import (
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
 )
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import RawValue, WorkflowIDConflictPolicy
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from .faults import NotFound, PolicyUpdateFailed, RolloutFault, fault_of
+from .faults import NotFound, PolicyUpdateFailed, RolloutFault, UpdateRefused, fault_of
+from .kinds import check_type
+from .plain import plain, raw_json
 
 log = logging.getLogger("durable_rollouts")
 
@@ -116,9 +120,7 @@ async def within(timeout: Optional[float], work: Awaitable[T], what: str) -> T:
         raise TimeoutError(f"{what}: not within {timeout} s; it continues, and the call may be repeated") from None
 
 
-async def check_size(
-    client: TemporalClient, request: Mapping[str, Any], *, of: str, fault: Type[RolloutFault]
-) -> None:
+async def check_size(client: TemporalClient, request: RawValue, *, of: str, fault: Type[RolloutFault]) -> None:
     """Above two megabytes a workflow cannot even refuse an update: its refusal would repeat the arguments. Above four
     the server takes no message.
     """
@@ -129,8 +131,9 @@ async def check_size(
 
 async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
     """The answer of an update that may be repeated. Raises its fault, and ``Gone`` if no run is left to answer."""
+    raw = raw_json(plain(request, fault=UpdateRefused))
     try:
-        return await patiently(lambda: handle.execute_update(update, request))
+        return await patiently(lambda: handle.execute_update(update, raw))
     except WorkflowUpdateFailedError as error:
         if _is_cut_off(error):
             raise Gone from error
@@ -152,13 +155,20 @@ async def ask_or_start(
 ) -> Any:
     """The same for a workflow that the first update starts."""
     name, given = workflow
-    await check_size(client, request, of=update, fault=PolicyUpdateFailed)
+    raw = raw_json(plain(request, fault=PolicyUpdateFailed))
+    await check_size(client, raw, of=update, fault=PolicyUpdateFailed)
 
     async def attempt() -> Any:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             name, given, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING
         )
-        return await client.execute_update_with_start_workflow(update, request, start_workflow_operation=start)
+        try:
+            return await client.execute_update_with_start_workflow(update, raw, start_workflow_operation=start)
+        except WorkflowUpdateFailedError as error:
+            # What fails by itself would fail again, and be started again and again.
+            if _is_cut_off(error):
+                await _raise_fault_of(await start.workflow_handle())
+            raise
 
     while True:
         try:
@@ -167,6 +177,17 @@ async def ask_or_start(
             if not _is_cut_off(error):
                 raise fault_of(error) from None
             await asyncio.sleep(FIRST_PAUSE_S)
+
+
+async def _raise_fault_of(run: Handle) -> None:
+    """Of a run that has ended by a fault of its own. One that was terminated, cancelled or continued may be asked again."""
+    try:
+        await patiently(lambda: run.result(follow_runs=False))
+    except WorkflowContinuedAsNewError:
+        return
+    except WorkflowFailureError as error:
+        if isinstance(error.cause, ApplicationError):
+            raise fault_of(error) from None
 
 
 def _is_cut_off(error: WorkflowUpdateFailedError) -> bool:
@@ -183,18 +204,41 @@ async def query(handle: Handle, name: str) -> Any:
         raise RolloutFault(str(error), "QueryFailed") from None
 
 
-async def progress_of(client: TemporalClient, id: str) -> Any:
+async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
     """The answer of query ``progress``. A workflow that has ended without being done raises its fault, because its last
     state looks alive.
     """
     latest: Handle = client.get_workflow_handle(id)
     described = await _now(latest, latest.describe())
+    check_type(described, id, type)
+    await _check_task(client, described)
     # Started again meanwhile, the id has another run.
     run: Handle = client.get_workflow_handle(id, run_id=described.run_id)
     progress = await query(run, "progress")
     if described.status is not WorkflowExecutionStatus.RUNNING and progress["phase"] != "done":
         await result_of(run)
     return progress
+
+
+LEAST_ATTEMPTS = 3
+"""Of a workflow task that fails; fewer may be a worker that died."""
+
+
+async def _check_task(client: TemporalClient, described: WorkflowExecutionDescription) -> None:
+    """Raises why the workflow task fails again and again: then nothing reaches the workflow, a query neither."""
+    attempts = described.raw_description.pending_workflow_task.attempt
+    if attempts < LEAST_ATTEMPTS:
+        return
+    handle: Handle = client.get_workflow_handle(described.id, run_id=described.run_id)
+    why = "no worker completes it in time"
+    async for event in handle.fetch_history_events():
+        if event.HasField("workflow_task_failed_event_attributes"):
+            why = event.workflow_task_failed_event_attributes.failure.message
+    raise RolloutFault(
+        f"the workflow task of {described.id} fails ({attempts} tries): {why}; a repaired worker continues it, "
+        "temporal workflow terminate ends it",
+        "WorkflowTaskFails",
+    )
 
 
 async def _now(handle: Handle, call: Awaitable[T]) -> T:
@@ -232,6 +276,11 @@ async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
             raise NotFound(f"Temporal does not know {id}") from None
 
 
+async def check_id(handle: Handle, type: str) -> None:
+    """Raises ``NotFound`` for an id that is unknown, or that of a workflow of another type."""
+    check_type(await _described(handle), handle.id, type)
+
+
 async def running_run(handle: Handle) -> Optional[str]:
     """The id of the open run; None: it has ended."""
     run, is_running = await latest_run(handle)
@@ -240,10 +289,14 @@ async def running_run(handle: Handle) -> Optional[str]:
 
 async def latest_run(handle: Handle) -> Tuple[str, bool]:
     """The id of the latest run, and whether it is open."""
+    description = await _described(handle)
+    return description.run_id, description.status is WorkflowExecutionStatus.RUNNING
+
+
+async def _described(handle: Handle) -> WorkflowExecutionDescription:
     try:
-        description = await patiently(handle.describe)
+        return await patiently(handle.describe)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise NotFound(f"Temporal does not know {handle.id}") from None
         raise
-    return description.run_id, description.status is WorkflowExecutionStatus.RUNNING

@@ -237,6 +237,8 @@ def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict
     for name in ("generation", "attempts"):
         if name in defaults and isinstance(given.get(name), Mapping):
             filled[name] = {**defaults[name], **given[name]}
+    if defaults is STREAM_DEFAULTS:
+        filled.setdefault("max_replacements", filled["num_repeats"])
     completion = filled.get("completion")
     if isinstance(completion, Mapping) and completion.get("policy") == "min_k":
         filled["completion"] = {"deadline": None, **completion}

@@ -8,6 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from typing_extensions import NotRequired, TypedDict
 
+from .columns import failure_of
+
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl`` (see docs/training-data.md)."""
 
@@ -158,10 +160,19 @@ def read_rows(file: str) -> Iterator[Row]:
             yield row
 
 
+def read_step(folder: str, step: int) -> Optional[Dict[str, Any]]:
+    """What the stream answered for a delivered step. None: its rows were not written, or its store is out of reach."""
+    try:
+        text = (Path(folder) / str(step) / "metrics.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return {"ready": True, **json.loads(text)}
+
+
 def to_groups(rows: Iterable[Row]) -> List[Group]:
-    """By ``row``, in the order in which groups first appear; failures are rows with ``failure``."""
+    """By ``row``, in the order in which groups first appear; ``failures`` are those that are not valid."""
     groups: Dict[int, Group] = {}
     for row in rows:
         group = groups.setdefault(row["row"], Group(row["row"], [], []))
-        (group.failures if "failure" in row else group.rows).append(row)
+        (group.rows if failure_of(row) is None else group.failures).append(row)
     return list(groups.values())

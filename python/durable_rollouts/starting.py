@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Mapping, Optional
 
 from temporalio.client import Client as TemporalClient
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.converter import AdvancedJSONEncoder
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from .connection import Handle, check_size, is_away, log, patiently, result_of
 from .faults import InvalidBatchRequest
+from .kinds import kind_of
+from .plain import compact, plain, raw_json
+from .presence import described, place_of, say_who_waits
 from .requests import first_difference, with_defaults
 
 INLINE_BYTES = 2**18
@@ -35,29 +36,39 @@ async def start_once(
     hide the result of the run before it.
     """
     check_id(id)
-    _check_samples(request.get("samples"))
-    await check_size(client, request, of=workflow, fault=InvalidBatchRequest)
-    place = f"{client.service_client.config.target_host}, namespace {client.namespace}"
+    sent = plain(request, fault=InvalidBatchRequest)
+    if not isinstance(sent, dict):
+        raise InvalidBatchRequest(f"(input): expected a dictionary, got {request!r:.80}")
+    _check_samples(sent.get("samples"))
+    raw = raw_json(sent)
+    await check_size(client, raw, of=workflow, fault=InvalidBatchRequest)
+    place = place_of(client)
 
     async def start() -> None:
         earlier = await completed_run(client, workflow, id)
         if earlier is not None:
-            await _check_same(client, earlier, request, defaults=defaults)
+            await _check_same(client, earlier, sent, defaults=defaults)
+        before = await described(client, id)
+        if before is not None and before.workflow_type != workflow:
+            raise InvalidBatchRequest(f"{id} is {kind_of(before.workflow_type, id)}; use another id")
         try:
             await client.start_workflow(
-                workflow, request, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
+                workflow, raw, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
             )
-            log.info("started %s %s on %s, task queue %s", workflow, id, place, task_queue)
         except WorkflowAlreadyStartedError:
-            await _check_same(client, client.get_workflow_handle(id), request, defaults=defaults)
+            await _check_same(client, client.get_workflow_handle(id), sent, defaults=defaults)
             log.info("joined %s %s, which runs on %s", workflow, id, place)
+            return
+        did = "started" if before is None else "continued"
+        log.info("%s %s %s on %s, task queue %s", did, workflow, id, place, task_queue)
+        await say_who_waits(client, task_queue, id)
 
     await patiently(start)
 
 
 def check_id(id: str) -> None:
     """A worker would refuse it, too, but where nobody looks."""
-    if ID.fullmatch(id) is None or id == "policy":
+    if not isinstance(id, str) or ID.fullmatch(id) is None or id == "policy":
         raise InvalidBatchRequest(
             "id: expected letters, digits and ._:- (at most 120, beginning with a letter or digit), "
             f'and not "policy", got {id!r}'
@@ -68,8 +79,7 @@ def _check_samples(samples: Any) -> None:
     """Counts bytes as the worker does: of compact JSON in UTF-8."""
     if isinstance(samples, Mapping):
         return
-    text = json.dumps(samples, cls=AdvancedJSONEncoder, separators=(",", ":"), ensure_ascii=False)
-    size = len(text.encode("utf-8", "surrogatepass"))
+    size = len(compact(samples))
     if size > INLINE_BYTES:
         raise InvalidBatchRequest(
             f"samples: expected at most {INLINE_BYTES // 1024} kB of inline samples, got {size} bytes; "
@@ -94,18 +104,19 @@ async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optio
 
 
 async def _check_same(
-    client: TemporalClient, handle: Handle, request: Mapping[str, Any], *, defaults: Mapping[str, Any]
+    client: TemporalClient, handle: Handle, ours: Mapping[str, Any], *, defaults: Mapping[str, Any]
 ) -> None:
     """The handle of an ended run has a ``run_id``."""
-    # As the server has it: tuples are lists.
-    [ours] = await client.data_converter.decode(await client.data_converter.encode([request]))
     async for event in handle.fetch_history_events(page_size=1):
         started = event.workflow_execution_started_event_attributes
-        # Further arguments come from an earlier run.
-        [theirs, *_] = await client.data_converter.decode(started.input.payloads)
-        difference = first_difference(with_defaults(theirs, defaults), with_defaults(ours, defaults))
+        names = "runs with" if handle.run_id is None else "has"
+        try:
+            # Further arguments come from an earlier run.
+            [theirs, *_] = await client.data_converter.decode(started.input.payloads)
+            difference = first_difference(with_defaults(theirs, defaults), with_defaults(ours, defaults))
+        except Exception as error:  # Another client sent it, in an encoding of its own.
+            difference = f"one that cannot be read here ({error})"
         if difference is not None:
-            names = "runs with" if handle.run_id is None else "has"
             raise InvalidBatchRequest(f"{handle.id} {names} another request: {difference}; use another id") from None
         return
 

@@ -1,4 +1,4 @@
-import type { Environment } from '../environments/environment.js';
+import type { ExactEnvironment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
@@ -34,7 +34,10 @@ export interface Dependencies {
   deployment: Deployment;
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
-  /** What the failed attempts of a workflow's activities wait for, also where no journal can say it; null: nothing. */
+  /**
+   * What the failed attempts of a workflow's activities wait for, also where no journal can say it; or that its own task
+   * fails; null: nothing.
+   */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
 }
 
@@ -60,7 +63,7 @@ export interface PolicyService {
 }
 
 export interface DeployedEnvironment {
-  environment: Environment;
+  environment: ExactEnvironment;
   task_queue: string;
   /**
    * Whether rollouts are played where they are opened. This includes those of agents, unless their environment has its

@@ -1,7 +1,10 @@
-import { readFile } from 'node:fs/promises';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
+import { readText } from '../platform/utf8-text.js';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
+import type { BatchClient, BatchHandle, Outcome, StartedBatch } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
 import { followBatch } from '../client/progress.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
@@ -11,16 +14,13 @@ import { refusalOf, watchBatch } from '../client/watch.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { UsageError, commandLine } from '../platform/command.js';
-import { listenForInterrupts } from '../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
 const CONFIG = { config: { type: 'string' } } as const;
-
-/** The batch continues, so nothing has failed. */
-const INTERRUPTED = 130;
 
 export async function startCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -41,19 +41,50 @@ export async function startCommand(args: string[]): Promise<number> {
   try {
     const batch = await client.start({ batchId, taskQueue, request });
     const place = `${server.options.address}, namespace ${server.namespace}`;
-    console.log(
-      plain(
-        batch.joined
-          ? `batch ${batchId} runs already on ${place}, with this request: joined it`
-          : `batch ${batchId} runs on ${place}, task queue ${taskQueue}`,
-      ),
-    );
+    console.log(plain(startedText(batch, { batchId, place, taskQueue })));
     if (watch) return await watched(batch, { batchId, server, config });
+    const refusal = await refusedAtOnce(batch);
+    if (refusal !== null) throw new Error(`batch ${batchId}: ${refusal}`);
     console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
     return 0;
   } finally {
     await client.close();
   }
+}
+
+function startedText(
+  { joined, continued }: Pick<StartedBatch, 'joined' | 'continued'>,
+  { batchId, place, taskQueue }: { batchId: string; place: string; taskQueue: string },
+): string {
+  if (joined) return `batch ${batchId} runs already on ${place}, with this request: joined it`;
+  return `batch ${batchId} ${continued ? 'continues' : 'runs'} on ${place}, task queue ${taskQueue}`;
+}
+
+/** A worker that runs checks a request within this time. */
+const CHECKED_MS = 5000;
+const LOOK_AGAIN_MS = 200;
+
+/** Why the batch has failed before anything ran; null: it has not, or nobody has checked it yet. */
+export async function refusedAtOnce(
+  { look, outcome }: BatchHandle,
+  checked_ms = CHECKED_MS,
+): Promise<string | null> {
+  const over = AbortSignal.timeout(checked_ms);
+  const refusal = async (): Promise<string | null> => {
+    while (!over.aborted) {
+      const { closed, progress, trouble } = await look();
+      if (closed) {
+        const ended = await outcome();
+        return 'failure' in ended ? ended.failure : null;
+      }
+      if (trouble !== null || (progress !== null && progress.phase !== 'planning')) return null;
+      await sleep(LOOK_AGAIN_MS);
+    }
+    return null;
+  };
+  // A server or a worker that is slow is no refusal.
+  const late = sleep(checked_ms, null, { ref: false });
+  return await Promise.race([refusal().catch(() => null), late]);
 }
 
 /** A worker would refuse it, too, but where nobody looks. */
@@ -72,9 +103,9 @@ function newId(file: string): string {
 }
 
 async function readRequest(file: string): Promise<unknown> {
-  const text = await readFile(file, 'utf8');
+  const text = await readText(file);
   try {
-    return JSON.parse(text) as unknown;
+    return readJson(text, IN_PAYLOADS);
   } catch (cause) {
     throw new Error(`${file}: expected a batch request as JSON, got something else`, { cause });
   }
@@ -195,7 +226,7 @@ export async function resultCommand(args: string[]): Promise<number> {
         );
       if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
       const { style } = createScreen(process.stdout, process.env);
-      if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
+      if (values.json) console.log(plainJson(writeJson(outcome.result)));
       else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
       return 0;
     }),

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
+import type { Described } from '../platform/failing-task.js';
+import { whyTaskFails } from '../platform/failing-task.js';
 import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
@@ -30,9 +32,15 @@ export interface BatchHandle {
 export type Outcome =
   { result: BatchResult; refused?: string } | { failure: string; forgotten?: true };
 
+export interface StartedBatch extends BatchHandle {
+  joined: boolean;
+  /** It had ended before. */
+  continued: boolean;
+}
+
 export interface BatchClient {
-  /** Starts it, or joins it if it runs with this request; rejects if the id names another request. */
-  start: (batch: BatchStart) => Promise<BatchHandle & { joined: boolean }>;
+  /** Starts it, continues it if it has ended, or joins it if it runs with this request; rejects if the id names another request. */
+  start: (batch: BatchStart) => Promise<StartedBatch>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal has no such batch, or no longer. */
@@ -92,12 +100,16 @@ function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'at
       look: lookAt(batchId),
       outcome: () => outcomeOrEarlier(batchId, server),
     }),
-    start: async (batch) => ({
-      joined: (await startOrJoin(server, batch)) === 'joined',
-      look: lookAt(batch.batchId),
-      // An earlier result is none of this start.
-      outcome: async () => shownOutcome(await outcome(batch, server)),
-    }),
+    start: async (batch) => {
+      const how = await startOrJoin(server, batch);
+      return {
+        joined: how === 'joined',
+        continued: how === 'continued',
+        look: lookAt(batch.batchId),
+        // An earlier result is none of this start.
+        outcome: async () => shownOutcome(await outcome(batch, server)),
+      };
+    },
   };
 }
 
@@ -107,10 +119,13 @@ async function look(
 ): Promise<Look> {
   try {
     const handle = server.client.workflow.getHandle(batchId);
-    const { status, taskQueue, startTime } = await server.within(CALL_MS, () => handle.describe());
+    const described = await server.within(CALL_MS, () => handle.describe());
+    const { status, taskQueue, startTime } = described;
     const begun_ms = startTime.getTime();
     tell({ begun_ms });
     const closed = status.name !== 'RUNNING';
+    const trouble = await taskTrouble(server, described.raw);
+    if (trouble !== null) return { closed, begun_ms, progress: null, trouble };
     return {
       closed,
       begun_ms,
@@ -122,6 +137,17 @@ async function look(
     const trouble = silenceOf(error, { address, workflowId: batchId });
     return { closed: false, progress: null, trouble };
   }
+}
+
+/** Whose task fails answers no query either. */
+async function taskTrouble(
+  { client, within }: Server,
+  described: Described,
+): Promise<string | null> {
+  const { namespace } = client.options;
+  return await within(CALL_MS, () =>
+    whyTaskFails(client.workflowService, { described, namespace }),
+  );
 }
 
 interface Questioned {

@@ -57,8 +57,14 @@ function heading(state: BoardState, columns: number): Line {
 }
 
 /** Before an answer only Temporal may have said that the batch is there. */
-const phaseOf = ({ progress, elapsedS }: BoardState): string =>
-  progress?.phase ?? (elapsedS === null ? 'not seen yet' : 'open');
+function phaseOf({ progress, elapsedS }: BoardState): string {
+  if (progress === null) return elapsedS === null ? 'not seen yet' : 'open';
+  return phaseText(progress);
+}
+
+/** Rollouts that had ended before the batch was started again count at once. */
+const phaseText = ({ phase, continued }: BatchProgress): string =>
+  continued === undefined ? phase : `${phase}, continued`;
 
 /** There is nothing to count before the batch is planned. */
 function isCounted(progress: BatchProgress | null): progress is BatchProgress {
@@ -169,11 +175,11 @@ export function renderPlain(state: BoardState): string {
   const { batchId, progress, silentS, pace } = state;
   if (!isCounted(progress))
     return [`${batchId} ${phaseOf(state)}`, ...plainNotes(state)].join(', ');
-  const { phase, done, requested, running, failed, turns, tokens } = progress;
+  const { done, requested, running, failed, turns, tokens } = progress;
   const eta = silentS === null ? etaSeconds(progress, pace) : null;
   const failures = mostFrequentText(progress.failures);
   return [
-    `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
+    `${batchId} ${phaseText(progress)}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
     `${formatNumber(failed)} failed${failures === null ? '' : ` (${plainLine(failures)})`}`,
     `${formatNumber(turns)} turns${rateText(pace.turns_per_s)}`,

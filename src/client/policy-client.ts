@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
-import type { ServerAddress } from './server.js';
+import { preview } from '../model/problems.js';
+import { servicesOf } from '../platform/pollers.js';
+import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, answered, connectServer, query } from './server.js';
 
 /** Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments. */
@@ -26,6 +28,7 @@ export async function connectPolicy(
   return {
     publish: async (input) => {
       checkSize(input);
+      await checkService(server, { service, task_queue });
       const args: [PolicyInput] = [{ service }];
       const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
         workflowId,
@@ -55,4 +58,18 @@ function checkSize(input: unknown): void {
   const bytes = Buffer.byteLength(JSON.stringify([input]));
   if (bytes <= MAX_ARGUMENTS) return;
   throw new Error(`publish: expected at most ${MAX_ARGUMENTS} bytes of arguments, got ${bytes}`);
+}
+
+/** A workflow of a service that no worker has would only fail. Without an answer, it says so itself. */
+async function checkService(
+  { client, within }: Pick<Server, 'client' | 'within'>,
+  { service, task_queue: name }: { service: string; task_queue: string },
+): Promise<void> {
+  const { namespace } = client.options;
+  const ask = () => servicesOf(client.workflowService, { namespace, name });
+  const services = await within(CALL_MS, ask).catch(() => null);
+  if (services === null || services.includes(service)) return;
+  throw new Error(
+    `policy: expected a generation service that the workers of task queue ${name} have (${services.join(', ')}), got ${preview(service)}; nothing was started`,
+  );
 }

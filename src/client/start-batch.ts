@@ -18,27 +18,36 @@ export interface BatchStart {
 const TYPE = 'rolloutBatch';
 
 /**
- * Starts a batch, or joins the one of this id that runs with the same request; returns which. An id names one request
+ * Starts a batch, continues one that has ended, or joins the one of this id that runs with the same request; returns
+ * which. An id names one request
  * permanently: throws an error that names the first field in which another one differs. Worker and store check it, too,
  * but that refusal would be the newest run of the id, and hide the result of the run before it.
  */
 export async function startOrJoin(
   server: Server,
   start: BatchStart,
-): Promise<'started' | 'joined'> {
+): Promise<'started' | 'continued' | 'joined'> {
   const { batchId, taskQueue, request } = start;
   const earlier = await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
+  const isKnown = earlier !== null || (await hasRun(server, batchId));
   const options = { workflowId: batchId, taskQueue, args: [request] };
   try {
     await server.within(CALL_MS, () => server.client.workflow.start(TYPE, options));
-    return 'started';
+    return isKnown ? 'continued' : 'started';
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     await checkSame(server, start);
     return 'joined';
   }
 }
+
+/** Whether Temporal knows the id; it may have forgotten one that the store still has. */
+const hasRun = ({ client, within }: Server, batchId: string): Promise<boolean> =>
+  within(CALL_MS, () => client.workflow.getHandle(batchId).describe()).then(
+    () => true,
+    () => false,
+  );
 
 /**
  * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the

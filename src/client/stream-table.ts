@@ -2,6 +2,9 @@ import type { StreamProgress } from '../activities/contract/stream.js';
 import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
+const STOPPED =
+  'its delivered steps stay, and starting its id again with the same request continues it';
+
 /** `stream status`: the stream's state, then its groups. */
 export function streamTable(id: string, progress: StreamProgress): string[] {
   const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why, waiting } =
@@ -19,11 +22,13 @@ export function streamTable(id: string, progress: StreamProgress): string[] {
   const row = (cells: string[]): string =>
     cells.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  ');
   const kept = kept_from < step ? `, steps ${kept_from} to ${step - 1} are kept` : '';
+  // Its own end is a stop; it has no other.
+  const isStopped = phase === 'done';
   return [
     plainLine(
-      `${id}: ${phase}, next step ${step}, version ${served ?? 'unknown'}, lag ${lag ?? 'unknown'}${kept}`,
+      `${id}: ${isStopped ? 'stopped' : phase}, next step ${step}, version ${served ?? 'unknown'}, lag ${lag ?? 'unknown'}${kept}`,
     ),
-    plainLine(why),
+    plainLine(isStopped ? STOPPED : why),
     ...(waiting === null ? [] : [plainLine(`waiting for ${waitingText(waiting)}`)]),
     '',
     row(numbers.map(([name]) => name)),

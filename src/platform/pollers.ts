@@ -23,9 +23,10 @@ export interface Sign {
 
 type Time = { seconds?: unknown } | null;
 
-/** The part of a poller that says when it last asked. */
+/** The part of a poller that says when it last asked, and who it is. */
 interface Poller {
   lastAccessTime?: Time;
+  identity?: string | null;
 }
 
 /** The part of a worker that says when it last reported. */
@@ -85,3 +86,29 @@ export const isAlive = (sign: Sign | null): boolean =>
 /** Not overdue: none is missing yet. */
 export const mayBeAlive = (sign: Sign | null): sign is Sign =>
   sign !== null && sign.ago <= sign.every + LATE_S;
+
+const SERVES = '/generation=';
+/** Temporal keeps it in each history, twice a workflow task. */
+const MOST_OF_NAMES = 120;
+
+/** A worker's name on the server: the SDK's own, and which generation services it has. */
+export function workerIdentity(
+  { pid, host }: { pid: number; host: string },
+  services: readonly string[],
+): string {
+  const names = services.map(encodeURIComponent).join(',');
+  return `${pid}@${host}${names.length > MOST_OF_NAMES ? '' : `${SERVES}${names}`}`;
+}
+
+/** The generation services of a queue's workers; null: none runs, or one does not say what it has. */
+export async function servicesOf(
+  server: Pick<Server, 'describeTaskQueue'>,
+  { namespace, name }: { namespace: string; name: string },
+): Promise<string[] | null> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES.workflow };
+  const { pollers } = await server.describeTaskQueue(question);
+  const served = pollers.map(({ identity }) => identity?.split(SERVES)[1]);
+  if (served.length === 0 || served.includes(undefined)) return null;
+  const names = served.flatMap((one) => (one ?? '').split(',')).filter((one) => one !== '');
+  return [...new Set(names.map(decodeURIComponent))].toSorted();
+}

@@ -2,13 +2,19 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DefaultLogger, bundleWorkflowCode } from '@temporalio/worker';
+import { dataConverter } from '../activities/contract/data-converter.js';
+
+const compiled = (file: string): string =>
+  fileURLToPath(new URL(`../workflows/${file}`, import.meta.url));
 
 /** Bundles the workflows at build time, so that a worker starts in a second and every worker runs the same code. */
 export const bundlePath = fileURLToPath(new URL('../workflow-bundle.js', import.meta.url));
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { code } = await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL('../workflows/index.js', import.meta.url)),
+    workflowsPath: compiled('index.js'),
+    payloadConverterPath: dataConverter.payloadConverterPath,
+    workflowInterceptorModules: [compiled('interceptors.js')],
     logger: new DefaultLogger('WARN'),
     webpackConfigHook: nameSourcesRelatively,
   });

@@ -19,7 +19,7 @@ import { generationQueue, ownQueue } from './queues.js';
 
 /** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
 const EngineUrl = BaseUrl.refine(
-  (text) => /\/v1\/?$/.test(text),
+  (text) => text.endsWith('/v1'),
   'expected a base URL that ends in /v1',
 );
 
@@ -32,6 +32,14 @@ const ControlSettings = z
     api_key_env: z.string().nullable().default(null),
   })
   .prefault({});
+
+/** The addresses that stand in a list before: an update would pause, load and resume that engine twice at once. */
+const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
+  urls.flatMap((url, k) => {
+    const first = urls.indexOf(url);
+    const message = `expected each engine once, got ${url} again, which is at ${first}, too`;
+    return first < k ? [{ path: [...path, k], message }] : [];
+  });
 
 const GenerationServiceSettings = z
   .strictObject({
@@ -65,6 +73,11 @@ const GenerationServiceSettings = z
   })
   .superRefine(({ base_urls, control }, context) => {
     const { urls } = control;
+    const repeated = [
+      ...repeatedIn(base_urls, ['base_urls']),
+      ...repeatedIn(urls ?? [], ['control', 'urls']),
+    ];
+    for (const issue of repeated) context.addIssue({ code: 'custom', ...issue });
     if (urls === null || urls.length === base_urls.length) return;
     const message = `expected ${base_urls.length} URLs, one for each of base_urls, got ${urls.length}`;
     context.addIssue({ code: 'custom', path: ['control', 'urls'], message });

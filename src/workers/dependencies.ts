@@ -6,7 +6,9 @@ import { createRunAttempt, waitIn } from '../activities/attempt.js';
 import type { Dependencies, PolicyService } from '../activities/dependencies.js';
 import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import { REPAIR } from '../model/workflow-safe/waiting.js';
 import { describeError } from '../platform/errors.js';
+import { whyTaskFails } from '../platform/failing-task.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
@@ -86,6 +88,9 @@ export function askTemporal(
     },
     waitOf: async (workflowId) => {
       const { raw } = await client.workflow.getHandle(workflowId).describe();
+      const { namespace } = client.options;
+      const why = await whyTaskFails(client.workflowService, { described: raw, namespace });
+      if (why !== null) return { service: REPAIR, message: why };
       const heartbeats = (raw.pendingActivities ?? []).flatMap(
         ({ heartbeatDetails }) => heartbeatDetails?.payloads ?? [],
       );

@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
@@ -95,7 +96,7 @@ async function startWorkers(
   if (connected === null) return null;
   const { connection, namespace } = connected;
   if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
-  const client = new Client({ connection, namespace });
+  const client = new Client({ connection, namespace, dataConverter });
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
   const activities = createActivities(createDependencies(config, { parts, temporal }));

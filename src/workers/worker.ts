@@ -1,7 +1,10 @@
+import { hostname } from 'node:os';
 import type { WorkerOptions } from '@temporalio/worker';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import { Worker } from '@temporalio/worker';
 import type { AllActivities } from '../activities/contract/stream.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import { workerIdentity } from '../platform/pollers.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
@@ -13,7 +16,11 @@ const PLANNING_HEARTBEAT_MS = 10_000;
 
 type Queue = Pick<
   WorkerOptions,
-  'taskQueue' | 'maxConcurrentActivityTaskExecutions' | 'maxCachedWorkflows' | 'workflowBundle'
+  | 'identity'
+  | 'taskQueue'
+  | 'maxConcurrentActivityTaskExecutions'
+  | 'maxCachedWorkflows'
+  | 'workflowBundle'
 > & {
   verbs: (keyof AllActivities)[];
 };
@@ -36,6 +43,7 @@ export async function createWorkers({
         ...options,
         connection: connected.connection,
         namespace: connected.namespace,
+        dataConverter,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with the answer to its heartbeat.
         maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
@@ -54,6 +62,10 @@ function queuesOf(role: Role, config: Config): Queue[] {
     case 'workflow':
       return [
         {
+          identity: workerIdentity(
+            { pid: process.pid, host: hostname() },
+            Object.keys(config.generation),
+          ),
           taskQueue: temporal.task_queue,
           workflowBundle: { codePath: bundlePath },
           maxCachedWorkflows: memory.cached_workflows,

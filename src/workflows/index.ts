@@ -5,3 +5,5 @@ export { policy } from './policy.js';
 export { rollout } from './rollout.js';
 export { rolloutSlice } from './slice.js';
 export { rolloutStream } from './stream.js';
+/** For every other type. */
+export { unknownType as default } from './unknown-type.js';

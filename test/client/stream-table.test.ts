@@ -34,6 +34,15 @@ test('a stream’s table says under the cause of the next step what all of it wa
   ]);
 });
 
+test('a stream that has ended is called stopped, with how to continue it', () => {
+  const [head, why] = streamTable('s', { ...PROGRESS, phase: 'done' });
+  assert.equal(head, 's: stopped, next step 3, version 2, lag 1');
+  assert.equal(
+    why,
+    'its delivered steps stay, and starting its id again with the same request continues it',
+  );
+});
+
 test('a stream that waits for nothing outside has no such line', () => {
   const waits = streamTable('s', PROGRESS);
   assert.deepEqual(waits.slice(1, 3), ['1 of 2 groups is complete', '']);

@@ -1,7 +1,7 @@
 import type { Json } from '../../../src/platform/json/lossless.js';
 import { formatJson, jsonNumber, parseJson } from '../../../src/platform/json/lossless.js';
-import type { Members } from '../../json-members.js';
-import { membersOf, objectText } from '../../json-members.js';
+import type { Members } from '../../../src/platform/json/members.js';
+import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import {
   AGENT_REF,
   ATTEMPT_INDEX,

@@ -1,4 +1,4 @@
-import type { Members } from '../../json-members.js';
+import type { Members } from '../../../src/platform/json/members.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
 import type { Routed } from './routing.js';

@@ -2,7 +2,7 @@ import { describeError } from '../../../src/platform/errors.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../../keys.js';
 import { linesOf } from '../../../src/platform/lines.js';
 import type { FileLine } from '../../../src/platform/lines.js';
-import { membersOf, type Members } from '../../json-members.js';
+import { membersOf, type Members } from '../../../src/platform/json/members.js';
 import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';
 import { createProblemList } from './problem-list.js';

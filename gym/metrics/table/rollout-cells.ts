@@ -1,6 +1,6 @@
 import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
 import type { RowKey } from '../../row.js';
-import { membersOf, type Members } from '../../json-members.js';
+import { membersOf, type Members } from '../../../src/platform/json/members.js';
 
 /** The numbers of one result, as they are written into tables. */
 export interface RolloutCells {

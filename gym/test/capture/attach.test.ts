@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { createCaptures } from '../../capture/captures.js';
 import { captureDir, createCaptureStore } from '../../capture/capture-store.js';
-import { membersOf, objectText } from '../../json-members.js';
+import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import type { GymRow } from '../../row.js';
 import type { JsonObject } from '../../../src/platform/json/lossless.js';
 import { formatJson, isObject, numberOf, parseJson } from '../../../src/platform/json/lossless.js';

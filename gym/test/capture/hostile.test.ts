@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { createCaptures } from '../../capture/captures.js';
 import { createCaptureStore } from '../../capture/capture-store.js';
 import { trajectoryRecord } from '../../capture/trajectory.js';
-import { membersOf, objectText, type Members } from '../../json-members.js';
+import { membersOf, objectText, type Members } from '../../../src/platform/json/members.js';
 import type { GymRow } from '../../row.js';
 import { formatJson, parseJson } from '../../../src/platform/json/lossless.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';

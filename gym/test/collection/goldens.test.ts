@@ -152,6 +152,7 @@ function player({
       }
       return {
         joined: false,
+        continued: false,
         look: () => Promise.resolve({ closed: true, progress: null, trouble: null }),
         outcome: () => Promise.resolve({ failure: 'not asked for' }),
       };

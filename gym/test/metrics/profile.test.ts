@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { align, mismatchOf, type Alignment } from '../../metrics/statistics/alignment.js';
 import { completionSummary, countByTask } from '../../metrics/completion-summary.js';
-import { membersOf, objectText } from '../../json-members.js';
+import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { sortedRows, type Keyed } from '../../metrics/statistics/key-order.js';
 import type { Entries } from '../../metrics/statistics/describe.js';
 import { createProfiler, keyMetrics } from '../../metrics/profile.js';

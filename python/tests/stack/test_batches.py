@@ -124,6 +124,32 @@ class Batches(unittest.TestCase):
             with self.assertRaisesRegex(durable_rollouts.NotFound, "nobody-started-this"):
                 getattr(self.client.batch("nobody-started-this"), ask)()
 
+    def test_wrong_names_are_answered_at_once_and_start_nothing(self):
+        started = time.monotonic()
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"one of default, paced, slow\), got 'other'; nothing was started"):
+            self.client.policy("other").publish(18, "/ckpt/18")
+        with self.assertRaisesRegex(durable_rollouts.NotFound, "^other: no policy workflow runs"):
+            self.client.policy("other").status()
+        with self.assertRaisesRegex(ConnectionError, "has no namespace 'nobody-has-this'"):
+            Client.connect(namespace="nobody-has-this")
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "^samples.0.extra_env_info.answer: expected a finite number"):
+            self.start({"samples": [{"extra_env_info": {"answer": float("nan")}}]})
+        with self.assertRaises(durable_rollouts.NotFound):
+            self.client.batch(self.name).progress()
+        self.assertLess(time.monotonic() - started, 10)
+
+    def test_of_a_stream_s_id_is_refused_by_name(self):
+        stream = self.client.stream(self.name, STACK["stream"])
+        for call in (self.client.batch(self.name).wait, self.client.batch(self.name).stop, lambda: self.start(FAST)):
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, "is a stream: client.stream"):
+                call()
+        step = stream.next_step(0, version=0, timeout=60)
+        rows = step.rows()
+        stream.stop()
+        self.assertEqual(self.client.stream(self.name).next_step(0).rows(), rows, "without starting it again")
+        with self.assertRaises(durable_rollouts.Stopped):
+            stream.next_step(1)
+
     def test_says_where_no_server_is(self):
         with self.assertRaisesRegex(ConnectionError, "no Temporal server at 127.0.0.1:1;"):
             Client.connect("127.0.0.1:1")

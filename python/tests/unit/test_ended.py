@@ -1,13 +1,18 @@
 """What batches and streams say of workflows that have ended, and what steps ask for: without a server."""
 
 import asyncio
+import inspect
+import json
+import tempfile
 import traceback
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import durable_rollouts
 from durable_rollouts import aio
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,23 +22,35 @@ TERMINATED, FAILED = WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus
 REFUSED = ApplicationError("num_repeats: expected at least 1, got 0", type="InvalidBatchRequest")
 
 
+TYPES = {aio.Batch: "rolloutBatch", aio.Stream: "rolloutStream"}
+
+
 class Workflow:
     """A workflow as Temporal has it. ``steps``: its answers to update ``next_step``."""
 
-    def __init__(self, status, phase="running", cause=None, steps=()):
-        self.status, self.phase, self.cause = status, phase, cause
+    def __init__(self, status, phase="running", cause=None, steps=(), of=aio.Stream):
+        self.status, self.phase, self.cause, self.type = status, phase, cause, TYPES[of]
         self.steps, self.asked, self.runs = list(steps), [], []
         self.id = "run-7"
+        self.attempts, self.kept = 0, {}
 
     def get_workflow_handle(self, id, run_id=None):
         self.runs.append(run_id)
         return self
 
     async def describe(self):
-        return SimpleNamespace(status=self.status, run_id="a")
+        task = SimpleNamespace(pending_workflow_task=SimpleNamespace(attempt=self.attempts))
+        return SimpleNamespace(id=self.id, status=self.status, run_id="a", workflow_type=self.type, raw_description=task)
+
+    async def fetch_history_events(self):
+        for message in ("an older reason", "Failed to initialize workflow"):
+            event = HistoryEvent()
+            event.workflow_task_failed_event_attributes.failure.message = message
+            yield event
+        yield HistoryEvent()
 
     async def query(self, name):
-        return {"phase": self.phase}
+        return {"phase": self.phase, **self.kept}
 
     async def result(self):
         if self.cause is not None:
@@ -43,7 +60,7 @@ class Workflow:
     async def execute_update(self, name, request):
         if self.status is not RUNNING:
             raise RPCError("workflow execution already completed", RPCStatusCode.NOT_FOUND, b"")
-        self.asked.append(request)
+        self.asked.append(json.loads(request.payload.data))
         return self.steps.pop(0)
 
 
@@ -51,21 +68,33 @@ class Progress(unittest.TestCase):
     def test_of_one_that_runs_or_is_done_is_its_answer(self):
         too_few = ApplicationError("3 of 8 are valid", type="TooFewValid")
         for cls in (aio.Batch, aio.Stream):
-            for workflow in (Workflow(RUNNING, "planning"), Workflow(COMPLETED, "done"), Workflow(FAILED, "done", too_few)):
+            for ended in ((RUNNING, "planning"), (COMPLETED, "done"), (FAILED, "done", too_few)):
+                workflow = Workflow(*ended, of=cls)
                 self.assertEqual(asyncio.run(cls(workflow, "run-7").progress()), {"phase": workflow.phase})
 
     def test_of_one_that_ended_without_being_done_is_its_fault(self):
         for cls in (aio.Batch, aio.Stream):
             with self.assertRaisesRegex(durable_rollouts.Terminated, "starting its id again continues it"):
-                asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand")), "run-7").progress())
+                asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand"), of=cls), "run-7").progress())
             with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
-                asyncio.run(cls(Workflow(FAILED, "planning", REFUSED), "run-7").progress())
+                asyncio.run(cls(Workflow(FAILED, "planning", REFUSED, of=cls), "run-7").progress())
+
+
+class WorkflowTask(unittest.TestCase):
+    def test_that_fails_again_and_again_is_said_with_its_newest_reason(self):
+        for cls in (aio.Batch, aio.Stream):
+            workflow = Workflow(RUNNING, of=cls)
+            workflow.attempts = 2
+            asyncio.run(cls(workflow, "run-7").progress())
+            workflow.attempts = 7
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it"):
+                asyncio.run(cls(workflow, "run-7").progress())
 
 
 class Fault(unittest.TestCase):
     def test_is_shown_without_the_errors_of_temporal_that_it_came_in(self):
         for call in (
-            aio.Batch(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
+            aio.Batch(Workflow(FAILED, "planning", REFUSED, of=aio.Batch), "run-7").progress,
             aio.Stream(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
             lambda: aio.Stream(Workflow(FAILED, cause=REFUSED), "run-7").next_step(3),
         ):
@@ -81,12 +110,45 @@ class Fault(unittest.TestCase):
             asyncio.run(aio.Policy(workflow, "default", "rollouts").status())
 
 
+class WrongType(unittest.TestCase):
+    def calls(self, cls, workflow):
+        """Every call of an object that was made with the id of something else."""
+        one = cls(workflow, "run-7")
+        names = [name for name in vars(cls) if not name.startswith("_") and callable(getattr(cls, name))]
+        for name in names:
+            given = {"next_step": (0,), "forget": (0,)}.get(name, ())
+            called = getattr(one, name)(*given)
+            yield name, called if inspect.isawaitable(called) else anext(called)
+
+    def test_of_an_id_is_answered_by_name_and_nothing_is_sent(self):
+        for cls, other, said in ((aio.Batch, aio.Stream, "no batch has the id run-7: it is a stream: client.stream\\('run-7'\\)"), (aio.Stream, aio.Batch, "no stream has the id run-7: it is a batch: client.batch\\('run-7'\\)")):
+            # It has neither signal nor cancel: a call of these would be an AttributeError.
+            for name, call in self.calls(cls, Workflow(RUNNING, of=other)):
+                with self.subTest(f"{cls.__name__}.{name}"), self.assertRaisesRegex(durable_rollouts.NotFound, said):
+                    asyncio.run(asyncio.wait_for(call, 2))
+
+
 class NextStep(unittest.TestCase):
     def test_of_a_stream_that_was_stopped_is_not_taken_for_one_whose_epochs_are_used_up(self):
         with self.assertRaisesRegex(durable_rollouts.Stopped, "stream run-7 was stopped; client.stream.* continues it"):
             asyncio.run(aio.Stream(Workflow(COMPLETED, "done"), "run-7").next_step(3))
         with self.assertRaises(durable_rollouts.Terminated):
             asyncio.run(aio.Stream(Workflow(TERMINATED, cause=TerminatedError("by hand")), "run-7").next_step(3))
+
+    def test_of_a_stream_that_has_ended_returns_the_steps_that_it_keeps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for step in (0, 1, 2):
+                (Path(folder) / str(step)).mkdir()
+                (Path(folder) / str(step) / "metrics.json").write_text(json.dumps({"metrics": {"step": step}}))
+            for ended in ((COMPLETED, "done"), (TERMINATED, "running", TerminatedError("by hand"))):
+                workflow = Workflow(*ended)
+                workflow.kept = {"steps_dir": folder, "kept_from": 1, "step": 4}
+                stream = aio.Stream(workflow, "run-7")
+                self.assertEqual([asyncio.run(stream.next_step(step)).metrics for step in (1, 2)], [{"step": 1}, {"step": 2}])
+                # Forgotten; put, but not written; the next one.
+                for step in (0, 3, 4):
+                    with self.assertRaises((durable_rollouts.Stopped, durable_rollouts.Terminated)):
+                        asyncio.run(stream.next_step(step))
 
     def test_takes_the_fault_of_the_run_that_has_ended_and_not_of_one_that_was_started_after_it(self):
         workflow = Workflow(TERMINATED, cause=TerminatedError("by hand"))

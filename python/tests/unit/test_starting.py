@@ -1,6 +1,7 @@
 """Starting batches and streams, and the result of a batch whose newest start was refused: without a server."""
 
 import asyncio
+import json
 import unittest
 from datetime import datetime
 from types import SimpleNamespace
@@ -18,14 +19,17 @@ FILE = {"samples": {"path": "samples.jsonl"}}
 class Run:
     """A run as Temporal has it: what it was started with, and how it ended."""
 
-    def __init__(self, run_id, request=FILE, *, hour=0, refused=None):
-        self.id, self.run_id, self.request, self.refused = "b", run_id, request, refused
+    def __init__(self, run_id, request=FILE, *, hour=0, refused=None, type="rolloutBatch"):
+        self.id, self.run_id, self.request, self.refused, self.type = "b", run_id, request, refused, type
         self.start_time = datetime(2026, 1, 1, hour)
 
     async def fetch_history_events(self, page_size):
         payloads = await default_converter().encode([self.request])
-        started = SimpleNamespace(input=SimpleNamespace(payloads=payloads))
+        started = SimpleNamespace(input=SimpleNamespace(payloads=payloads), workflow_type=SimpleNamespace(name=self.type))
         yield SimpleNamespace(workflow_execution_started_event_attributes=started)
+
+    async def describe(self):
+        return SimpleNamespace(workflow_type=self.type, run_id=self.run_id)
 
     async def result(self):
         if self.refused is not None:
@@ -33,22 +37,37 @@ class Run:
         return {"of": self.run_id}
 
 
-class Server:
-    """``newest``: the run that a handle without ``run_id`` means. ``completed``: those that a search finds."""
+class Nothing:
+    """The handle of an id that was never used."""
 
-    def __init__(self, *, newest=None, completed=(), start_workflow=None, searches=True):
+    async def describe(self):
+        raise RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
+
+
+class Server:
+    """``newest``: the run that a handle without ``run_id`` means. ``completed``: those that a search finds. ``workers``:
+    the identities of those that poll the task queue.
+    """
+
+    def __init__(self, *, newest=None, completed=(), start_workflow=None, searches=True, workers=("1@host",)):
         self.data_converter = default_converter()
         self.service_client = SimpleNamespace(config=SimpleNamespace(target_host="host:7233"))
         self.namespace = "ns"
         self.newest, self.completed, self.searches = newest, completed, searches
         self.started = []
+        self.workflow_service = SimpleNamespace(describe_task_queue=self.describe_task_queue)
+        self.workers = workers
         if start_workflow is not None:
             self.start_workflow = start_workflow
+
+    async def describe_task_queue(self, request, timeout):
+        assert (request.namespace, request.task_queue.name) == ("ns", "q"), request
+        return SimpleNamespace(pollers=[SimpleNamespace(identity=identity) for identity in self.workers])
 
     async def start_workflow(self, *args, id, **options):
         if self.newest is not None and self.newest.run_id is None:
             raise WorkflowAlreadyStartedError(id, args[0])
-        self.started.append(args)
+        self.started.append(sent(args))
 
     async def list_workflows(self, query):
         if not self.searches:
@@ -59,7 +78,16 @@ class Server:
 
     def get_workflow_handle(self, id, run_id=None):
         assert id == "b", id
-        return self.newest if run_id is None else next(run for run in self.completed if run.run_id == run_id)
+        if run_id is None:
+            return self.newest or Nothing()
+        return next(run for run in self.completed if run.run_id == run_id)
+
+
+def sent(args):
+    """What the server gets of the arguments."""
+    workflow, raw = args
+    assert raw.payload.metadata == {"encoding": b"json/plain"}, raw
+    return workflow, json.loads(raw.payload.data, parse_constant=lambda text: unittest.TestCase().fail(f"no JSON: {text}"))
 
 
 def start(server, request=FILE, id="b"):
@@ -76,6 +104,23 @@ class StartOnce(unittest.TestCase):
         self.assertEqual(self.logged(Server()), ["started rolloutBatch b on host:7233, namespace ns, task queue q"])
         running = Server(newest=Run(None))
         self.assertEqual(self.logged(running), ["joined rolloutBatch b, which runs on host:7233, namespace ns"])
+
+    def test_of_an_ended_batch_is_called_so(self):
+        terminated = Run("a")
+        [said, *_] = self.logged(Server(newest=terminated))
+        self.assertEqual(said, "continued rolloutBatch b on host:7233, namespace ns, task queue q")
+
+    def test_says_that_no_worker_polls_the_task_queue(self):
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            asyncio.run(start(Server(workers=())))
+        self.assertEqual([record.getMessage() for record in log.records], ["no worker polls task queue q on host:7233, namespace ns: b waits for one"])
+
+    def test_of_the_id_of_something_else_is_refused_before_anything_is_started(self):
+        for run_id in (None, "ended"):
+            server = Server(newest=Run(run_id, type="rolloutStream"))
+            with self.assertRaisesRegex(InvalidBatchRequest, r"^b is a stream: client.stream\('b'\); use another id$"):
+                asyncio.run(start(server))
+            self.assertEqual(server.started, [])
 
     def test_of_another_request_than_that_of_a_running_batch_is_refused(self):
         with self.assertRaisesRegex(InvalidBatchRequest, "^b runs with another request: limit: 4 there, 3 here; use another id$"):
@@ -101,7 +146,7 @@ class StartOnce(unittest.TestCase):
         self.assertEqual(len(server.started), 1)
 
     def test_of_an_invalid_id_is_refused_before_it_is_sent(self):
-        for id in ("a b/c", "", "-a", "a" * 121, "policy", "a\n"):
+        for id in ("a b/c", "", "-a", "a" * 121, "policy", "a\n", 7, None, b"a", ("a",)):
             server = Server()
             with self.assertRaisesRegex(InvalidBatchRequest, "^id: expected letters, digits and ._:-"):
                 asyncio.run(start(server, id=id))
@@ -128,7 +173,7 @@ class TooMuch(unittest.TestCase):
         started = []
 
         async def start_workflow(*args, **options):
-            started.append(args)
+            started.append(sent(args))
 
         asyncio.run(start(Server(start_workflow=start_workflow), request))
         return started

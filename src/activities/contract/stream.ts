@@ -55,6 +55,8 @@ export interface StreamPlan {
   /** How many failed members of one group are replaced. */
   max_replacements: number;
   keep_steps: number | null;
+  /** The folder with a folder for each step; absent: an older worker planned the stream. */
+  steps_dir?: string;
   /** As the store has it. */
   found: StreamState;
 }
@@ -191,6 +193,8 @@ export interface StreamProgress {
   why: string;
   /** What all of it waits for; null: nothing outside. */
   waiting: Waiting | null;
+  /** On the worker's host: `<steps_dir>/<step>/metrics.json` is the result of a delivered step that is kept. */
+  steps_dir?: string;
 }
 
 /** Input of workflow `rolloutGroup`, which only a stream starts. */

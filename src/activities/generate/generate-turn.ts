@@ -164,13 +164,21 @@ async function modeFor(
   throw new Fault({ type: 'GenerationRejected', message, at: replica });
 }
 
+const PAUSED = 'the engine is paused';
+const ASLEEP = 'the engine is asleep, until somebody wakes it (POST /wake_up)';
+
+/** Why an engine is silent; null: it does not say. */
+const whySilent = async (service: GenerationService): Promise<string | null> =>
+  (await service.isAsleep()) ? ASLEEP : (await service.isPaused()) ? PAUSED : null;
+
 /** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
 async function sitOut(
-  { replica }: GenerationService,
+  service: GenerationService,
   { hold: { signal, reportWaiting }, lease }: Placed,
 ): Promise<number> {
   const began = performance.now();
-  await reportWaiting({ service: replica, message: 'the engine is paused' });
+  const message = (await service.isAsleep()) ? ASLEEP : PAUSED;
+  await reportWaiting({ service: service.replica, message });
   await lease.pauseOver(signal);
   await reportWaiting(null);
   return (performance.now() - began) / 1000;
@@ -225,10 +233,10 @@ async function generateFromJournal(
     eos_ids: knownEos(trajectory),
     special_tokens,
   };
-  const { standing } = trajectory;
   const asked = {
     call: generationCall(settings.generation.service),
-    moved_at: () => standing.moved_at,
+    moved_at: () => trajectory.standing.moved_at,
+    why: () => whySilent(service),
   };
   const refused = refusing(journal, facts);
   const end = await hold.asks(asked, () =>

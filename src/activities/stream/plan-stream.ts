@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
@@ -49,10 +50,15 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
         filter: stream.filter,
         max_replacements: stream.max_replacements,
         keep_steps: stream.keep_steps,
+        steps_dir: stepsDir(stream_id, store),
         found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });
 }
+
+/** The folder of any step is in it. */
+const stepsDir = (stream_id: string, store: Dependencies['store']): string =>
+  path.dirname(path.dirname(store.stepOutputs({ stream_id, step: 0 }).files.metrics));
 
 /** Nothing is admitted or requested before the served version is known. */
 async function withPolicy(

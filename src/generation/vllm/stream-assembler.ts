@@ -2,14 +2,11 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
+import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js';
+import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
 import { WeightLabel } from './replies.js';
-
-/** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
-const LOGPROB_NOISE = 1e-6;
-/** vLLM writes minus infinity as this value, to keep its JSON valid. No sampled token has it. */
-const MINUS_INFINITY = -9999;
 
 const Usage = z.object({
   prompt_tokens: z.number(),
@@ -172,14 +169,12 @@ function checkedLogprobs(state: StreamState, choice: Choice): number[] {
     if (isLogprob(logprob)) return withoutNoise(logprob);
     throw violation(
       state.sent,
-      `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${preview(logprob)}`,
+      `logprob of token ${state.token_count + i}: expected ${LOGPROB_RANGE}, got ${preview(logprob)}`,
     );
   });
 }
 
-const isLogprob = (value: unknown): value is number =>
-  typeof value === 'number' && value <= LOGPROB_NOISE && value > MINUS_INFINITY;
-
+/** Above 0 there is only rounding. */
 const withoutNoise = (logprob: number): number => (logprob < 0 ? logprob : 0);
 
 /**
@@ -210,7 +205,7 @@ function checkedTops(state: StreamState, choice: Choice): TopLogprobs {
 }
 
 const isTop = ([id, logprob]: [unknown, unknown]): boolean =>
-  id !== undefined && isLogprob(logprob);
+  id !== undefined && isTokenId(Number(id)) && isLogprob(logprob);
 
 /** Another prompt than the one sent: a truncating server, or a router that tokenises again. */
 function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {

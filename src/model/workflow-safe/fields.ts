@@ -1,3 +1,5 @@
+import { undecodableProblem } from './undecodable.js';
+
 /** Checks the input of updates inside workflows, where zod is not available. */
 
 /** An object with at least one of these fields, and no others. */
@@ -5,6 +7,8 @@ export function fieldsProblem(
   input: unknown,
   fields: Record<string, (value: unknown) => string | null>,
 ): string | null {
+  const unread = undecodableProblem(input);
+  if (unread !== null) return unread;
   const expected = `expected an object with ${Object.keys(fields).join(', ')}`;
   if (typeof input !== 'object' || input === null || Array.isArray(input))
     return `${expected}, got ${quote(input)}`;

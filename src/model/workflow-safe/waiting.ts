@@ -16,6 +16,9 @@ export interface Waiting {
   rollouts?: number;
 }
 
+/** `service`, where an error of this program's own code is in the way. */
+export const REPAIR = 'a repaired worker';
+
 /** Seconds since 1970 as text in UTC. */
 export const timeText = (at_s: number): string =>
   `${new Date(at_s * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;

@@ -1,7 +1,9 @@
 import { condition, setHandler } from '@temporalio/workflow';
 import type { PublishResult } from '../../activities/contract/policy.js';
 import { failWith, failureOf } from '../ending.js';
+import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
 import { publishUpdate, recoverSignal } from '../steering/messages.js';
+import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates `publish`, in their order of arrival. */
 export interface Publishes {
@@ -33,6 +35,11 @@ export function handlePublishUpdates(): Publishes {
         };
         waiting.push({ input, answer });
       }),
+    {
+      validator: (input) => {
+        refuse(undecodableProblem(input));
+      },
+    },
   );
   setHandler(recoverSignal, () => {
     isAskedToRecover = true;

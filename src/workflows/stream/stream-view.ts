@@ -87,6 +87,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const { is_versioned, kept_from } = stream.now();
   const pacing = stream.pacing();
   const settings = stream.settings();
+  const { steps_dir } = stream.plan;
   const { groups, next_step, served, last_version, admitted, out } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
   const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
@@ -104,6 +105,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     max_in_flight: settings.max_in_flight,
     why: whyOf(stream),
     waiting: waitingOf(stream),
+    ...(steps_dir !== undefined && { steps_dir }),
   };
 }
 
@@ -128,7 +130,7 @@ export function whyWithWaiting(stream: Stream): string {
 function detailsOf(progress: StreamProgress): string {
   const { phase, step, served, in_flight, banked, lag, why, waiting } = progress;
   const line =
-    `**${phase}** · step ${step} · version ${served ?? 'unknown'} · ` +
+    `**${phase === 'done' ? 'stopped' : phase}** · step ${step} · version ${served ?? 'unknown'} · ` +
     `${in_flight} groups in flight, ${banked} banked · lag ${lag ?? 'unknown'} · ${quoted(why)}`;
   return waiting === null ? line : `${line}\n\n${waitingLine(waiting)}`;
 }

@@ -1,6 +1,6 @@
 /**
  * A JSON object one level deep: each value is its JSON text, so `1.0` stays `1.0` and unread values are never parsed.
- * In the order of its keys; a repeated key has its first place and its last value.
+ * Pure: workflows use it, too. In the order of its keys; a repeated key has its first place and its last value.
  */
 export type Members = Map<string, string>;
 
@@ -26,6 +26,21 @@ export function membersOf(text: string): Members | null {
   return members;
 }
 
+/** The entries of a list, likewise; null if the text is another value. */
+export function itemsOf(text: string): string[] | null {
+  let at = afterSpace(text, 0);
+  if (text[at] !== '[') return null;
+  const items: string[] = [];
+  at = afterSpace(text, at + 1);
+  while (at < text.length && text[at] !== ']') {
+    const end = afterValue(text, at);
+    items.push(text.slice(at, end));
+    at = afterSpace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = afterSpace(text, at + 1);
+  }
+  return items;
+}
+
 /** The object's text on one line, without spaces. */
 export function objectText(members: Iterable<[string, string]>): string {
   const parts: string[] = [];
@@ -40,15 +55,22 @@ function afterSpace(text: string, from: number): number {
   return at;
 }
 
-/** `from` is at the opening quote. */
+/** The index behind a string; `from` is at its opening quote. */
 export function afterString(text: string, from: number): number {
+  const end = stringEnd(text, from);
+  if (end === null) throw new SyntaxError('a string does not end');
+  return end + 1;
+}
+
+/** The index of a string's closing quote; null: it does not end. */
+export function stringEnd(text: string, from: number): number | null {
   let at = from;
   for (;;) {
     at = text.indexOf('"', at + 1);
-    if (at === -1) throw new SyntaxError('a string does not end');
+    if (at === -1) return null;
     let escapes = 0;
     while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
-    if (escapes % 2 === 0) return at + 1;
+    if (escapes % 2 === 0) return at;
   }
 }
 

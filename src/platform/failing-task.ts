@@ -1,0 +1,66 @@
+/** A workflow whose task fails again and again shows nothing by itself: no signal, query or cancellation reaches it. */
+
+/** Fewer may be a worker that died or was too slow. */
+const LEAST_ATTEMPTS = 3;
+/** The last failure is among so many events, and the server keeps only the first of a row of failures. */
+const LAST_EVENTS = 10;
+const MOST_OF_REASON = 300;
+
+/** The part of a description that says how often the task was tried. */
+export interface Described {
+  pendingWorkflowTask?: { attempt?: number | null } | null;
+  workflowExecutionInfo?: { execution?: Execution | null } | null;
+}
+
+interface Execution {
+  workflowId?: string | null;
+  runId?: string | null;
+}
+
+interface Event {
+  workflowTaskFailedEventAttributes?: { failure?: { message?: string | null } | null } | null;
+  workflowTaskTimedOutEventAttributes?: object | null;
+}
+
+/** What is used of the SDK's `workflowService`. */
+interface Server {
+  getWorkflowExecutionHistoryReverse(question: {
+    namespace: string;
+    execution: Execution;
+    maximumPageSize: number;
+  }): Promise<{ history?: { events?: readonly Event[] | null } | null }>;
+}
+
+/** How often the workflow task has been tried; null: not so often that it fails. */
+export function failingTask({ pendingWorkflowTask }: Described): number | null {
+  const { attempt } = pendingWorkflowTask ?? {};
+  return (attempt ?? 0) >= LEAST_ATTEMPTS ? (attempt ?? 0) : null;
+}
+
+/** That it fails, why, and the next step, for people; null: it does not. */
+export async function whyTaskFails(
+  server: Server,
+  { described, namespace }: { described: Described; namespace: string },
+): Promise<string | null> {
+  const attempts = failingTask(described);
+  const execution = described.workflowExecutionInfo?.execution;
+  if (attempts === null || !execution) return null;
+  const question = { namespace, execution, maximumPageSize: LAST_EVENTS };
+  const { history } = await server.getWorkflowExecutionHistoryReverse(question);
+  const why = reasonIn(history?.events ?? []).slice(0, MOST_OF_REASON);
+  const id = execution.workflowId ?? '';
+  return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it, temporal workflow terminate ends it`;
+}
+
+/** The newest event is the first. */
+function reasonIn(events: readonly Event[]): string {
+  for (const {
+    workflowTaskFailedEventAttributes: failed,
+    workflowTaskTimedOutEventAttributes: late,
+  } of events) {
+    const message = failed?.failure?.message ?? '';
+    if (message !== '') return message;
+    if (late) return 'no worker completes it in time';
+  }
+  return 'its history does not say why';
+}

@@ -1,0 +1,81 @@
+import type { PayloadConverter } from '@temporalio/workflow';
+import { defaultPayloadConverter } from '@temporalio/workflow';
+import { isUndecodable, undecodable } from '../model/workflow-safe/undecodable.js';
+import { shapeProblem } from '../platform/json/depth.js';
+import type { Foreign } from '../platform/json/kept.js';
+import { readJson } from '../platform/json/kept.js';
+import { plainLine } from '../platform/plain.js';
+
+type Payload = Parameters<PayloadConverter['fromPayload']>[0];
+
+/**
+ * Temporal's own converter, but decoding never throws: any client may send anything. What a workflow passes on whole, it
+ * passes on as it came, with all digits and in the order of its keys.
+ */
+export const payloadConverter: PayloadConverter = {
+  toPayload: (value) => {
+    if (isUndecodable(value)) return value.payload as Payload;
+    const as_it_came = isObject(value) ? CAME.get(value) : undefined;
+    return as_it_came ?? defaultPayloadConverter.toPayload(value);
+  },
+  fromPayload: decoded as PayloadConverter['fromPayload'],
+};
+
+const CAME = new WeakMap<object, Payload>();
+
+/** Data of others within requests. */
+const FOREIGN: Foreign = {
+  samples: ['all'],
+  sample: { extra_env_info: { '*': 'all' } },
+  metadata: { '*': 'all' },
+  generation: { chat_template_kwargs: { '*': 'all' } },
+};
+
+const JSON_PLAIN = 'json/plain';
+
+function decoded(payload: Payload): unknown {
+  const encoding = encodingOf(payload);
+  try {
+    const value = encoding === JSON_PLAIN ? parsed(payload) : defaultPayloadConverter.fromPayload(payload); // prettier-ignore
+    if (isObject(value)) CAME.set(value, payload);
+    return value;
+  } catch (error) {
+    return undecodable(whatCame(encoding, error), payload);
+  }
+}
+
+/** Workflows and Node have it, though workflows are checked without its type. */
+declare const TextDecoder: new (
+  encoding: 'utf-8',
+  options: { fatal: true; ignoreBOM: true },
+) => { decode: (bytes: Uint8Array) => string };
+
+/** Bytes that are no UTF-8 are not replaced. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function parsed({ data }: Payload): unknown {
+  if (!data) throw new Error('no data');
+  const text = utf8.decode(data);
+  // What is nested too deeply could not be written again.
+  const problem = shapeProblem(text);
+  if (problem !== null) throw new Error(problem);
+  return readJson(text, FOREIGN);
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
+/** null: nothing says how to read it. */
+function encodingOf({ metadata }: Payload): string | null {
+  const encoding = metadata?.['encoding'];
+  return encoding === undefined ? null : String.fromCharCode(...encoding.slice(0, 40));
+}
+
+const MOST_OF_REASON = 300;
+
+function whatCame(encoding: string | null, error: unknown): string {
+  if (encoding === null) return 'a payload without metadata.encoding';
+  if (encoding !== JSON_PLAIN)
+    return plainLine(`a payload of encoding ${JSON.stringify(encoding)}`);
+  const reason = error instanceof Error ? error.message : String(error);
+  return plainLine(`something else: ${reason}`).slice(0, MOST_OF_REASON);
+}

@@ -1,0 +1,63 @@
+/** A workflow whose task fails again and again, on a real server: a worker of a script fails it. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { BatchClient } from '../../src/client/batch-client.js';
+import { openBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
+import { connectStream } from '../../src/client/stream-client.js';
+import type { OwnServer } from '../harness/dev-server.js';
+import { startOwnServer } from '../harness/dev-server.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+describe('a workflow whose task fails', { timeout: 120_000 }, () => {
+  let directory: TemporaryDirectory;
+  let server: OwnServer;
+  let client: BatchClient;
+  before(async () => {
+    directory = await makeTemporaryDirectory('failing-task');
+    server = await startOwnServer({ directory: directory.path, db_file: null });
+    client = openBatchClient(onLoopback(server));
+  });
+  after(async () => {
+    await client.close();
+    await server.stop();
+    await directory.remove();
+  });
+
+  /** Takes the next workflow task of the queue and fails it. */
+  const failTask = async (queue: string, message: string): Promise<void> => {
+    const { workflowService, connection, options } = server.client;
+    const { namespace } = options;
+    const place = { namespace, taskQueue: { name: queue }, identity: 'failing' };
+    const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
+      workflowService.pollWorkflowTaskQueue(place),
+    );
+    await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, failure: { message } });
+  };
+
+  test('is said with its reason and the next step once it has failed several times, and not before', async () => {
+    await server.client.workflow.start('rolloutBatch', { workflowId: 'b', taskQueue: 'q' });
+    await failTask('q', 'TypeError: once');
+    const { trouble } = await client.attach('b').look();
+    assert.doesNotMatch(trouble ?? '', /once/);
+    for (let time = 0; time < 2; time++) await failTask('q', 'TypeError: again');
+    const look = await client.attach('b').look();
+    assert.deepEqual([look.closed, look.progress], [false, null]);
+    assert.match(
+      look.trouble ?? '',
+      /^the workflow task of b fails \(\d tries\): TypeError: (once|again); a repaired worker continues it, temporal workflow terminate ends it$/,
+    );
+  });
+
+  test('is said of a stream, too', async () => {
+    await server.client.workflow.start('rolloutStream', { workflowId: 's', taskQueue: 'r' });
+    for (let time = 0; time < 3; time++) await failTask('r', 'no such function');
+    const stream = await connectStream(onLoopback(server), 's');
+    await assert.rejects(
+      stream.look(),
+      /^Error: the workflow task of s fails \(\d tries\): no such/,
+    );
+    await stream.close();
+  });
+});

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { KeptJson, plainOf, readJson, writeJson } from '../../../src/platform/json/kept.js';
+import { firstLoss, firstLostNumber } from '../../../src/platform/json/losses.js';
+import { jsonText, tokensOf } from './json-text.js';
+
+const BACK = (text: string): string => JSON.stringify(JSON.parse(text));
+const namesProto = (text: string): boolean => tokensOf(text).includes('"__proto__');
+
+describe('JSON of others', () => {
+  test('is written as it was read, whatever it holds', () => {
+    fc.assert(
+      fc.property(jsonText, (text) => {
+        assert.deepEqual(tokensOf(writeJson(readJson(text))), tokensOf(text));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('stays text only if JavaScript would lose something', () => {
+    fc.assert(
+      fc.property(jsonText, (text) => {
+        if (namesProto(text)) return;
+        const isSame = tokensOf(BACK(text)).join('\n') === tokensOf(text).join('\n');
+        assert.equal(readJson(text) instanceof KeptJson, !isSame);
+        assert.equal(firstLoss(text) === null, isSame);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('is the value of JSON.parse where nothing is lost', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value);
+        if (namesProto(text)) return;
+        const read = readJson(text);
+        if (read instanceof KeptJson) assert.notEqual(firstLoss(text), null);
+        else assert.deepEqual(read, JSON.parse(text));
+      }),
+    );
+  });
+
+  test('beside what is ours: only the foreign members that would lose something stay text', () => {
+    const text =
+      '{"turn": 1.0, "metadata": {"seed": 9223372036854775783}, "answer": {"reward": 2.0, "metadata": [ 1.0 ]},' +
+      ' "list": [{"3": 1, "1": 2}, {"1": 1}], "x": {"a": 1, "a": 2}, "y": 1e400, "z": [1]}';
+    const read = readJson(text, {
+      turn: null,
+      metadata: 'all',
+      answer: { metadata: 'all' },
+      list: ['all'],
+      y: 'all',
+      '*': 'all',
+    });
+    assert.deepEqual(read, {
+      turn: 1,
+      metadata: new KeptJson('{"seed":9223372036854775783}'),
+      answer: { reward: 2, metadata: new KeptJson('[1.0]') },
+      list: [new KeptJson('{"3":1,"1":2}'), { 1: 1 }],
+      x: new KeptJson('{"a":1,"a":2}'),
+      y: new KeptJson('1e400'),
+      z: [1],
+    });
+    assert.equal(
+      writeJson(read),
+      '{"turn":1,"metadata":{"seed":9223372036854775783},"answer":{"reward":2,"metadata":[1.0]},' +
+        '"list":[{"3":1,"1":2},{"1":1}],"x":{"a":1,"a":2},"y":1e400,"z":[1]}',
+    );
+  });
+
+  test('refuses what is no JSON like JSON.parse, whatever is foreign', () => {
+    for (const text of [
+      '',
+      '{',
+      '{"a":1.0,}',
+      '[1.0',
+      '{"a":1.0} x',
+      'NaN',
+      '{"a":01}',
+      '"\\x"',
+      '{"a" 1.0}',
+    ]) {
+      assert.throws(() => readJson(text), SyntaxError, text);
+      assert.throws(() => readJson(text, { a: 'all' }), SyntaxError, text);
+      assert.throws(() => readJson(text, ['all']), SyntaxError, text);
+    }
+  });
+
+  test('of thousands of levels, members and escapes takes no stack and linear time', () => {
+    const deep = '['.repeat(5000) + '1.0' + ']'.repeat(5000);
+    assert.equal(writeJson(readJson(deep)), deep);
+    const wide = `{${Array.from({ length: 100_000 }, (_, at) => `"k${at}":1.0`).join(',')}}`;
+    assert.equal(writeJson(readJson(wide)), wide);
+    const long = `{"a":"${'\\\\'.repeat(8_000_000)}","b":1.0}`;
+    assert.equal(writeJson(readJson(long)) === long, true);
+  });
+});
+
+describe('the writer', () => {
+  test('writes what JSON.stringify writes, if nothing is kept as text', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.constantFrom(0, 2), (value, indent) => {
+        assert.equal(writeJson(value, indent), JSON.stringify(value, null, indent));
+      }),
+    );
+  });
+
+  test('writes everything else as JSON.stringify does, beside what is kept as text', () => {
+    const odd = {
+      at: new Date(0),
+      none: undefined,
+      call: () => 1,
+      list: [undefined, NaN, -0, () => 1, Symbol('x')],
+      empty: [{}, []],
+      deep: { of: [{ a: [1, [2]] }] },
+      named: { toJSON: (name: string) => ({ name }) },
+    };
+    for (const indent of [0, 2]) {
+      const without = JSON.stringify({ ...odd, kept: 1 }, null, indent);
+      assert.equal(writeJson({ ...odd, kept: new KeptJson('1') }, indent), without);
+    }
+  });
+
+  test('writes text that is kept anywhere in a value, on one line', () => {
+    const kept = new KeptJson('{ "a" :\n 1.0,\t"b": " \\" x" }');
+    const text = '{"a":1.0,"b":" \\" x"}';
+    assert.equal(kept.text, text);
+    assert.equal(writeJson(kept), text);
+    assert.equal(writeJson([1, { x: [kept] }]), `[1,{"x":[${text}]}]`);
+    assert.equal(writeJson({ x: kept, y: 1 }, 2), `{\n  "x": ${text},\n  "y": 1\n}`);
+  });
+
+  test('of text with the characters of any mark that a writer might leave', () => {
+    const kept = [new KeptJson('1.0'), new KeptJson('{"1.0":2.0}')];
+    const all = Array.from({ length: 0x300 }, (_, at) => String.fromCharCode(at)).join('');
+    const text = writeJson({ all, kept, again: [all, kept[0]] });
+    assert.equal(text, `{"all":${JSON.stringify(all)},"kept":[1.0,{"1.0":2.0}],"again":[${JSON.stringify(all)},1.0]}`); // prettier-ignore
+  });
+});
+
+describe('text that is kept', () => {
+  test('gives the nearest plain value to whoever needs one', () => {
+    const kept = new KeptJson('{"a":1.0,"b":9007199254740993}');
+    assert.deepEqual(plainOf(kept), { a: 1, b: 9007199254740992 });
+    assert.deepEqual(plainOf({ a: 1 }), { a: 1 });
+    assert.equal(JSON.stringify({ kept }), '{"kept":{"a":1,"b":9007199254740992}}');
+  });
+
+  test('names the first number that no double holds', () => {
+    for (const [text, loss] of [
+      [
+        '{"a":[0,{"seed":9223372036854775783}]}',
+        { path: ['a', 1, 'seed'], got: '9223372036854775783' },
+      ],
+      ['[-9007199254740993]', { path: [0], got: '-9007199254740993' }],
+      ['{"x":1,"a":1e400}', { path: ['a'], got: '1e400' }],
+      ['{"a":{},"b":[[],[1,-0.01e-400]]}', { path: ['b', 1, 1], got: '-0.01e-400' }],
+      ['9007199254740992', { path: [], got: '9007199254740992' }],
+    ] as const)
+      assert.deepEqual(firstLostNumber(text), loss);
+    for (const text of [
+      '1.0',
+      '-0',
+      '0e400',
+      '0.0E5',
+      '1e20',
+      '0.1234567890123456789',
+      '{"9007199254740993":"9007199254740993"}',
+      '9007199254740991',
+    ])
+      // prettier-ignore
+      assert.equal(firstLostNumber(text), null, text);
+  });
+});
