@@ -204,16 +204,14 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** An update of one service would change the weights of the other behind its back. */
+/** An update of one service would change the weights of the other behind its back. URLs have one form by now. */
 function sharedEngines(
   services: Record<string, GenerationServiceSettings>,
 ): { path: (string | number)[]; message: string }[] {
   const owners = new Map<string, string>();
   const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
-    // One that is no URL has been reported.
-    const engine = (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '');
-    const owner = owners.get(engine) ?? service;
-    owners.set(engine, owner);
+    const owner = owners.get(url) ?? service;
+    owners.set(url, owner);
     if (owner === service) return [];
     const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
     return [{ path: ['generation', service, 'base_urls', i], message }];
