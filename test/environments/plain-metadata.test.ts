@@ -71,7 +71,9 @@ describe('an environment whose code is JavaScript', () => {
         changing((metadata) => metadata),
         'task',
       );
-      const problems = environment.sampleProblems?.(readJson(lost) as ForeignObject);
+      const problems = environment.sampleProblems?.(readJson(lost) as ForeignObject, {
+        is_standard: true,
+      });
       assert.deepEqual(
         problems?.map(({ where, what: why }) => `${where}: ${why}`),
         [what],
