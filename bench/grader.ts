@@ -23,14 +23,12 @@ const cases = readdirSync(FOLDER)
     return (JSON.parse(text) as { cases: Case[] }).cases;
   });
 
+console.log('| processes | bare answers | with reasoning |\n| ---: | ---: | ---: |');
 for (const max_processes of new Set([1, availableParallelism()])) {
-  for (const [what, thoughts] of Object.entries({ bare: '', reasoned: THOUGHTS })) {
-    const rate = await checksPerSecond({ max_processes, thoughts });
-    const each = (rate / max_processes).toFixed(0);
-    console.log(
-      `${what} answers, ${max_processes} at once: ${rate.toFixed(0)} checks/s, ${each} a process`,
-    );
-  }
+  const rates: string[] = [];
+  for (const thoughts of ['', THOUGHTS])
+    rates.push((await checksPerSecond({ max_processes, thoughts })).toFixed(0));
+  console.log(`| ${max_processes} | ${rates.join(' | ')} |`);
 }
 
 async function checksPerSecond({

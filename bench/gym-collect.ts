@@ -70,8 +70,9 @@ try {
   const wall_s = (performance.now() - startedAt) / 1000;
   const kb = (await bytesBelow(path.join(folder, 'stack'))) / rows / 1024;
   console.log(`${rows} rows, ${AT_ONCE} at once, load average before it ${load}`);
+  console.log('\n| rows | seconds | rows/s | KB of disk a row |\n| --- | ---: | ---: | ---: |');
   console.log(
-    `${wall_s.toFixed(1)} s, ${(rows / wall_s).toFixed(1)} rows/s, ${kb.toFixed(0)} KB of disk a row\n`,
+    `| ${rows} | ${wall_s.toFixed(0)} | ${(rows / wall_s).toFixed(1)} | ${kb.toFixed(0)} |\n`,
   );
   console.log('| process | CPU ms/row | peak MB |');
   console.log('| --- | ---: | ---: |');

@@ -7,6 +7,7 @@ import { bundlePath } from '../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
 import { START } from './contenders.js';
 import { cpuPerTurn, measure, PARTS } from './measure.js';
+import { withReport } from './page-text.js';
 import type { SizeRun } from './size.js';
 import { SIZE, measureSize } from './size.js';
 import { sizeReport } from './size-report.js';
@@ -178,15 +179,9 @@ async function measureLargeBatch(
   return sizeReport(measured);
 }
 
-/** The text between two markers of bench/README.md. */
-async function writeReport(report: string, marker: 'measured' | 'size'): Promise<void> {
+async function writeReport(report: string, name: 'measured' | 'size'): Promise<void> {
   const file = path.join(PROJECT_ROOT, 'bench', 'README.md');
-  const text = await readFile(file, 'utf8');
-  const [begin, end] = [`<!-- ${marker} -->`, `<!-- /${marker} -->`];
-  const [from, to] = [text.indexOf(begin), text.indexOf(end)];
-  if (from === -1 || to < from) throw new Error(`${file} lacks the markers ${begin} and ${end}`);
-  const before = text.slice(0, from + begin.length);
-  await writeFile(file, `${before}\n\n${report}\n\n${text.slice(to)}`);
+  await writeFile(file, withReport(await readFile(file, 'utf8'), { name, report }));
 }
 
 async function main(): Promise<void> {

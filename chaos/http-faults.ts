@@ -50,6 +50,8 @@ export const HTTP_FAULTS: readonly ChaosFault[] = [
     interrupts: 'nothing',
   }),
   injected('429', { spec: { fault: '429', retry_after: 1, ...TWICE }, interrupts: 'nothing' }),
+  injected('401', { spec: { fault: '401', ...TWICE }, interrupts: 'nothing' }),
+  injected('404', { spec: { fault: '404', ...TWICE }, interrupts: 'nothing' }),
   injected('stall', {
     spec: { fault: 'stall', after_tokens: AFTER_TOKENS, ...TWICE },
     interrupts: 'hit_requests',

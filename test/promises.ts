@@ -153,6 +153,11 @@ export const FAILURES: Record<string, Tests> = {
   'Temporal database lost': [
     `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
+  'the machine loses power': [
+    `${ACTIVITIES}/play-turns.test.ts › costs the turns that no activity had reported, and none before them`,
+    `${STORE}/batch-files.test.ts › stays open through a power cut: the directory is synced behind the removal`,
+    `${STORE}/outputs-crash.test.ts › because a power cut shortened \${kind}: the next one starts over`,
+  ],
   'one of several replicas absent or failing': [
     `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
     `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
@@ -165,7 +170,11 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
     `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
   ],
-  '400, and the prompt has the context length or more': [
+  'engine denies what planning saw (401, 403, 404)': [
+    `${ACTIVITIES}/generate-turn.test.ts › because its engine answers \${status}, which planning did not see, is retried, visibly`,
+    `${ENGINE}/replicas.test.ts › with \${status} is set aside, and its rollouts continue on the other`,
+  ],
+  '400 or 413, and the prompt has the context length or more': [
     `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
   ],
   'reply without logprobs, with another prompt, …': [
@@ -258,4 +267,43 @@ export const FAILURES: Record<string, Tests> = {
     'test/client/failing-task.test.ts › is said with its reason and the next step once it has failed several times, and not before',
     'test/workers/stuck.test.ts › is said in the log, and terminated after an hour; others, and one started by hand, are left alone',
   ],
+};
+
+const of = (...rows: string[]): Tests => rows.flatMap((row) => FAILURES[row] ?? []);
+
+/** By what fails, as the table of README.md has it. */
+export const README_FAILURES: Record<string, Tests> = {
+  'a worker, the Temporal server or an engine dies': [
+    ...of('worker killed', 'Temporal server killed', 'one of several replicas absent or failing'),
+    ...of('engine absent or failing'),
+  ],
+  'the whole machine loses power, and its disk survives': [
+    ...of('the machine loses power'),
+    `${STORE}/postgres-faults.test.ts › is refused commits that may be lost`,
+    `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
+  ],
+  "Temporal's database is lost": of('Temporal database lost'),
+  "an environment's server dies or is away": [
+    ...of('environment away, busy, late (408, 429, 502, 503, 504)'),
+    `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
+  ],
+  "a code interpreter, a session of NeMo Gym or an agent's run is lost": [
+    `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
+    ...of('an interpreter that cannot be rebuilt as it was'),
+    ...of("an environment that lost the rollout's session"),
+    ...of("an agent's run: 5xx, cut, late, worker killed"),
+  ],
+  'an environment raises an exception, or crashes in a call': of(
+    'environment raises an exception (500)',
+  ),
+  'an environment hangs': [
+    `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
+    `${ENVIRONMENTS}/module-thread.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
+    `${ENVIRONMENTS}/python-siblings.test.ts › that takes one call at a time: it fails before the worker gives up, and the others go through`,
+    `${ENVIRONMENTS}/python-siblings.test.ts › a call that gave up before its turn says what it waited for, and is never run`,
+  ],
+  'an engine or environment refuses, or breaks the protocol': of(
+    ...['engine refuses', 'reply without logprobs, with another prompt, …'],
+    'environment refuses (other 4xx), or its answer is malformed',
+  ),
 };

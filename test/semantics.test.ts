@@ -1,13 +1,14 @@
 /**
- * Checks that tests hold what ARCHITECTURE.md promises: each numbered invariant clause by clause, and each row of its
- * table of failures. It fails for a promise without a test, and for a test that was deleted or renamed.
+ * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, and each row
+ * of its table of failures and of README.md's. It fails for a promise without a test, and for a test that was deleted
+ * or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
-import { FAILURES, INVARIANTS } from './promises.js';
+import { FAILURES, INVARIANTS, README_FAILURES } from './promises.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
 const ARCHITECTURE = read('ARCHITECTURE.md');
@@ -57,22 +58,26 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
   }
 });
 
-describe('what fails is seen and answered as ARCHITECTURE says', () => {
-  const [, table = ''] = /^## When something fails\n+((?:\|.*\n)+)/m.exec(ARCHITECTURE) ?? [];
-  const rows = table.split('\n').slice(2).flatMap((row) => row.split(/ +\| +/)[0]?.slice(2) || []); // prettier-ignore
+for (const [page, failures] of [
+  ['ARCHITECTURE.md', FAILURES],
+  ['README.md', README_FAILURES],
+] as const)
+  describe(`what fails is answered as ${page} says`, () => {
+    const [, table = ''] = /^## When something fails\n+((?:\|.*\n)+)/m.exec(read(page)) ?? [];
+    const rows = table.split('\n').slice(2).flatMap((row) => row.split(/ +\| +/)[0]?.slice(2) || []); // prettier-ignore
 
-  test('and each row of its table has an entry here', () => {
-    assert.deepEqual(Object.keys(FAILURES), rows);
-    assert.ok(rows.length > 0);
-  });
-
-  for (const [what, tests] of Object.entries(FAILURES)) {
-    test(what, () => {
-      assert.ok(tests.length > 0);
-      tests.forEach(checkHeld);
+    test('and each row of its table has an entry here', () => {
+      assert.deepEqual(Object.keys(failures), rows);
+      assert.ok(rows.length > 0);
     });
-  }
-});
+
+    for (const [what, tests] of Object.entries(failures)) {
+      test(what, () => {
+        assert.ok(tests.length > 0);
+        tests.forEach(checkHeld);
+      });
+    }
+  });
 
 describe('workflow code', () => {
   const folder = 'src/workflows';

@@ -165,11 +165,19 @@ function pOf({ comparisons }: UnbiasedReport, wanted: Pick<Comparison, 'arm' | '
 
 const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
 
+/** What a run can say: it finds a difference or none, and proves nothing. */
+function verdictOf(report: UnbiasedReport): string {
+  const [length, reward] = (['length', 'reward'] as const).map((of) =>
+    pOf(report, { arm: 'resumed', of }),
+  );
+  return `no difference found between resumed and undisturbed rollouts (p ${length} for lengths, ${reward} for rewards); those started over differ`;
+}
+
 /** In Markdown; each violated condition follows. */
 export function tableOf(report: UnbiasedReport): string {
   const { seed, duration_s, arms, broken, ok } = report;
   return [
-    `seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'resuming is unbiased, starting over is not' : 'BROKEN'}`,
+    `seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? verdictOf(report) : 'BROKEN'}`,
     '',
     cells(COLUMNS.map(([title]) => title)),
     cells(COLUMNS.map((_, i) => (i === 0 ? '---' : '---:'))),

@@ -2,17 +2,19 @@ import { createAgentUrls } from '../metrics/agent-urls.js';
 import { aggregate } from '../metrics/aggregate.js';
 import { parseAggregate } from '../config/collect-config.js';
 import { shardsOf } from '../metrics/shards.js';
-import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
 import { plain } from '../../src/platform/plain.js';
+import { runInterruptibly } from './interruptible.js';
 
 /** Upstream's `ng_aggregate_rollouts`, with its output. */
-export async function aggregateCommand(args: string[]): Promise<number> {
+export const aggregateCommand = (args: string[]): Promise<number> =>
+  runInterruptibly(({ signal }) => aggregateUntil(signal, args));
+
+async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<number> {
   const cwd = process.cwd();
   const own = ['answer-key', 'subset-key'];
   const parsed = await parseAggregate({ args, cwd, env: process.env, own });
   const { config, head_server, notes } = parsed;
   const { output_jsonl_fpath: output, merge_shards: merge } = config;
-  const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));
   const report = (line: string): void => {
     console.log(plain(line));
   };
@@ -44,6 +46,5 @@ export async function aggregateCommand(args: string[]): Promise<number> {
     return 0;
   } finally {
     await agents.close();
-    forget();
   }
 }

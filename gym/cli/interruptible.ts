@@ -1,4 +1,4 @@
-import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../../src/platform/process/interrupts.js';
 import type { Screen } from '../../src/client/screen.js';
 import { createScreen } from '../../src/client/screen.js';
 
@@ -21,7 +21,7 @@ export async function runInterruptibly(
   const { signal, abort, forget } = listenForInterrupts(process.env, () => {
     screen.close();
     // Child processes end with this process.
-    process.exit(130);
+    process.exit(INTERRUPTED);
   });
   try {
     const exit_code = await work({ screen, signal, giveUp: abort });
@@ -29,7 +29,8 @@ export async function runInterruptibly(
     return exit_code;
   } catch (error) {
     if (!signal.aborted || signal.reason instanceof Error) throw error;
-    return 130;
+    console.error('interrupted');
+    return INTERRUPTED;
   } finally {
     screen.close();
     forget();

@@ -4,6 +4,7 @@ import type { Agents } from '../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../src/environments/gym-agent/agents.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
+import { INTERRUPTED } from '../../src/platform/process/interrupts.js';
 import { createCaptures } from '../capture/captures.js';
 import { checkAgents } from './start/agents-check.js';
 import { aboutParallel, folderFor, queueFor } from './start/batch-request.js';
@@ -163,7 +164,7 @@ async function collectOn(
     });
     if (running !== null && played?.ended === 'aborted') {
       screen.say(howToContinue(running.state, { deployment }));
-      return outcome(130);
+      return outcome(INTERRUPTED);
     }
     return outcome(await finish(played, { rows: prepared.rows, collecting, agents }));
   } finally {

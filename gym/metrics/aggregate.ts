@@ -4,7 +4,7 @@ import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
-import { indentedJson, indentedObject } from './indented-json.js';
+import { indentedJson, indentedObject } from '../../src/platform/json/indented.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
 import { objectText } from '../../src/platform/json/members.js';

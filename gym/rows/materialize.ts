@@ -157,9 +157,9 @@ function stampRow(
   { row: given, text }: InputRow,
   { config, skills, tasks, where }: RowStamps,
 ): StampedRow | null {
-  const row = { ...given };
-  const isNamed = config.agent_name !== null && config.agent_name !== '';
+  const row = withoutNullStamps(given);
   // A row with `agent_ref: null` has no agent, as in upstream.
+  const isNamed = config.agent_name !== null && config.agent_name !== '';
   if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
   const agent = agentOf(row[AGENT_REF], where);
   if (agent === null) return null;
@@ -172,6 +172,13 @@ function stampRow(
   }
   return { agent, task: indexOf(row, { key: TASK_INDEX, where }), row };
 }
+
+/** Tables (Parquet, `datasets`, pandas) give every row every column: null where a row has none. */
+const withoutNullStamps = (row: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(row).filter(([key, value]) => value !== null || !STAMPS.has(key)),
+  );
+const STAMPS: ReadonlySet<string> = new Set([TASK_INDEX, ROLLOUT_INDEX, ATTEMPT_INDEX]);
 
 function repeatRow(
   { agent, task, row }: StampedRow,
@@ -271,7 +278,7 @@ const listOf = (names: Iterable<string>): string => reprOf([...names].sort());
 function withSeed(row: JsonObject, { seed, where }: { seed: number; where: string }): JsonObject {
   const params = row['responses_create_params'];
   const base = isObject(params) ? params : {};
-  const metadata = base['metadata'] === undefined ? {} : base['metadata'];
+  const metadata = base['metadata'] ?? {};
   const bad = (what: string, got: Json): Error =>
     new Error(
       `Malformed row ${where}: num_repeats_add_seed: responses_create_params.${what}, got ${reprOf(got)}`,

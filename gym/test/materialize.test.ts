@@ -104,10 +104,10 @@ describe('rows', () => {
       /line 2: num_repeats_add_seed: .*metadata\.extra_body: expected JSON as text/,
     ],
     [
-      'whose metadata is null',
-      '{"responses_create_params": {"metadata": null}}',
+      'whose metadata is a text',
+      '{"responses_create_params": {"metadata": "x"}}',
       { num_repeats_add_seed: true },
-      /metadata: expected an object, got None/,
+      /metadata: expected an object, got 'x'/,
     ],
   ];
   for (const [name, line, config, message] of bad) {
@@ -115,6 +115,17 @@ describe('rows', () => {
       await assert.rejects(rowsOf(`${ROW}\n${line}\n`, config), message);
     });
   }
+
+  test('columns of a table that are null in a row are absent there', async () => {
+    const stamps = '"_ng_task_index": null, "_ng_rollout_index": null, "_ng_attempt_index": null';
+    const line = `{"responses_create_params": {"metadata": null}, ${stamps}}`;
+    const bare = '{"responses_create_params": {}}';
+    const config = { agent_name: 'a', num_repeats_add_seed: true };
+    const [given] = await rowsOf(`${line}\n`, config);
+    const [expected] = await rowsOf(`${bare}\n`, config);
+    assert.deepEqual(given, expected);
+    assert.deepEqual(given?.key, { task: 0, rollout: 0 });
+  });
 
   test('agents without a number of repeats are all named, with those that have one', async () => {
     const line = (name: string): string =>

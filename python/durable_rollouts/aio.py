@@ -230,8 +230,9 @@ class Stream:
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the weights that will train on it;
-        None: the served one. A request with a higher version replaces one that waits. timeout: seconds; then
+        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the
+        weights that will train on it; None: the last one published. A request with a higher version replaces one that
+        waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
         that the stream reports it.
 
@@ -353,7 +354,7 @@ class Policy:
         or ``{"kind": "checkpoint", "path"}``. mode: what happens to running generations: frozen, cut (they continue
         after their tokens), or drained for ``drain_limit``. cache: the prefix cache. order: all replicas at once, or at
         most ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: the
-        trainer's own logprobs of a prompt. pause_limit: no replica stays paused longer.
+        trainer's own logprobs of a prompt. pause_limit: how long a pause may take.
 
         Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest`` (also for a service that no worker has). An unavailable
         server is waited for.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, fields
-from math import isinf
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import failure_of, present
 from .results import Row
 
 
@@ -80,7 +80,7 @@ def to_arrays(
     for one in played:
         if len(one.ids) > width:
             raise ValueError(f"{one.name}: expected at most {width} tokens (length), got {len(one.ids)}")
-    unknown = sum(row.get("logprobs_mode") == "unknown" for row in all_rows)
+    unknown = sum(present(row, "logprobs_mode") == "unknown" for row in all_rows)
     if unknown > 0:
         warnings.warn(
             f"logprobs_mode of {unknown} of {len(all_rows)} rollouts is unknown: do not compute importance ratios from them",
@@ -94,7 +94,7 @@ def to_arrays(
         logprobs=np.zeros(shape, np.float32),
         rewards=np.array([one.reward for one in played], np.float32),
         versions=np.full(shape, -1, np.int64),
-        group_ids=_group_ids(all_rows),
+        group_ids=_group_ids(played),
     )
     for i, one in enumerate(played):
         end = len(one.ids)
@@ -113,21 +113,23 @@ class _Played:
         if not isinstance(row, Mapping):
             raise ValueError(f"expected rollouts, got {_short(row)}")
         self.row = row
-        self.name = row.get("rollout_id", "a rollout")
-        if "failure" in row:
-            raise ValueError(f"{self.name}: expected a valid rollout, got a failure ({row['failure'].get('type')})")
-        if "untokenized" in row:
-            raise ValueError(f"{self.name}: expected tokens, got none (untokenized): {row['untokenized']}")
+        self.name = present(row, "rollout_id") or "a rollout"
+        failure, untokenized = failure_of(row), present(row, "untokenized")
+        if failure is not None:
+            raise ValueError(f"{self.name}: expected a valid rollout, got a failure ({failure})")
+        if untokenized is not None:
+            raise ValueError(f"{self.name}: expected tokens, got none (untokenized): {untokenized}")
         self.ids: List[int] = []
         self.sampled: List[int] = []
         self.logprobs: List[float] = []
-        self.reward = self._number("total_reward", row.get("total_reward"))
-        self._count("row", row.get("row"))
+        self.reward = self._number("total_reward", row.get("total_reward"), (-MOST_NUMBER, MOST_NUMBER))
+        self.loss_multiplier = self._optional_number("loss_multiplier", (0, MOST_MULTIPLIER), 1)
+        self.group = self._group()
         self.prompt_tokens = self._count("prompt_tokens", row.get("prompt_tokens"))
         for message in self._list("message_log", row.get("message_log"), dict):
             self._add(message)
-        expected = row.get("assistant_tokens", len(self.sampled))
-        if len(self.sampled) != expected:
+        expected = present(row, "assistant_tokens")
+        if expected is not None and len(self.sampled) != expected:
             raise ValueError(f"{self.name}: expected {expected} sampled tokens (assistant_tokens), got {len(self.sampled)}")
         if require_logprobs and any(logprob != logprob for logprob in self.logprobs):
             raise ValueError(
@@ -143,20 +145,20 @@ class _Played:
         self.ids.extend(ids)
         if start < self.prompt_tokens:
             return
-        given: Optional[List[float]] = message.get("generation_logprobs")
-        if given is None and message.get("sampled") is not True:
+        given = present(message, "generation_logprobs")
+        if given is None and not _is_true(present(message, "sampled")):
             return
         logprobs = [float("nan")] * len(ids) if given is None else self._list("generation_logprobs", given, float)
         if len(logprobs) != len(ids):
             raise ValueError(f"{self.name}: expected {len(ids)} logprobs of a message, got {len(logprobs)}")
-        for infinite in filter(isinf, logprobs):
-            raise self._wrong("generation_logprobs", "finite numbers", infinite)
+        wrong = [one for one in logprobs if not (LEAST_LOGPROB < one <= MOST_LOGPROB or one != one)]
+        if wrong:
+            raise self._wrong("generation_logprobs", f"numbers from {LEAST_LOGPROB} (excluded) to 0", wrong[0])
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
 
     def loss_of_sampled(self) -> NDArray[np.float32]:
-        multiplier = self._number("loss_multiplier", self.row.get("loss_multiplier", 1))
-        loss = np.full(len(self.sampled), multiplier, np.float32)
+        loss = np.full(len(self.sampled), self.loss_multiplier, np.float32)
         for start, end, _ in self._runs("masked"):
             loss[start:end] = 0
         return loss
@@ -169,7 +171,8 @@ class _Played:
 
     def _runs(self, field: str) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
         """Start, end and the whole of each; they lie within what was sampled."""
-        for run in self._list(field, self.row.get(field) or [], dict):
+        runs = present(self.row, field)
+        for run in self._list(field, [] if runs is None else runs, dict):
             start, end = (self._count(f"{field}.{name}", run.get(name)) for name in ("start", "end"))
             if not start <= end <= len(self.sampled):
                 raise self._wrong(field, f"runs of {len(self.sampled)} sampled tokens", run)
@@ -187,10 +190,26 @@ class _Played:
             raise self._wrong(field, "a whole number from 0 on", value)
         return int(value)
 
-    def _number(self, field: str, value: Any) -> float:
-        if not _is_kind(type(value), float) or not abs(value) <= MOST_NUMBER:
-            raise self._wrong(field, "a number that float32 has", value)
+    def _group(self) -> Tuple[Any, str, int]:
+        """An agent of NeMo Gym has a sample for each rollout; those of one task share a baseline."""
+        batch = present(self.row, "batch_id")
+        row = self._count("row", self.row.get("row"))
+        if present(self.row, "agent_result") is None:
+            return batch, "row", row
+        info = self.row.get("extra_env_info")
+        task = info.get("task_index") if isinstance(info, Mapping) else None
+        return batch, "task", self._count("extra_env_info.task_index", task)
+
+    def _number(self, field: str, value: Any, bounds: Tuple[float, float]) -> float:
+        least, most = bounds
+        if not _is_kind(type(value), float) or not least <= value <= most:
+            expected = f"a number from {least:g} to {most:g}" if most < MOST_NUMBER else "a number that float32 has"
+            raise self._wrong(field, expected, value)
         return float(value)
+
+    def _optional_number(self, field: str, bounds: Tuple[float, float], absent: float) -> float:
+        value = present(self.row, field)
+        return absent if value is None else self._number(field, value, bounds)
 
     def _wrong(self, field: str, expected: str, got: Any) -> ValueError:
         return ValueError(f"{self.name}: {field}: expected {expected}, got {_short(got)}")
@@ -198,6 +217,9 @@ class _Played:
 
 MOST_ID = 2**31 - 1
 MOST_NUMBER = float(np.finfo(np.float32).max)
+MOST_MULTIPLIER = 1e6
+LEAST_LOGPROB, MOST_LOGPROB = -9999, 1e-6
+"""vLLM writes minus infinity as -9999, which no sampled token has. Above 0 there is only rounding."""
 NAMES: Dict[type, str] = {dict: "objects", int: "ids", float: "numbers"}
 
 
@@ -220,13 +242,10 @@ def _number_of(label: Any) -> int:
     return int(label) if isinstance(label, str) and label.isascii() and label.isdigit() and len(label) <= 18 else -1
 
 
-def _group_ids(rows: List[Row]) -> NDArray[np.int64]:
+def _is_true(value: Any) -> bool:
+    return value is True or (isinstance(value, np.bool_) and bool(value))
+
+
+def _group_ids(played: List[_Played]) -> NDArray[np.int64]:
     numbers: Dict[Tuple[Any, str, int], int] = {}
-    return np.array([numbers.setdefault(_group_of(row), len(numbers)) for row in rows], np.int64)
-
-
-def _group_of(row: Row) -> Tuple[Any, str, int]:
-    """An agent of NeMo Gym has a sample for each rollout; those of one task share a baseline."""
-    if "agent_result" in row:
-        return row.get("batch_id"), "task", row["extra_env_info"]["task_index"]
-    return row.get("batch_id"), "row", row["row"]
+    return np.array([numbers.setdefault(one.group, len(numbers)) for one in played], np.int64)

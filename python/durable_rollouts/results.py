@@ -8,6 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from typing_extensions import NotRequired, TypedDict
 
+from .columns import failure_of
+
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl`` (see docs/training-data.md)."""
 
@@ -168,9 +170,9 @@ def read_step(folder: str, step: int) -> Optional[Dict[str, Any]]:
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:
-    """By ``row``, in the order in which groups first appear; failures are rows with ``failure``."""
+    """By ``row``, in the order in which groups first appear; ``failures`` are those that are not valid."""
     groups: Dict[int, Group] = {}
     for row in rows:
         group = groups.setdefault(row["row"], Group(row["row"], [], []))
-        (group.failures if "failure" in row else group.rows).append(row)
+        (group.rows if failure_of(row) is None else group.failures).append(row)
     return list(groups.values())

@@ -5,7 +5,7 @@ import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
 import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
-import { SILENT_S } from '../model/journal/standing.js';
+import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
 import { bugIn, finalFailure } from './bug.js';
 import type { Waiting } from './contract.js';
@@ -37,6 +37,8 @@ export interface Asked {
   call: string;
   /** When the last part of the answer came, in seconds since 1970; null: none has. */
   moved_at: () => number | null;
+  /** Why there is no answer, as far as the service says it. */
+  why?: () => Promise<string | null>;
 }
 
 export interface AttemptDependencies {
@@ -58,13 +60,13 @@ interface HeartbeatDetails {
   holds: boolean;
   /** How long it was, in all attempts. */
   held_ms: number;
-  /** Of an attempt that failed, until the next one's first heartbeat: a batch reads it where no journal can say it. */
+  /** While it waits, or when it has failed: a batch reads it where no journal can say it. */
   waits_for?: Waiting | null;
   /** Of an attempt that failed by an error of our own code. */
   bug?: Bug | null;
 }
 
-/** What the failed attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
+/** What the attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
 export const waitIn = (heartbeat: unknown): Waiting | null =>
   (heartbeat as Partial<HeartbeatDetails> | null | undefined)?.waits_for ?? null;
 
@@ -206,6 +208,7 @@ function createWaitReporter(
     if (!isNews && holds === details.holds) return;
     details.waiting = tries;
     details.holds = holds;
+    details.waits_for = waiting;
     if (waiting === null) details.since = null;
     await signal(waiting);
   };
@@ -213,6 +216,7 @@ function createWaitReporter(
 
 const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'GenerationUnavailable',
+  'GenerationRejected',
   'EnvironmentUnavailable',
   'EnvironmentFailed',
   'StoreFault',
@@ -240,7 +244,7 @@ const waitingForRepair = (bug: Bug | null): Waiting | null =>
   bug && { service: REPAIR, message: bug.text.slice(0, 300) };
 
 async function askVisibly<T>(
-  { call, moved_at }: Asked,
+  { call, moved_at, why = () => Promise.resolve(null) }: Asked,
   {
     answer,
     reportWaiting,
@@ -254,13 +258,18 @@ async function askVisibly<T>(
     const isSilent = Date.now() - moved_ms >= silent_ms;
     if (isSilent === reported.silent) return;
     reported.silent = isSilent;
-    const since = timeText(moved_ms / 1000);
-    void reportWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
+    if (!isSilent) void reportWaiting(null);
+    else void say(timeText(moved_ms / 1000));
+  };
+  const say = async (since: string): Promise<void> => {
+    const message = (await why()) ?? NO_ANSWER;
+    if (reported.silent) await reportWaiting({ service: call, call, message, since });
   };
   const looking = setInterval(look, silent_ms / 4).unref();
   try {
     const answered = await answer();
     if (reported.silent) await reportWaiting(null);
+    reported.silent = false;
     return answered;
   } finally {
     clearInterval(looking);

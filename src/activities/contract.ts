@@ -1,3 +1,4 @@
+import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
@@ -184,7 +185,7 @@ export interface BatchResult {
   counts: Counts;
   metrics: Metrics;
   files: { rollouts: string; failures: string; groups: string; metrics: string };
-  metadata: Record<string, unknown>;
+  metadata: ForeignObject;
 }
 
 /** The last five add up to the first. */

@@ -1,4 +1,4 @@
-import type { Environment } from '../environments/environment.js';
+import type { ExactEnvironment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
@@ -63,7 +63,7 @@ export interface PolicyService {
 }
 
 export interface DeployedEnvironment {
-  environment: Environment;
+  environment: ExactEnvironment;
   task_queue: string;
   /**
    * Whether rollouts are played where they are opened. This includes those of agents, unless their environment has its

@@ -1,7 +1,7 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Attempts } from '../model/faults.js';
-import { Fault, faultWith, judged } from '../model/faults.js';
+import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import { waitedFor } from '../model/journal/standing.js';
 import type { Names } from '../model/journal/standing.js';
@@ -50,17 +50,22 @@ export async function recordFault(
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
-  const { type, message, at, status, failureClass, uncounted } = error;
+  const { type, at, status, failureClass, uncounted } = error;
+  const now_s = Date.now() / 1000;
   const waited = waitedFor(type, {
     standing: trajectory.standing,
     names: names ?? namesOf(trajectory),
-    now_s: Date.now() / 1000,
+    now_s,
+    is_denial: isDenial(error),
   });
+  const { denied_since } = waited;
+  const fault =
+    denied_since === undefined ? error : judged(error, { denied_s: now_s - denied_since });
   await journal.append({
     kind: 'fault',
     turn: trajectory.turns.length,
     type,
-    message: message.slice(0, 2000),
+    message: fault.message.slice(0, 2000),
     replica: at,
     ...(failureClass !== null && { failure_class: failureClass }),
     ...(status !== null && failureClass !== null && { status }),
@@ -68,7 +73,7 @@ export async function recordFault(
     waited,
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
-  return judged(faultWith(error, { waited }), {
+  return judged(faultWith(fault, { waited }), {
     of_turn: trajectory.open.faults,
     ...(allowed && { attempts: allowed }),
   });

@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
+import { readText } from '../platform/utf8-text.js';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -12,16 +14,13 @@ import { refusalOf, watchBatch } from '../client/watch.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { UsageError, commandLine } from '../platform/command.js';
-import { listenForInterrupts } from '../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
 const CONFIG = { config: { type: 'string' } } as const;
-
-/** The batch continues, so nothing has failed. */
-const INTERRUPTED = 130;
 
 export async function startCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -104,9 +103,9 @@ function newId(file: string): string {
 }
 
 async function readRequest(file: string): Promise<unknown> {
-  const text = await readFile(file, 'utf8');
+  const text = await readText(file);
   try {
-    return JSON.parse(text) as unknown;
+    return readJson(text, IN_PAYLOADS);
   } catch (cause) {
     throw new Error(`${file}: expected a batch request as JSON, got something else`, { cause });
   }
@@ -227,7 +226,7 @@ export async function resultCommand(args: string[]): Promise<number> {
         );
       if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
       const { style } = createScreen(process.stdout, process.env);
-      if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
+      if (values.json) console.log(plainJson(writeJson(outcome.result)));
       else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
       return 0;
     }),

@@ -1,3 +1,5 @@
+import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
+import { readJson } from '../platform/json/kept.js';
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { templateOf, templateProblem } from '../model/turn/template-check.js';
@@ -68,9 +70,8 @@ async function linesFor(
   return lines;
 }
 
-function kwargsOf(text: string): Record<string, unknown> {
-  const value = JSON.parse(text) as unknown;
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>;
+function kwargsOf(text: string): ForeignObject {
+  const { data } = foreignObject().safeParse(readJson(text));
+  if (data !== undefined) return data;
   throw new UsageError(`--template-kwargs: expected a JSON object, got ${text}`);
 }

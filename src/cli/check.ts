@@ -6,6 +6,7 @@ import { renderLine } from '../client/text-line.js';
 import { describeError } from '../platform/errors.js';
 import { isMissing } from '../platform/files.js';
 import { plainJson, plainLine } from '../platform/plain.js';
+import { dieOfInterrupt } from '../platform/process/interrupts.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
@@ -59,6 +60,7 @@ async function check(file: string | undefined): Promise<Finding[]> {
       : 'correct that; docs/deployment.md and the project’s own temporal.yaml show every field';
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
+  dieOfInterrupt();
   return await checkDeployment(config, { env: process.env, file });
 }
 

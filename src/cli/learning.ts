@@ -25,7 +25,6 @@ const OPTIONS = {
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
   kills: { type: 'string' },
   'no-comparison': { type: 'boolean', default: false },
-  config: { type: 'string' },
 } as const;
 
 export async function learningCommand(args: string[]): Promise<number> {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readText } from '../platform/utf8-text.js';
 import { isAbsolute, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -68,7 +68,7 @@ function checkPath(path: string | undefined): void {
 async function inputOf(values: Record<string, string | undefined>): Promise<object> {
   const { input, version, path, mode, cache, order, quorum } = values;
   checkPath(path);
-  const file = input === undefined ? {} : (JSON.parse(await readFile(input, 'utf8')) as object);
+  const file = input === undefined ? {} : (JSON.parse(await readText(input)) as object);
   const given = {
     version:
       version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),

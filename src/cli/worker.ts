@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { dieOfInterrupt } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { loadConfig } from '../workers/config.js';
 import { runWorker } from '../workers/run-worker.js';
@@ -9,6 +10,7 @@ export async function workerCommand(args: string[]): Promise<number> {
     options: { config: { type: 'string', default: './temporal.yaml' } },
   });
   const config = await loadConfig(values.config);
+  dieOfInterrupt();
   await runWorker(config, () => untilShutdown(process.env));
   return 0;
 }

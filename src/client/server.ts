@@ -9,11 +9,11 @@ import {
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
 import { lastSign, mayBeAlive } from '../platform/pollers.js';
-import { ADDRESS_VARIABLE, noServer } from '../platform/server-address.js';
+import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
 
-/** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
+/** For connections to a server of this machine: fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
-  'grpc.enable_http_proxy': 0,
+  ...DIRECT_CHANNEL,
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.min_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 1000,

@@ -28,14 +28,14 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
   for (const span of line) {
     const { text, ink } = typeof span === 'string' ? { text: span, ink: null } : span;
     const shown = plainLine(text);
-    const width = widthOf(shown);
-    if (width > left) {
+    const fits = headOf(shown, left);
+    if (fits !== shown) {
       const cut = left > 3 ? `${headOf(shown, left - 3)}...` : '.'.repeat(left);
       parts.push(paint(cut, { ink, colour }));
       break;
     }
     parts.push(paint(shown, { ink, colour }));
-    left -= width;
+    left -= widthOf(fits);
   }
   return parts.join('');
 }

@@ -1,27 +1,65 @@
-/** Scripts and pictures whose characters take two columns. */
-const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
-/** They combine with the previous character. */
-const WITHOUT_WIDTH = /[\p{Mn}\ufe00-\ufe0f]/u;
+import stringWidth from 'string-width';
+
+/** What a terminal shows as one character: a letter with its accents, a flag, an emoji with the tone of its skin. */
+export interface Cluster {
+  text: string;
+  columns: number;
+}
+
+const ASCII = /^[\x20-\x7e]*$/;
+const SEGMENTER = new Intl.Segmenter();
+/** The time that a segmenter takes grows with the square of the text's length. */
+const AT_ONCE = 256;
+/** A cluster that is wider is many letters that a script may join without an end. */
+const WIDEST = 8;
 
 export function widthOf(text: string): number {
-  if (/^[\x20-\x7e]*$/.test(text)) return text.length;
+  if (ASCII.test(text)) return text.length;
   let width = 0;
-  for (const character of text) width += widthOfCharacter(character);
+  for (const { columns } of clustersOf(text)) width += columns;
   return width;
 }
 
-export const widthOfCharacter = (character: string): number =>
-  WITHOUT_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+export function* clustersOf(text: string): Generator<Cluster> {
+  if (ASCII.test(text)) {
+    for (const character of text) yield { text: character, columns: 1 };
+    return;
+  }
+  for (const segment of segmentsOf(text)) {
+    const columns = columnsOf(segment);
+    if (columns <= WIDEST) yield { text: segment, columns };
+    else for (const one of segment) yield { text: one, columns: columnsOf(one) };
+  }
+}
+
+/** Text for people has no terminal commands. */
+const columnsOf = (text: string): number => stringWidth(text, { countAnsiEscapeCodes: true });
+
+function* segmentsOf(text: string): Generator<string> {
+  let size = AT_ONCE;
+  for (let from = 0; from < text.length;) {
+    const piece = text.slice(from, from + size);
+    const isLast = from + size >= text.length;
+    let taken = 0;
+    for (const { segment, index } of SEGMENTER.segment(piece)) {
+      // What follows the piece may belong to its last segment.
+      if (!isLast && index + segment.length === piece.length) break;
+      yield segment;
+      taken = index + segment.length;
+    }
+    size = taken === 0 ? 2 * size : AT_ONCE;
+    from += taken;
+  }
+}
 
 /** As much of its beginning as these columns hold. */
 export function headOf(text: string, columns: number): string {
   let left = columns;
   let head = '';
-  for (const character of text) {
-    left -= widthOfCharacter(character);
+  for (const cluster of clustersOf(text)) {
+    left -= cluster.columns;
     if (left < 0) break;
-    head += character;
+    head += cluster.text;
   }
   return head;
 }

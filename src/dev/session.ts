@@ -1,7 +1,7 @@
 import type { Screen } from '../client/screen.js';
 import { createScreen } from '../client/screen.js';
 import type { Interrupts } from '../platform/process/interrupts.js';
-import { listenForInterrupts } from '../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { claimFolder } from './folder-claim.js';
 import type { StackPlace } from './stack.js';
@@ -35,7 +35,7 @@ export async function inSession<T>(
   const interrupts = listenForInterrupts(process.env, () => {
     supervisor.kill();
     screen.close();
-    process.exit(130);
+    process.exit(INTERRUPTED);
   });
   try {
     const place = { projectRoot: PROJECT_ROOT, folder, cliPath: cli.path, claim, supervisor };

@@ -123,6 +123,7 @@ export function serverPart({
   return {
     name: 'Temporal server',
     logFile,
+    ready: 'started',
     start: async (signal) => {
       const dbFile = path.join(folder, 'temporal.db');
       const server = await startDevServer({
@@ -139,6 +140,12 @@ export function serverPart({
   };
 }
 
+/** What they say when they serve, and when they poll. */
+const READY = {
+  simulator: /^simulator of a vLLM server on /m,
+  worker: /"worker started"/,
+};
+
 /** A command of `temporal-rollout` as its own process. `tmp`: its folder for temporary files. */
 export function nodePart({
   projectRoot,
@@ -152,6 +159,7 @@ export function nodePart({
     return {
       name,
       logFile,
+      ready: READY[command],
       start: () =>
         startChild({
           command: process.execPath,

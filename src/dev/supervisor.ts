@@ -11,6 +11,11 @@ export interface Part {
   /** Starts it, also again. Rejects if it cannot; gives up early when the signal aborts. */
   start: (signal: AbortSignal) => Promise<Child>;
   logFile: string;
+  /**
+   * What its output says once it does its work; `started`: `start` waits for that. Absent: it works if it lives for ten
+   * seconds.
+   */
+  ready?: RegExp | 'started';
   /** Called when it ends with exit code 0, for a part that has an end of its own: it is not restarted. */
   finished?: () => void;
 }
@@ -19,9 +24,11 @@ export interface SupervisorOptions {
   /** Called when a part died or runs again. */
   say: (line: string) => void;
   /**
-   * Called once, with the reason, when a part dies again and again and needs a person. Absent: it is restarted forever.
+   * Called once, with the reason, when a part dies again and again before it is ready, and needs a person. Absent: it
+   * is restarted forever.
    */
   giveUp?: (reason: Error) => void;
+  /** After the first death. It doubles with each further one of a part that does not get ready, up to 15 times that. */
   restartDelayMs?: number;
   /** From SIGTERM to SIGKILL, for all parts together. */
   graceMs?: number;
@@ -38,10 +45,17 @@ export interface Supervisor {
   kill: () => void;
 }
 
-/** A part that lives shorter than this has not recovered. */
-const SHORT_LIFE_MS = 10_000;
-const SHORT_LIVES = 5;
+/** Whoever lives that long has recovered, whatever it says. */
+const LONG_LIFE_MS = 10_000;
+/** Lives in a row that end before the part is ready: by themselves, and with those that something else has ended. */
+interface Vain {
+  byItself: number;
+  inAll: number;
+}
+const NONE: Vain = { byItself: 0, inAll: 0 };
+const MOST: Vain = { byItself: 5, inAll: 15 };
 const RESTART_DELAY_MS = 1000;
+const LONGEST_DELAY = 15;
 const GRACE_MS = 8000;
 
 export function createSupervisor(options: SupervisorOptions): Supervisor {
@@ -89,14 +103,13 @@ async function start(part: Part, { running, signal }: Stack): Promise<Child> {
   return child;
 }
 
-/** Until `stop`, or until the part has died too often in a row without recovering. */
+/** Until `stop`, or until the part has died too often in a row before it was ready. */
 async function keepRunning(part: Part, first: { stack: Stack; child: Child }): Promise<void> {
   const { stack } = first;
   let child: Child | null = first.child;
-  let shortLives = 0;
+  let vain = NONE;
   for (;;) {
-    const startedAt = performance.now();
-    const exit = await child?.exited;
+    const { exit, recovered } = await lifeOf(child, part);
     if (stack.signal.aborted) return;
     // Its own child processes end with it.
     child?.kill();
@@ -106,12 +119,13 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
       return;
     }
     const end = exit === undefined ? 'could not be started' : `ended ${describeExit(exit)}`;
-    shortLives = performance.now() - startedAt < SHORT_LIFE_MS ? shortLives + 1 : 1;
-    if (shortLives > SHORT_LIVES && stack.giveUp !== undefined) {
-      stack.giveUp(await hopeless(part, end));
+    vain = recovered ? NONE : oneMore(vain, exit);
+    const isHopeless = vain.byItself > MOST.byItself || vain.inAll > MOST.inAll;
+    if (isHopeless && stack.giveUp !== undefined) {
+      stack.giveUp(await hopeless(part, { end, times: vain.inAll }));
       return;
     }
-    const delayMs = stack.restartDelayMs ?? RESTART_DELAY_MS;
+    const delayMs = (stack.restartDelayMs ?? RESTART_DELAY_MS) * growth(vain);
     const words = await lastWords(child, exit);
     stack.say(
       `${part.name} ${end}${words}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
@@ -121,9 +135,33 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
   }
 }
 
+/** From its start, or null if it could not be started, to its end. */
+async function lifeOf(
+  child: Child | null,
+  { ready }: Part,
+): Promise<{ exit: Exit | undefined; recovered: boolean }> {
+  if (child === null) return { exit: undefined, recovered: false };
+  const startedAt = performance.now();
+  const exit = await child.exited;
+  const isLong = performance.now() - startedAt >= LONG_LIFE_MS;
+  const isReady = ready instanceof RegExp ? await child.said(ready) : ready === 'started';
+  return { exit, recovered: isLong || isReady };
+}
+
+const oneMore = ({ byItself, inAll }: Vain, exit: Exit | undefined): Vain => ({
+  byItself: byItself + (isKilled(exit) ? 0 : 1),
+  inAll: inAll + 1,
+});
+
+const growth = ({ inAll }: Vain): number => Math.min(LONGEST_DELAY, 2 ** Math.max(0, inAll - 1));
+
+/** By something else: a crash has other signals. */
+const isKilled = (exit: Exit | undefined): boolean =>
+  exit?.signal === 'SIGKILL' || exit?.signal === 'SIGTERM';
+
 /** ` (TypeError: …)`; nothing for a part that was killed from outside or could not be started. */
 async function lastWords(child: Child | null, exit: Exit | undefined): Promise<string> {
-  if (exit === undefined || exit.signal === 'SIGKILL' || exit.signal === 'SIGTERM') return '';
+  if (exit === undefined || isKilled(exit)) return '';
   const words = await child?.lastWords();
   return words == null ? '' : ` (${words})`;
 }
@@ -141,11 +179,14 @@ async function startAgain(part: Part, stack: Stack): Promise<Child | null> {
   }
 }
 
-async function hopeless(part: Part, end: string): Promise<Error> {
+async function hopeless(
+  part: Part,
+  { end, times }: { end: string; times: number },
+): Promise<Error> {
   const tail = await logTail(part.logFile, 15);
   return new Error(
     [
-      `${part.name} ${end}, for the ${SHORT_LIVES + 1}th time in a row shortly after its start.`,
+      `${part.name} ${end}, for the ${times}th time in a row before it was ready.`,
       ...(tail === '' ? [] : [`The end of ${part.logFile}:`, readableLines(tail)]),
     ].join('\n'),
   );

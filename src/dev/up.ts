@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { BatchClient } from '../client/batch-client.js';
 import { connectBatchClient } from '../client/batch-client.js';
 import { onLoopback } from '../client/server.js';
-import { untilAborted } from '../platform/process/interrupts.js';
+import { INTERRUPTED, untilAborted } from '../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
@@ -74,7 +74,7 @@ async function runBatch(session: Session): Promise<number> {
   screen.say(`  Web UI\n  ${batchLink({ ...stack, batchId })}`);
   if ('left' in outcome) {
     screen.say(howToContinue(session));
-    return 130;
+    return INTERRUPTED;
   }
   return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
 }

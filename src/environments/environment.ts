@@ -1,4 +1,5 @@
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
+import type { ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
 import type { Share } from '../platform/waits/allowance.js';
 
@@ -21,10 +22,11 @@ export interface EnvironmentMessage {
 /** `metadata` *is* the environment's state; it is journalled at every turn. */
 export type Metadata = Record<string, unknown>;
 
-export interface StepInput {
+/** `M`: metadata is plain, or what JavaScript would change of it is its text. */
+export interface StepInput<M = Metadata> {
   /** Per sample, only `role` and `content` of each message. */
   message_log_batch: EnvironmentMessage[][];
-  metadata: Metadata[];
+  metadata: M[];
 }
 
 export interface StepContext {
@@ -35,6 +37,14 @@ export interface StepContext {
   was_asked?: boolean;
   /** The share from which a large answer takes its bytes; it is given back once the answer is journalled. */
   share?: Share;
+  /** Absent: graders keep upstream's rules, as under `nemo-rl-*`. */
+  standard?: StandardStep | undefined;
+}
+
+/** What a grader needs to grade what the policy said in this rollout, and nothing else (`semantics: standard`). */
+export interface StandardStep {
+  /** Per sample, how many messages of its log are the prompt's. */
+  prompt_lengths: readonly number[];
 }
 
 /** For one session. */
@@ -45,19 +55,19 @@ export interface SessionContext {
 }
 
 /** What a session begins with. */
-export interface Beginning {
+export interface Beginning<M = Metadata> {
   /** Appended to the sample's prompt, before it is rendered. */
   messages: EnvironmentMessage[];
   /** The first state, instead of the sample's. `SESSION_KEY` holds what identifies the session. */
-  metadata: Metadata;
+  metadata: M;
 }
 
 /** Lists are as long as the batch. */
-export interface EnvironmentReturn {
+export interface EnvironmentReturn<M = Metadata> {
   /** null: no message, allowed if the rollout ends with it. */
   observations: (EnvironmentMessage | null)[];
   /** null keeps the sample's previous metadata. */
-  metadata: (Metadata | null)[];
+  metadata: (M | null)[];
   next_stop_strings: (string[] | null)[] | null;
   /** One number per sample, or named components, each one number per sample. */
   rewards: number[] | Record<string, number[]>;
@@ -68,15 +78,16 @@ export interface EnvironmentReturn {
 }
 
 /** What `globalPostProcessAndMetrics` sees of a finished rollout. */
-export interface FinishedRollout {
+export interface FinishedRollout<M = Metadata> {
   message_log: EnvironmentMessage[];
   total_reward: number;
   rewards: Record<string, number>;
-  extra_env_info: Metadata;
+  extra_env_info: M;
 }
 
 /** One by one, as their rows are read: a batch's logs need not fit into memory. */
-export type FinishedRollouts = Iterable<FinishedRollout> | AsyncIterable<FinishedRollout>;
+export type FinishedRollouts<M = Metadata> =
+  Iterable<FinishedRollout<M>> | AsyncIterable<FinishedRollout<M>>;
 
 /** One request to an agent. */
 export interface AgentRequest {
@@ -127,7 +138,10 @@ export interface AgentServers {
   run: (request: AgentRequest) => Promise<void>;
 }
 
-export interface Environment {
+/** An environment as activities see it: it gives metadata back as it came, number by number. */
+export type ExactEnvironment = Environment<ForeignObject>;
+
+export interface Environment<M = Metadata> {
   /**
    * True for a pure function of the log and its metadata: its turns are played next to the generation,
    * many in one activity. False for anything behind a service: its steps get their own activity.
@@ -136,7 +150,7 @@ export interface Environment {
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
-  step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
+  step(input: StepInput<M>, context: StepContext): Promise<EnvironmentReturn<M>>;
   /** A step must not be played twice: it is journalled before it is sent, and its answer before anything else. */
   readonly steps_once?: true;
   /**
@@ -145,23 +159,28 @@ export interface Environment {
    * throws `EnvironmentUnavailable`, the same step may be sent again.
    */
   begin?(
-    sample: { message_log: EnvironmentMessage[]; metadata: Metadata },
+    sample: { message_log: EnvironmentMessage[]; metadata: M },
     context: SessionContext & Pick<StepContext, 'share'>,
-  ): Promise<Beginning | null>;
+  ): Promise<Beginning<M> | null>;
   /** false: it is known to have none. */
   mayBegin?(): boolean;
   /**
    * Ends the session, even one whose `begin` was never answered: then `metadata` is the sample's. Returns true if there
    * was something to end. May be called more than once.
    */
-  end?(metadata: Metadata, context: SessionContext): Promise<boolean>;
+  end?(metadata: M, context: SessionContext): Promise<boolean>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */
   globalPostProcessAndMetrics?(
-    rollouts: FinishedRollouts,
+    rollouts: FinishedRollouts<M>,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
   /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
-  sampleProblems?(metadata: Metadata): Problem[];
+  sampleProblems?(metadata: M, context: { is_standard: boolean }): Problem[];
+  /**
+   * The same under `standard`, of what only its processes can tell. Asked at planning where this worker has them, of as
+   * many samples as a few seconds allow; a step finds the others. Throws the faults of a step.
+   */
+  askAboutSample?(metadata: M, signal: AbortSignal): Promise<Problem[]>;
   /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;
   /** Ends the processes and connections that it holds. */

@@ -2,7 +2,7 @@ import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
-import type { Environment } from './environment.js';
+import type { ExactEnvironment } from './environment.js';
 import { createEnvironment } from './registry.js';
 import { createRetrievers } from './retriever/open-retriever.js';
 import type { EnvironmentSettings } from './settings.js';
@@ -18,7 +18,7 @@ export interface EnvironmentFactoryOptions {
 }
 
 export interface EnvironmentFactory {
-  create(name: string): Promise<Environment>;
+  create(name: string): Promise<ExactEnvironment>;
   /** Closes all created environments and what they share. */
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export function createEnvironmentFactory({
       report(message, null);
     },
   });
-  const made: Environment[] = [];
+  const made: ExactEnvironment[] = [];
   return {
     create: async (name) => {
       const own = settings[name];

@@ -4,13 +4,14 @@ import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
 import type { EnvironmentContext } from './environment-context.js';
-import type { Environment } from './environment.js';
+import type { Environment, ExactEnvironment } from './environment.js';
 import { createGymAgent } from './gym-agent/environment.js';
 import { createGymnasium } from './gymnasium/environment.js';
 import { createHttpEnvironment } from './http/environment.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
 import { createModuleEnvironment } from './module/user-module.js';
+import { withPlainMetadata } from './plain-metadata.js';
 import { createRetrieverEnvironment } from './retriever/environment.js';
 import { createRewardModel } from './reward-model/environment.js';
 import { isInProcess, type EnvironmentSettings } from './settings.js';
@@ -22,6 +23,28 @@ import { createVlmEnvironment } from './vlm/environment.js';
 export async function createEnvironment(
   settings: EnvironmentSettings,
   context: EnvironmentContext,
+): Promise<ExactEnvironment> {
+  switch (settings.kind) {
+    case 'http':
+      return createHttpEnvironment({
+        url: settings.url,
+        timeout_ms: toMs(settings.timeout),
+        max_answer_bytes: bytesOf(settings.max_answer),
+        answers: context.answers,
+      });
+    case 'gym_agent':
+      return createGymAgent(settings, context);
+    case 'gymnasium':
+      return createGymnasium(settings, context);
+    default:
+      return withPlainMetadata(await createPlain(settings, context), context.name);
+  }
+}
+
+/** Those whose code is JavaScript. */
+async function createPlain(
+  settings: Exclude<EnvironmentSettings, { kind: 'http' | 'gym_agent' | 'gymnasium' }>,
+  context: EnvironmentContext,
 ): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
@@ -29,7 +52,7 @@ export async function createEnvironment(
     case 'math':
       return {
         ...createMathEnvironment({
-          verify: verifierOf(settings.verifier, context.grader),
+          ...verifierOf(settings.verifier, context.grader),
           in_process: isInProcess(settings),
           return_extracted_answer: settings.return_extracted_answer,
         }),
@@ -56,17 +79,6 @@ export async function createEnvironment(
       });
     case 'calculator':
       return createCalculator();
-    case 'http':
-      return createHttpEnvironment({
-        url: settings.url,
-        timeout_ms: toMs(settings.timeout),
-        max_answer_bytes: bytesOf(settings.max_answer),
-        answers: context.answers,
-      });
-    case 'gym_agent':
-      return createGymAgent(settings, context);
-    case 'gymnasium':
-      return createGymnasium(settings, context);
     case 'module':
       return await createModuleEnvironment(settings, context);
   }

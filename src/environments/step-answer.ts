@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { nullIsAbsent } from '../model/absent.js';
 import type { Problem } from '../model/problems.js';
+import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
 import { nameProblem, recordOf } from '../model/untrusted.js';
 import type { EnvironmentReturn } from './environment.js';
 import { rejected, rejectedFields, type BadData } from './rejections.js';
@@ -37,7 +39,7 @@ const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 
 const StepAnswer = z.strictObject({
   observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: z.string() })),
-  metadata: z.array(recordOf(z.unknown()).nullable()),
+  metadata: z.array(foreignObject().nullable()),
   next_stop_strings: z
     .array(z.array(shortText(MAX_STOP_STRING_LENGTH).min(1)).nullable())
     .nullable()
@@ -48,15 +50,18 @@ const StepAnswer = z.strictObject({
   answers: z.array(shortText(MAX_EXTRACTED).nullable()).nullable().default(null),
 });
 
+/** Python's models write None for what they lack. */
+const NullableAnswer = nullIsAbsent(StepAnswer, (field) => field === 'truncateds');
+
 /** Checks fields and lengths; throws `EnvironmentRejected` that names each field, what was expected and what came. */
 export function parseStepAnswer(
   answer: unknown,
   { batch_size, ...bad }: BadData & { batch_size: number },
-): EnvironmentReturn {
+): EnvironmentReturn<ForeignObject> {
   // First, because zod would make a million reports for a list of a million wrong entries.
   const problems = isObject(answer) ? sizeProblems(answer, batch_size) : [];
   if (problems.length > 0) throw rejected({ ...bad, problems });
-  const parsed = StepAnswer.safeParse(answer);
+  const parsed = NullableAnswer.safeParse(answer);
   if (!parsed.success) throw rejectedFields({ ...bad, error: parsed.error, input: answer });
   return parsed.data;
 }

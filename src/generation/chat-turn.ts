@@ -1,3 +1,4 @@
+import { writeJson } from '../platform/json/kept.js';
 import { Fault } from '../model/faults.js';
 import type { Render, TurnSeam } from '../model/turn/chat-turn.js';
 import { droppedRole, findSeam, renderAfterAnswer, ROLE_MAP } from '../model/turn/chat-turn.js';
@@ -12,7 +13,7 @@ export function createTurnRenderer({
   return async ({ message, ...chat }, signal) => {
     const render: Render = (messages, options) =>
       renderChat({ ...chat, ...options, messages }, signal);
-    const key = JSON.stringify([chat.model, chat.chat_template_kwargs, message.role]);
+    const key = writeJson([chat.model, chat.chat_template_kwargs, message.role]);
     const fresh = async (): Promise<TurnSeam> => {
       const seam = await findSeam(render, message);
       seams.set(key, seam);

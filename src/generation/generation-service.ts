@@ -1,3 +1,4 @@
+import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
@@ -108,16 +109,18 @@ export interface GenerationService extends Renderer {
    * the generation prompt. Throws `GenerationRejected` if the template does not render its role.
    */
   renderTurn(
-    turn: { model: string; message: ChatMessage; chat_template_kwargs: Record<string, unknown> },
+    turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
     signal: AbortSignal,
   ): Promise<number[]>;
   /** The version of the weights that the server samples from; null if it does not report one. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /**
-   * While an engine is paused, it accepts requests and they hang. False if the server cannot tell or does not answer.
-   * Never throws.
+   * While an engine is paused, it accepts requests and they hang; also while it is asleep. False if the server cannot
+   * tell or does not answer. Never throws.
    */
   isPaused(): Promise<boolean>;
+  /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
+  isAsleep(): Promise<boolean>;
   /** Drops all connections; requests in flight fail. */
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import { Fault } from '../model/faults.js';
+import { Fault, isDenial } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { GenerationRequest, GenerationService } from './generation-service.js';
 
@@ -19,8 +19,8 @@ type Logprobs = ReadonlyMap<number, number>;
 
 /**
  * Finds the mode of a replica's logprobs with one token of one prompt at two temperatures. An engine that refuses,
- * fails or stays silent is `unknown`, which is no fault of later rollouts. An unavailable one throws
- * `GenerationUnavailable`, as for any other request.
+ * fails or stays silent is `unknown`, which is no fault of later rollouts. An unavailable one, and one that denies key,
+ * model or route, throws its fault, as for any other request.
  */
 export async function probeLogprobsMode(
   service: Pick<GenerationService, 'generate'>,
@@ -34,7 +34,7 @@ export async function probeLogprobsMode(
   } catch (error) {
     const isAway =
       error instanceof Fault && error.type === 'GenerationUnavailable' && error.status === null;
-    if (isAway) throw error;
+    if (isAway || isDenial(error)) throw error;
     return 'unknown';
   }
 }

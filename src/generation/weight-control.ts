@@ -8,7 +8,7 @@ import type { CacheRule, PauseMode, Weights } from '../model/policy/publish.js';
 export interface WeightControl {
   /** The base URL, as in records, journals and rows. */
   readonly replica: string;
-  /** Asks without changing anything. A refused key is `GenerationRejected`. */
+  /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
   examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
   /** Cuts off running and waiting requests; the engine stays paused. */

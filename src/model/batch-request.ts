@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
+import { foreignObject } from './foreign-object.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
+import { writeJson } from '../platform/json/kept.js';
 import { utf8Length } from '../platform/utf8.js';
-import { recordOf } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import type { Limits } from './workflow-safe/limits.js';
 import { BATCH_ID } from './workflow-safe/rollout-id.js';
@@ -19,7 +20,7 @@ export const BatchId = z
   // Its children would have the workflow ids of policies.
   .refine((id) => id !== 'policy', { error: 'expected another batch id than "policy", got it' });
 
-const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
+const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
 
 /** vLLM's kinds of structure; exactly one is given. */
 const STRUCTURES = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'] as const;
@@ -29,7 +30,7 @@ const STRUCTURE_LIMIT = 64 * 1024;
 /** A grammar that replies follow, in vLLM's terms (`structured_outputs` of its completions). */
 const StructuredOutputs = z
   .strictObject({
-    json: z.union([z.string().min(1), recordOf(z.unknown())]).exactOptional(),
+    json: z.union([z.string().min(1), foreignObject()]).exactOptional(),
     regex: z.string().min(1).exactOptional(),
     choice: z.array(z.string().min(1)).min(1).exactOptional(),
     grammar: z.string().min(1).exactOptional(),
@@ -84,7 +85,7 @@ export const GenerationSettings = z
      * chat under `standard` semantics with a chat prompt. Journals record the result; null in a journal means bare.
      */
     observation_format: z.enum(['chat', 'bare']).nullable().default(null),
-    chat_template_kwargs: recordOf(z.unknown()).default({}),
+    chat_template_kwargs: foreignObject().default({}),
   })
   .prefault({});
 export type GenerationSettings = z.infer<typeof GenerationSettings>;
@@ -124,7 +125,7 @@ const rolloutSettings = {
   policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
   /** Copied to the result, which stays under 16 kB. */
-  metadata: recordOf(z.unknown())
+  metadata: foreignObject()
     .refine((metadata) => bytesOf(metadata) <= METADATA_LIMIT, {
       error: 'expected at most 4 kB of metadata, got more',
     })

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { nullIsAbsent } from './absent.js';
 
 /**
  * Content of a prompt message: text, or parts in reading order, spelled as in OpenAI's chat API and vLLM. Output of the
@@ -7,16 +8,20 @@ import { z } from 'zod';
 const TextPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const ImagePart = z.strictObject({
   type: z.literal('image_url'),
-  image_url: z.strictObject({
-    /** `https:`, `file:` (where the engine allows it) or `data:`. */
-    url: z.string().min(1),
-    detail: z.enum(['auto', 'low', 'high']).optional(),
-  }),
+  image_url: nullIsAbsent(
+    z.strictObject({
+      /** `https:`, `file:` (where the engine allows it) or `data:`. */
+      url: z.string().min(1),
+      detail: z.enum(['auto', 'low', 'high']).optional(),
+    }),
+  ),
 });
 
-const ContentPart = z.discriminatedUnion('type', [TextPart, ImagePart], {
-  error: 'expected a part of type text or image_url',
-});
+const ContentPart = nullIsAbsent(
+  z.discriminatedUnion('type', [TextPart, ImagePart], {
+    error: 'expected a part of type text or image_url',
+  }),
+);
 
 export const Content = z.union([z.string(), z.array(ContentPart).min(1)], {
   error: 'expected a text, or a list of parts of type text or image_url',

@@ -4,7 +4,7 @@ import { plain } from '../platform/plain.js';
 /**
  * All faults, named for the boundary where they occur. A fault is data about a rollout, never a reward. This file
  * decides whether a fault is retried: `RETRYABLE` by type, `judged` by what came before. A thrower can only end the
- * retries of one fault (`retryable: false`). Temporal does the retrying: `activities/attempt.ts` turns a `Fault` into
+ * retries of one fault. Temporal does the retrying: `activities/attempt.ts` turns a `Fault` into
  * Temporal's failure, and `workflows/activity-options.ts` has the intervals.
  */
 
@@ -71,8 +71,8 @@ export interface FaultFacts {
   at?: string;
   /** The delay that `retry-after` asked for, at most a minute. */
   retryAfterMs?: number;
-  /** Ends the retries of a type that is otherwise retried. */
-  retryable?: false;
+  /** Unlike its type: false ends its retries; only `judged` gives some to a type that has none. */
+  retryable?: boolean;
   cause?: unknown;
   /** Status of an HTTP answer. */
   status?: number;
@@ -91,6 +91,8 @@ export interface Waited {
   call: string;
   tries: number;
   since: number;
+  /** Since when each of its answers contradicts what planning saw. */
+  denied_since?: number;
 }
 
 /**
@@ -132,7 +134,7 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
     message,
     cause: fault,
     ...(at !== null && { at }),
-    ...(!retryable && { retryable }),
+    ...(retryable !== RETRYABLE[type] && { retryable }),
     ...(retryAfterMs !== null && { retryAfterMs }),
     ...(status !== null && { status }),
     ...(failureClass !== null && { failureClass }),
@@ -152,6 +154,19 @@ export interface Attempts {
 /** Replies to one turn that break the protocol: the second one is final. */
 const MOST_PROTOCOL_ERRORS = 2;
 
+/** Statuses that deny what planning saw: that the engine takes the key, and has the model and the routes. */
+const DENIALS: ReadonlySet<number | null> = new Set([401, 403, 404]);
+
+/** How long a denied request is sent again: a gateway or an adapter that comes back does so within that. */
+export const DENIED_FOR_S = 120;
+
+/**
+ * Whether an engine denies what planning saw. That says something about the engine, while any other refusal says
+ * something about the request.
+ */
+export const isDenial = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'GenerationRejected' && DENIALS.has(error.status);
+
 /** What decides about a retry, besides the type. */
 export interface Past {
   /** Faults of the turn by type, this one included. */
@@ -162,6 +177,8 @@ export interface Past {
   attempts_left?: number;
   /** false while a batch is planned: no journal counts then, so the first protocol error is final. */
   is_planned?: boolean;
+  /** For how many seconds a rollout's engine has denied what planning saw. */
+  denied_s?: number;
 }
 
 /**
@@ -170,8 +187,9 @@ export interface Past {
  */
 export function judged(
   fault: Fault,
-  { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true }: Past,
+  { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true, denied_s }: Past,
 ): Fault {
+  if (denied_s !== undefined) return judgedDenial(fault, denied_s);
   const most: Partial<Record<FaultType, number>> = {
     ProtocolError: is_planned ? MOST_PROTOCOL_ERRORS : 0,
     ...(attempts && { EnvironmentFailed: attempts.environment }),
@@ -179,4 +197,15 @@ export function judged(
   const isFinal =
     attempts_left <= 0 || (of_turn[fault.type] ?? 0) >= (most[fault.type] ?? Infinity);
   return isFinal && fault.retryable ? faultWith(fault, { retryable: false }) : fault;
+}
+
+function judgedDenial(fault: Fault, denied_s: number): Fault {
+  const saw = 'planning saw otherwise';
+  if (denied_s < DENIED_FOR_S) {
+    const message = `${fault.message}; ${saw}, so it is asked again for ${DENIED_FOR_S / 60} minutes`;
+    return faultWith(fault, { message, retryable: true });
+  }
+  return faultWith(fault, {
+    message: `${fault.message}; for ${Math.floor(denied_s)} s, though ${saw}`,
+  });
 }

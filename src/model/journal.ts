@@ -1,9 +1,12 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
 import { Glance } from './journal/glance.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
+import type { ForeignObject } from './foreign-object.js';
+import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
 /**
@@ -17,6 +20,11 @@ const numbers = (isOne: (value: unknown) => boolean, what: string) =>
   z.custom<number[]>((value) => Array.isArray(value) && value.every(isOne), `expected ${what}`);
 const tokenIds = numbers(Number.isSafeInteger, 'token ids');
 const logprobs = numbers(Number.isFinite, 'finite numbers');
+/** Of an environment or a sample, checked when it came. */
+const foreign = z.custom<ForeignObject>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'expected object',
+);
 const written = {
   writer: z.string(),
   /** Seconds since the epoch, from the writer's monotonic clock. */
@@ -57,7 +65,7 @@ const StartLine = z.object({
   plays: z.literal('agent').exactOptional(),
   settings: RolloutSettings,
   prompt: z.array(LogMessage),
-  extra_env_info: z.record(z.string(), z.unknown()),
+  extra_env_info: foreign,
   /** Absent if the sample has no such column; `nemo-rl-sync` treats that differently from null. */
   stop_strings: z.array(z.string()).nullable().optional(),
   /** The environment lost its session: the rollout starts over, and earlier turns are dropped. */
@@ -78,7 +86,7 @@ const BeginLine = z.object({
   /** Messages that the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
   /** Its first state, instead of the sample's `extra_env_info`. */
-  metadata: z.record(z.string(), z.unknown()),
+  metadata: foreign,
 });
 
 /** The session was ended. A later attempt needs another one. */
@@ -171,7 +179,7 @@ const ANSWER = {
   rewards: z.record(z.string(), Reward),
   terminated: z.boolean(),
   truncated: z.boolean(),
-  metadata: z.record(z.string(), z.unknown()).nullable(),
+  metadata: foreign.nullable(),
   next_stop_strings: z.array(z.string()).nullable(),
   /** What the environment extracted as the policy's answer; absent: nothing. */
   answer: z.string().exactOptional(),
@@ -213,8 +221,18 @@ const FaultLine = z.object({
   status: z.int().exactOptional(),
   /** Gives the attempt of the run in progress back: the agent did not play it, or its own attempt's end cut it. */
   uncounted: z.literal(true).exactOptional(),
-  /** The call that failed, how often since the rollout last progressed, and since when (seconds since 1970). */
-  waited: z.object({ call: z.string(), tries: z.int(), since: z.number() }).exactOptional(),
+  /**
+   * The call that failed, how often since the rollout last progressed, and since when (seconds since 1970); since when
+   * its answers contradict what planning saw.
+   */
+  waited: z
+    .object({
+      call: z.string(),
+      tries: z.int(),
+      since: z.number(),
+      denied_since: z.number().exactOptional(),
+    })
+    .exactOptional(),
 });
 
 /**
@@ -304,10 +322,22 @@ export function parseLine(text: string): JournalLine | null {
   if (text === '') return null;
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readLine(text);
   } catch {
     return null;
   }
   const parsed = JournalLine.safeParse(value);
   return parsed.success ? parsed.data : null;
 }
+
+/** Kinds that hold data of others. The long lines are of other kinds. */
+const FOREIGN_KINDS: readonly JournalLine['kind'][] = ['start', 'begin', 'step', 'observation'];
+
+/** A line unchecked. `kind` comes first in all that this project writes. */
+export const readLine = (text: string): unknown =>
+  FOREIGN_KINDS.some((kind) => text.startsWith(`{"kind":"${kind}"`))
+    ? readJson(text, IN_LINES)
+    : JSON.parse(text);
+
+/** A line as it is stored. */
+export const lineText = (line: JournalLine): string => `${writeJson(line)}\n`;

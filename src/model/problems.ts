@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
+import { writeJson } from '../platform/json/kept.js';
 import { plainLine } from '../platform/plain.js';
 import { undecodableProblem } from './workflow-safe/undecodable.js';
 
@@ -59,11 +60,22 @@ export function preview(value: unknown): string {
   return cutToBytes(withoutSecrets(textOf(value)), 80);
 }
 
+/** How many names a message quotes. */
+const MOST_NAMES = 8;
+
+/** Names that others chose, as a message quotes them: a comma or a space in one of them misleads nobody. */
+export function previews(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  const quoted = names.slice(0, MOST_NAMES).map(preview).join(', ');
+  return more > 0 ? `${quoted} and ${more} more` : quoted;
+}
+
 /** The value as JSON. Functions, cycles and deep nesting have no such text. */
 export function textOf(value: unknown): string {
   try {
-    const text = JSON.stringify(value) as string | undefined;
-    return text ?? String(value);
+    return value === undefined || typeof value === 'function' || typeof value === 'symbol'
+      ? String(value)
+      : writeJson(value);
   } catch {
     return Object.prototype.toString.call(value);
   }

@@ -1,3 +1,4 @@
+import { KeptJson, writeJson } from '../platform/json/kept.js';
 import { BatchRequest } from './batch-request.js';
 import { invalidBatchRequest, preview } from './problems.js';
 import { problemsWithHints } from './unknown-fields.js';
@@ -11,7 +12,7 @@ export interface Difference {
 
 /** Depth first, in the order of the schema's fields. */
 export function firstDifference(before: unknown, now: unknown): Difference | null {
-  if (isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
+  if (!isText(before) && !isText(now) && isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
       const inner = firstDifference(before[key], now[key]);
       if (inner !== null)
@@ -19,8 +20,17 @@ export function firstDifference(before: unknown, now: unknown): Difference | nul
     }
     return null;
   }
-  return JSON.stringify(before) === JSON.stringify(now) ? null : { where: '', before, now };
+  return isSame(before, now) ? null : { where: '', before, now };
 }
+
+/** Earlier versions stored data of others as JavaScript writes it: `1` for `1.0`. */
+const isSame = (before: unknown, now: unknown): boolean =>
+  writeJson(before) === writeJson(now) ||
+  (!(before instanceof KeptJson) &&
+    now instanceof KeptJson &&
+    writeJson(before) === writeJson(now.plain));
+
+const isText = (value: unknown): boolean => value instanceof KeptJson;
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;

@@ -1,15 +1,22 @@
 import { z } from 'zod';
+import { readJson } from '../platform/json/kept.js';
+import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
-import { listOf, recordOf, withPossibleNames } from './untrusted.js';
+import { foreignObject } from './foreign-object.js';
+import { Float32 } from './logprob.js';
+import { listOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
+import { IN_SAMPLES } from './workflow-safe/foreign.js';
 
 /** A message of a sample's prompt in upstream's shape. `token_ids` on every message or on none. */
-export const Message = z.strictObject({
-  role: z.string(),
-  content: Content,
-  token_ids: listOf(TokenId).optional(),
-  generation_logprobs: listOf(z.number()).optional(),
-});
+export const Message = nullIsAbsent(
+  z.strictObject({
+    role: z.string(),
+    content: Content,
+    token_ids: listOf(TokenId).optional(),
+    generation_logprobs: listOf(Float32).optional(),
+  }),
+);
 export type Message = z.infer<typeof Message>;
 
 /** A message of a rollout's log: its ids are always there; logprobs, or the mark, only on what the policy sampled. */
@@ -36,62 +43,66 @@ export const ROW_COLUMNS = [
 /** Further columns of a stream's rows. */
 export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'masked'] as const;
 
+/** Columns that are absent if they are null; all others are the user's own. `stop_strings: null` has a meaning. */
+const NULLABLE: ReadonlySet<string> = new Set([
+  ...['extra_env_info', 'idx', 'loss_multiplier', 'length'],
+  ...ROW_COLUMNS,
+  ...STREAM_COLUMNS,
+]);
+
+/** Above any meaningful weight, and small enough that no sum over a batch is infinite in float32. */
+const GREATEST_MULTIPLIER = 1e6;
+const notMultiplier = `expected a number from 0 to ${GREATEST_MULTIPLIER}`;
+export const LossMultiplier = z
+  .number()
+  .min(0, notMultiplier)
+  .max(GREATEST_MULTIPLIER, notMultiplier);
+
 /**
  * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched. Known columns are
  * checked. Problems are reported by path, so messages here give only what was expected.
  */
 export const Sample = withPossibleNames(
-  z
-    .looseObject({
-      /** Empty only for samples that an agent plays (`agent/sample.ts`). */
-      message_log: listOf(Message),
-      task_name: z.string().min(1),
-      extra_env_info: recordOf(z.unknown()).optional(),
-      stop_strings: listOf(z.string().min(1)).nullish(),
-      loss_multiplier: z.number().optional(),
-      length: z.number().optional(),
-    })
-    .superRefine((sample, context) => {
-      const withIds = sample.message_log.filter(
-        (message) => message.token_ids !== undefined,
-      ).length;
-      if (withIds !== 0 && withIds !== sample.message_log.length) {
-        context.addIssue({
-          code: 'custom',
-          path: ['message_log'],
-          message: `expected token_ids on every message or on none, got them on ${withIds} of ${sample.message_log.length}`,
-        });
-      }
-      const isEmpty = sample.message_log.every((message) => message.content === '');
-      if (withIds === 0 && sample.message_log.length > 0 && isEmpty) {
-        context.addIssue({
-          code: 'custom',
-          path: ['message_log'],
-          message: 'expected a prompt, got only empty messages',
-        });
-      }
-      for (const column of ROW_COLUMNS) {
-        if (column in sample) {
-          context.addIssue({
-            code: 'custom',
-            path: [column],
-            message: `this column is written by the rollout; rename it in the sample`,
-          });
-        }
-      }
-    }),
+  nullIsAbsent(
+    z
+      .looseObject({
+        /** Empty only for samples that an agent plays (`agent/sample.ts`). */
+        message_log: listOf(Message),
+        task_name: z.string().min(1),
+        extra_env_info: foreignObject().optional(),
+        stop_strings: listOf(z.string().min(1)).nullish(),
+        loss_multiplier: LossMultiplier.optional(),
+        length: z.number().optional(),
+      })
+      .superRefine(checkPrompt)
+      .superRefine(checkColumns),
+    (column) => NULLABLE.has(column),
+  ),
 );
 export type Sample = z.infer<typeof Sample>;
 
-/**
- * The first integer in JSON text that a double cannot hold, or null. After parsing it would be undetectable:
- * 9007199254740993 becomes a safe number.
- */
-export function lostDigits(json: string): string | null {
-  const outsideStrings = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  // Excludes digits of a fraction or an exponent: 0.30000000000000004 loses nothing.
-  for (const [digits] of outsideStrings.matchAll(/(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g)) {
-    if (!Number.isSafeInteger(Number(digits))) return digits;
-  }
-  return null;
+function checkPrompt(
+  { message_log }: { message_log: Message[] },
+  context: z.core.$RefinementCtx,
+): void {
+  const refuse = (message: string): void => {
+    context.addIssue({ code: 'custom', path: ['message_log'], message });
+  };
+  const withIds = message_log.filter(({ token_ids }) => token_ids !== undefined).length;
+  if (withIds !== 0 && withIds !== message_log.length)
+    refuse(
+      `expected token_ids on every message or on none, got them on ${withIds} of ${message_log.length}`,
+    );
+  const isEmpty = message_log.every(({ content }) => content === '');
+  if (withIds === 0 && message_log.length > 0 && isEmpty)
+    refuse('expected a prompt, got only empty messages');
 }
+
+function checkColumns(sample: object, context: z.core.$RefinementCtx): void {
+  const message = 'this column is written by the rollout; rename it in the sample';
+  for (const column of ROW_COLUMNS)
+    if (column in sample) context.addIssue({ code: 'custom', path: [column], message });
+}
+
+/** A sample from its text. Columns that are not read here come back as they are (`platform/json/kept.ts`). */
+export const parseSample = (text: string): Sample => Sample.parse(readJson(text, IN_SAMPLES));

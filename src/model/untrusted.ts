@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { preview, problemsOf } from './problems.js';
+import { EXPECTED_TOKEN_ID, GREATEST_TOKEN_ID, isTokenId } from './token-id.js';
 
 /** Schemas for foreign data. Plain zod loses a name, and reports every wrong entry of a long list. */
 
@@ -74,9 +75,9 @@ const numbersOf = (
     })
     .meta({ type: 'array', items: entry }) as z.ZodType as z.ZodType<number[]>;
 
-export const TokenIds = numbersOf((id) => Number.isInteger(id) && id >= 0, {
-  expected: 'expected int, 0 or more',
-  entry: { type: 'integer', minimum: 0 },
+export const TokenIds = numbersOf(isTokenId, {
+  expected: EXPECTED_TOKEN_ID,
+  entry: { type: 'integer', minimum: 0, maximum: GREATEST_TOKEN_ID },
 });
 export const FiniteNumbers = numbersOf(Number.isFinite, {
   expected: 'expected number',

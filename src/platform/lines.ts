@@ -1,4 +1,6 @@
 import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { utf8Problem, utf8Text } from './utf8-text.js';
 
 /**
  * Lines end only at a line feed. JSON may hold U+2028 and U+2029 inside a string, where `node:readline` also cuts. A
@@ -71,7 +73,10 @@ export interface FileLine {
   number: number;
 }
 
-/** A file's lines from byte `from` on, one at a time. The last one may lack its line feed. */
+/**
+ * A file's lines from byte `from` on, one at a time. The last one may lack its line feed. Throws at a line that is not
+ * UTF-8.
+ */
 export async function* linesOf(
   file: string,
   { from = 0, ...options }: FileOptions = {},
@@ -83,8 +88,13 @@ export async function* linesOf(
     const { length } = line;
     const end = line[length - 1] === CARRIAGE_RETURN ? length - 1 : length;
     number += 1;
+    const at = offset;
     offset += length + 1;
-    return { text: line.toString('utf8', 0, end), offset: offset - length - 1, bytes: length, number }; // prettier-ignore
+    const bytes = line.subarray(0, end);
+    const problem = utf8Problem(bytes);
+    if (problem !== null)
+      throw new Error(`line ${number} of ${path.basename(file)}: ${problem} of the line`);
+    return { text: utf8Text(bytes, { start: at === 0 }), offset: at, bytes: length, number };
   };
   const stream = createReadStream(file, { start: from, highWaterMark: CHUNK_BYTES });
   for await (const chunk of stream as AsyncIterable<Buffer>) {

@@ -1,3 +1,5 @@
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { readJson } from '../platform/json/kept.js';
 import { createHash } from 'node:crypto';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
@@ -10,7 +12,7 @@ import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 export type WrittenRequest = BatchRequest | StreamRequest;
 
 export function parseRequest(text: string): WrittenRequest {
-  const value = JSON.parse(text) as object;
+  const value = readJson(text, IN_PAYLOADS) as object;
   return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
 }
 
@@ -32,13 +34,29 @@ export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): 
 
 /** Names the first sample that differs. */
 export function otherSamples(theirs: readonly string[], ours: readonly string[]): Fault {
-  const row = ours.findIndex((sample, i) => digestOf(sample) !== digestOf(theirs[i] ?? ''));
+  const row = ours.findIndex((sample, i) => sample !== theirs[i]);
   return invalidBatchRequest([
     {
       where: row === -1 ? 'samples' : `samples row ${row}`,
       what: `differs from the batch of this id (${theirs.length} samples there, ${ours.length} here); use another batch id`,
     },
   ]);
+}
+
+/**
+ * Whether the samples of a batch are those that are stored. Earlier versions stored inline samples as JavaScript writes
+ * them: `1` for `1.0`. Their batches continue.
+ */
+export const areSameSamples = (theirs: readonly string[], ours: readonly string[]): boolean =>
+  theirs.length === ours.length &&
+  ours.every((text, at) => text === theirs[at] || isRewritten(theirs[at] ?? '', text));
+
+function isRewritten(theirs: string, ours: string): boolean {
+  try {
+    return JSON.stringify(JSON.parse(ours)) === theirs;
+  } catch {
+    return false;
+  }
 }
 
 export const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

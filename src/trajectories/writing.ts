@@ -1,6 +1,6 @@
 import { Fault } from '../model/faults.js';
 import type { Entry, JournalLine } from '../model/journal.js';
-import { parseLine } from '../model/journal.js';
+import { lineText, parseLine, readLine } from '../model/journal.js';
 import { preview } from '../model/problems.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { applyLine } from '../model/journal/trajectory.js';
@@ -23,8 +23,7 @@ function lineOf(entry: Entry, writer: string): JournalLine {
   return { kind, writer, at: now(), ...rest } as JournalLine;
 }
 
-export const textOf = (entry: Entry, writer: string): string =>
-  `${JSON.stringify(lineOf(entry, writer))}\n`;
+export const textOf = (entry: Entry, writer: string): string => lineText(lineOf(entry, writer));
 
 /** Writes an entry by `put` and folds it in. Returns the bytes that it adds to the fold in memory. */
 export function write(
@@ -44,7 +43,7 @@ export function write(
   },
 ): number {
   const made = lineOf(entry, writer);
-  const text = `${JSON.stringify(made)}\n`;
+  const text = lineText(made);
   const line = asRead(made, text);
   if (line === null) throw unreadable(id, text);
   const bytes = put(text);
@@ -66,7 +65,7 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
     case 'chunk':
       return line.logprobs.every(Number.isFinite) ? line : null;
     default:
-      return JSON.parse(text) as JournalLine;
+      return readLine(text) as JournalLine;
   }
 }
 

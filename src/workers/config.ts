@@ -19,7 +19,7 @@ import { generationQueue, ownQueue } from './queues.js';
 
 /** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
 const EngineUrl = BaseUrl.refine(
-  (text) => /\/v1\/?$/.test(text),
+  (text) => text.endsWith('/v1'),
   'expected a base URL that ends in /v1',
 );
 
@@ -32,6 +32,14 @@ const ControlSettings = z
     api_key_env: z.string().nullable().default(null),
   })
   .prefault({});
+
+/** The addresses that stand in a list before: an update would pause, load and resume that engine twice at once. */
+const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
+  urls.flatMap((url, k) => {
+    const first = urls.indexOf(url);
+    const message = `expected each engine once, got ${url} again, which is at ${first}, too`;
+    return first < k ? [{ path: [...path, k], message }] : [];
+  });
 
 const GenerationServiceSettings = z
   .strictObject({
@@ -56,12 +64,20 @@ const GenerationServiceSettings = z
     max_answer: MaxAnswer.optional(),
     /** Concurrent generations of one replica per worker process; null: an even share of `max_generations`. */
     max_concurrent: z.int().positive().nullable().default(null),
-    /** `generate`: vLLM's `/inference/v1/generate`, for servers that have it. It names the weights of each token. */
+    /**
+     * `generate`: vLLM's `/inference/v1/generate`, for servers that have it. The end of its stream names the weights of
+     * each token: what comes from an update on is lost if the worker dies before it.
+     */
     wire: z.enum(['completions', 'generate']).default('completions'),
     control: ControlSettings,
   })
   .superRefine(({ base_urls, control }, context) => {
     const { urls } = control;
+    const repeated = [
+      ...repeatedIn(base_urls, ['base_urls']),
+      ...repeatedIn(urls ?? [], ['control', 'urls']),
+    ];
+    for (const issue of repeated) context.addIssue({ code: 'custom', ...issue });
     if (urls === null || urls.length === base_urls.length) return;
     const message = `expected ${base_urls.length} URLs, one for each of base_urls, got ${urls.length}`;
     context.addIssue({ code: 'custom', path: ['control', 'urls'], message });
@@ -183,8 +199,29 @@ export const Config = z
       const message = `expected a queue that nothing else is on, got ${JSON.stringify(own)}`;
       context.addIssue({ code: 'custom', path: ['environments', name, 'task_queue'], message });
     }
+    for (const { path, message } of sharedEngines(config.generation))
+      context.addIssue({ code: 'custom', path, message });
   });
 export type Config = z.infer<typeof Config>;
+
+/** An update of one service would change the weights of the other behind its back. */
+function sharedEngines(
+  services: Record<string, GenerationServiceSettings>,
+): { path: (string | number)[]; message: string }[] {
+  const owners = new Map<string, string>();
+  const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
+    // One that is no URL has been reported.
+    const engine = (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '');
+    const owner = owners.get(engine) ?? service;
+    owners.set(engine, owner);
+    if (owner === service) return [];
+    const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
+    return [{ path: ['generation', service, 'base_urls', i], message }];
+  };
+  return Object.entries(services).flatMap(([service, { base_urls }]) =>
+    base_urls.flatMap((url, i) => problemAt({ service, url, i })),
+  );
+}
 
 /** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {

@@ -1,11 +1,15 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
-import { ADDRESS_VARIABLE } from '../platform/server-address.js';
+import { ADDRESS_VARIABLE, DIRECT_CHANNEL } from '../platform/server-address.js';
 import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
 
 /** A deployment's Temporal server, for workers and clients alike. */
 export interface ConnectionSettings {
-  options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & { address: string };
+  options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & {
+    address: string;
+    /** For clients; a worker's connection has none. */
+    channelArgs: typeof DIRECT_CHANNEL;
+  };
   namespace: string;
   /** The setting that counts for its address, for messages. */
   address_from: string;
@@ -19,6 +23,7 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
   return {
     options: {
       ...found.connectionOptions,
+      channelArgs: DIRECT_CHANNEL,
       address: address ?? found.connectionOptions.address ?? '127.0.0.1:7233',
     },
     namespace: namespace ?? found.namespace ?? 'default',

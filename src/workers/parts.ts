@@ -114,7 +114,7 @@ export function createPool(
   const api_key = apiKeyOf(name, { settings, env });
   const create = (url: string): GenerationService =>
     createVllmService({
-      base_url: replicaOf(url),
+      base_url: url,
       wire: settings.wire,
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
@@ -136,9 +136,6 @@ export function createPool(
   return { ...replicas, model, special_tokens, api_key_env, images };
 }
 
-/** Its name in messages. */
-export const replicaOf = (url: string): string => url.replace(/\/$/, '');
-
 /** One for each replica. */
 export function createControls(
   name: string,
@@ -153,7 +150,7 @@ export function createControls(
   const control_api_key = apiKeyOf(`${name}.control`, { settings: { api_key_env }, env });
   return base_urls.map((url, i) =>
     createVllmControl({
-      replica: replicaOf(url),
+      replica: url,
       control_url: urls?.[i] ?? null,
       api_key,
       control_api_key,

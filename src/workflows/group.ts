@@ -4,7 +4,8 @@ import {
   getExternalWorkflowHandle,
   setHandler,
 } from '@temporalio/workflow';
-import type { GroupEnd, GroupInput, GroupNews } from '../activities/contract/stream.js';
+import type { GroupInput, GroupNews } from '../activities/contract/stream.js';
+import { groupOutcome } from '../model/workflow-safe/stream/group-outcome.js';
 import { endGroup } from './activity-options.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
 import { checkGroupInput } from './steering/input-checks.js';
@@ -43,7 +44,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   await run.finished;
 
   const cancelled = CancellationScope.current().consideredCancelled;
-  const outcome = outcomeOf(rewards, { num_repeats, filter });
+  const outcome = groupOutcome(rewards, { num_repeats, filter });
   const end = { group, outcome, valid: rewards.length, members: tally.done };
   const news = await CancellationScope.nonCancellable(async () => {
     // A stopped group has not ended: it continues when the stream does.
@@ -54,18 +55,6 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   });
   if (cancelled) throw new CancelledFailure('the group was cancelled');
   return news;
-}
-
-/** A baseline needs two. */
-const LEAST_VALID = 2;
-
-function outcomeOf(
-  rewards: readonly number[],
-  { num_repeats, filter }: Pick<GroupInput, 'num_repeats' | 'filter'>,
-): GroupEnd['outcome'] {
-  if (rewards.length < Math.min(LEAST_VALID, num_repeats)) return 'failed';
-  const isFlat = rewards.every((reward) => reward === rewards[0]);
-  return filter === 'zero_variance' && isFlat ? 'filtered' : 'complete';
 }
 
 /** A stream that does not run reads the outcome in the store later. */

@@ -10,7 +10,6 @@ import {
 import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import { whyText } from '../model/workflow-safe/stream/next-step.js';
-import { roomForAdmission } from '../model/workflow-safe/stream/pacing.js';
 import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
 import type { Deliveries } from './stream/deliveries.js';
@@ -143,16 +142,16 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
   }
   // Groups that start while rows are written would delay the answer to the trainer.
   if (isLast || deliveries.areWriting()) return false;
-  const room = roomForAdmission(stream.pacing(), stream.settings());
+  const room = stream.room();
   if (room === 0) return false;
   await admit(Math.min(room, MOST_AT_ONCE), running);
   return true;
 }
 
 async function admit(count: number, { stream, groups }: Running): Promise<void> {
-  const { admitted: first, served } = stream.pacing();
-  const born = stream.now().is_versioned ? served : null;
-  const admitted = await admitGroups({ stream_id: stream.plan.stream_id, first, count, born });
+  const { stream_id, service } = stream.plan;
+  const { admitted: first } = stream.pacing();
+  const admitted = await admitGroups({ stream_id, first, count, born: stream.born(), service });
   stream.admitted(admitted);
   await groups.start(admitted.map(({ group }) => group));
 }

@@ -86,6 +86,30 @@ describe('an engine that is away', () => {
     assert.deepEqual(more, [null]);
   });
 
+  test('is reported with why the engine is silent, also in the heartbeat', async (t) => {
+    for (const [asleep, paused, says_why] of [
+      [true, true, /^the engine is asleep, until somebody wakes it/],
+      [false, true, /^the engine is paused$/],
+      [false, false, /^no answer yet$/],
+    ] as const) {
+      const service = scriptedService([says('x')], { isPaused: () => paused });
+      service.isAsleep = () => Promise.resolve(asleep);
+      const generate = service.generate.bind(service);
+      service.generate = async (...given) => {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        return await generate(...given);
+      };
+      const bench = await activityBench(t, { service, silent_ms: 40 });
+      await bench.started();
+      const { waiting, heartbeats } = await bench.run('generateTurn', { input: AT });
+      const [first, ...more] = waiting;
+      assert.equal(first?.call, 'generation service default');
+      assert.match(first.message, says_why);
+      assert.deepEqual(more, [null]);
+      assert.ok(heartbeats.some((one) => waitIn(one)?.message === first.message));
+    }
+  });
+
   test('is reported while a batch is planned', async (t) => {
     const service = scriptedService([], { describe: () => Promise.reject(away()) });
     const bench = await activityBench(t, { service });

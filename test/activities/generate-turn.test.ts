@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
-import { AT, activityBench } from '../fakes/activity-bench.js';
+import { AT, activityBench, type FailureSeen } from '../fakes/activity-bench.js';
 import { GENERATION, author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
@@ -173,6 +173,47 @@ describe('a generation that fails', () => {
     const { type, nonRetryable } = await bench.failure('generateTurn', AT);
     assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
   });
+
+  const denial = (status: number) =>
+    new Fault({ type: 'GenerationRejected', message: `${status} no`, at: 'http://replica/v1', status }); // prettier-ignore
+  for (const status of [401, 403, 404])
+    test(`because its engine answers ${status}, which planning did not see, is retried, visibly`, async (t) => {
+      const denied = { then: denial(status) };
+      const service = scriptedService([denied, denied, says('here')]);
+      const bench = await activityBench(t, { service });
+      await bench.started();
+      const message = `${status} no; planning saw otherwise, so it is asked again for 2 minutes`;
+      const { error, waiting } = await bench.run('generateTurn', { input: AT });
+      const { type, message: said, nonRetryable } = error as FailureSeen;
+      assert.deepEqual([type, said, nonRetryable], ['GenerationRejected', message, false]); // prettier-ignore
+      assert.deepEqual(waiting.map((one) => one?.message), [message]); // prettier-ignore
+      assert.equal((await bench.failure('generateTurn', AT)).nonRetryable, false);
+      const line = (await bench.journalLines()).at(-1);
+      assert.ok(line?.kind === 'fault' && line.waited?.denied_since !== undefined);
+      assert.deepEqual([line.message, line.waited.tries], [message, 2]);
+      assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
+      bench.checkPlayed();
+    });
+
+  const BEFORE = {
+    denied: { type: 'GenerationRejected', message: '404 no', s: 121 },
+    'away since, then denied': { type: 'GenerationUnavailable', message: 'away', s: 0 },
+  } as const;
+  for (const [what, { type, message, s }] of Object.entries(BEFORE))
+    test(`because its engine denied it after two minutes of being ${what} is ${s > 0 ? 'final' : 'retried'}`, async (t) => {
+      const bench = await activityBench(t, { service: scriptedService([{ then: denial(404) }]) });
+      await bench.started();
+      const since = Date.now() / 1000 - 121;
+      const journal = await bench.elsewhere().claim(REF, { activity: 'generateTurn' });
+      const waited = { call: 'generation service default', tries: 9, since };
+      const denied = s > 0 ? { denied_since: since } : {};
+      await journal.append({ kind: 'fault', turn: 0, type, message, replica: null, waited: { ...waited, ...denied } }); // prettier-ignore
+      await journal.commit();
+      await journal.release();
+      const failure = await bench.failure('generateTurn', AT);
+      assert.deepEqual([failure.type, failure.nonRetryable], ['GenerationRejected', s > 0]);
+      assert.match(failure.message, s > 0 ? /^404 no; for 12\d s, though planning saw otherwise$/ : /asked again for 2 minutes$/); // prettier-ignore
+    });
 
   test('by breaking the protocol is retried once per turn, by any worker', async (t) => {
     const broken = { then: fault('ProtocolError') };

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import type { ApplicationFailure } from '@temporalio/common';
 import { readSamples } from '../../src/activities/plan/read-samples.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
 import { toRow } from '../../src/model/results/row.js';
@@ -54,6 +55,19 @@ describe('a prompt with an image', () => {
       outcome: outcomeOf(trajectory, { stop_reason: 'stopped' }),
     });
     assert.deepEqual(row.message_log[0]?.content, SAMPLE.message_log[0]?.content);
+  });
+
+  test('is refused by row and field when its batch is planned, unless temporal.yaml says otherwise', async (t) => {
+    const bench = await activityBench(t, {});
+    const input = { samples: [SAMPLE] };
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    const { type, nonRetryable, message } = error as ApplicationFailure;
+    assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true]);
+    assert.match(
+      message,
+      /row 0: message_log\.0\.content: got an image.*generation\.default\.images/s,
+    );
+    assert.equal(bench.service.asked.renderChat, 0);
   });
 
   test('is refused where the service is sent token ids alone, and under prompt_format raw', async (t) => {

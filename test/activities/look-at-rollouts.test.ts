@@ -74,6 +74,24 @@ describe('a look at a batch', () => {
     assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
   });
 
+  const SILENT = { service: 'generation service default', message: 'no answer yet' };
+  const ASLEEP = { service: 'http://engine', message: 'the engine is asleep' };
+  const BUSY = { service: 'http://env', message: '503', call: 'environment task', tries: 2 };
+  for (const [what, told, shown] of [
+    ['says why itself', ASLEEP, ASLEEP],
+    ['says nothing', null, SILENT],
+    ['is not what the quietest rollout waits for', BUSY, SILENT],
+  ] as const)
+    test(`tells of an engine that gives no answer and ${what}`, async (t) => {
+      const bench = await activityBench(t, { waitOf: () => Promise.resolve(told) });
+      await bench.started();
+      await appendFile(bench.journalFile(), `${JSON.stringify(a.chunk())}\n`);
+      const { waiting } = await look(bench);
+      const { service, message, call } = waiting ?? assert.fail();
+      assert.deepEqual({ service, message }, shown);
+      assert.equal(call, 'generation service default');
+    });
+
   test('tells of a store that cannot be written, which no journal can say, whatever the journals say', async (t) => {
     const wait = { service: 'the store', message: 'journal of batch/2-0: ENOSPC', tries: 4 };
     const asked: string[] = [];

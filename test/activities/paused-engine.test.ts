@@ -198,6 +198,14 @@ describe('a generation that a paused engine has cut off', () => {
   });
 });
 
+test('a rollout whose engine was put to sleep says so, not only that it is paused', async (t) => {
+  const engine = pausedEngine([abortedAfter('a'), says('b')], [3]);
+  engine.service.isAsleep = () => Promise.resolve(true);
+  const { waiting } = await played(t, { engine });
+  const message = 'the engine is asleep, until somebody wakes it (POST /wake_up)';
+  assert.deepEqual(waiting, [{ ...WAITS, message }, null]);
+});
+
 test('a replica that was paused keeps its rollouts beside one that was not', async (t) => {
   const clock = manualClock();
   const engines = ['http://a/v1', 'http://b/v1'].map((replica) => {

@@ -128,7 +128,7 @@ describe('the model', () => {
     const message = await refusal(bench, {
       input: { samples: [SAMPLE], generation: { model: 'gpt' } },
     });
-    assert.equal(message, 'generation.model: expected a model that http://a serves (base, adapter), got "gpt"'); // prettier-ignore
+    assert.equal(message, 'generation.model: expected a model that http://a serves ("base", "adapter"), got "gpt"'); // prettier-ignore
   });
 
   test('that a service does not serve is sought where it was named: in temporal.yaml', async (t) => {
@@ -152,7 +152,7 @@ describe('the model', () => {
   test('has to be served by every replica that answers', async (t) => {
     const replicas = [two, replica('http://b', [{ id: 'other', max_model_len: null }])];
     const bench = await activityBench(t, { replicas });
-    assert.match(await refusal(bench, { input: { samples: [SAMPLE] } }), /expected a model that http:\/\/b serves \(other\), got "base"/); // prettier-ignore
+    assert.match(await refusal(bench, { input: { samples: [SAMPLE] } }), /expected a model that http:\/\/b serves \("other"\), got "base"/); // prettier-ignore
   });
 
   test('limits max_seq_len, the smallest of the replicas', async (t) => {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
@@ -8,8 +10,8 @@ import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import { idsOf, says, scriptedService } from '../fakes/scripted-service.js';
-import { REF } from '../fakes/temporary-store.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { BATCH, REF } from '../fakes/temporary-store.js';
 
 const scripts = (texts: string[], answers: (ScriptedAnswer | Error)[]) => ({
   service: scriptedService(texts.map((text) => says(text))),
@@ -68,6 +70,36 @@ describe('a turn slice', () => {
     await bench.started();
     const { turn, phase } = await bench.result('playTurns', AT);
     assert.deepEqual([turn, phase], [2, 'generate']);
+    bench.checkPlayed();
+  });
+});
+
+describe('a machine that loses power', () => {
+  test('costs the turns that no activity had reported, and none before them', async (t) => {
+    const cut = {
+      deltas: [deltaOf('tw')],
+      then: new Fault({ type: 'GenerationUnavailable', message: 'reset' }),
+    };
+    const service = scriptedService([says('one'), cut, says('two')]);
+    const environment = scriptedEnvironment([{ reward: 0.5 }, { reward: 1, terminated: true }]);
+    const bench = await activityBench(t, {
+      service,
+      environment,
+      deployment: { turn_slice_ms: 0 },
+    });
+    await bench.started();
+    await bench.result('playTurns', AT);
+    const file = path.join(bench.root, BATCH, 'journals', '0-0.jsonl');
+    // What an activity has reported is synced. What was appended since then is in the page cache alone.
+    const { size } = await stat(file);
+    await bench.failure('playTurns', { ...AT, turn: 1 });
+    assert.ok((await stat(file)).size > size);
+    await truncate(file, size);
+    const { result } = await bench.run('playTurns', { input: { ...AT, turn: 1 }, number: 2 });
+    assert.deepEqual([result?.ended, result?.total_reward], ['terminated', 1.5]);
+    assert.deepEqual(service.requests.at(-1)?.prompt_ids, service.requests[1]?.prompt_ids);
+    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(turns[1]?.token_ids, idsOf('two'));
     bench.checkPlayed();
   });
 });

@@ -83,19 +83,26 @@ const versionsOf = ({ open }: Trajectory): [number, string | null][] =>
   open.segments.map(({ end, policy_version }) => [end, policy_version]);
 
 describe('a generation that continues under other weights', () => {
-  /** The weights change between the first attempt and the next. */
+  /** The weights change between the first attempt and the next, once the cut stream has been asked about. */
   async function changed(
     t: TestContext,
     { script, settings }: { script: readonly ScriptedReply[]; settings: Partial<RolloutSettings> },
   ): Promise<{ service: ScriptedService; trajectory: Trajectory }> {
     let version = 'v1';
-    const service = scriptedService(script, { weightVersion: () => version });
+    let isCut = false;
+    const service = scriptedService(script, {
+      weightVersion: () => {
+        const now = version;
+        if (isCut) version = 'v2';
+        return now;
+      },
+    });
     const generate = service.generate.bind(service);
     service.generate = async (...given) => {
       try {
         return await generate(...given);
       } catch (error) {
-        version = 'v2';
+        isCut = true;
         throw error;
       }
     };
@@ -136,12 +143,12 @@ describe('a generation that continues under other weights', () => {
 describe('weights that change while a generation streams', () => {
   const HELD = 600;
 
-  test('are the label of what comes behind the silence, and nothing is wasted', async (t) => {
+  test('leave it without a label from the last answer on, and nothing is wasted', async (t) => {
     const { service, asked } = changingService([
       [{ text: 'old ' }, { text: 'new', ms: HELD, version: 'v2' }, { text: 'er' }],
     ]);
     const trajectory = await played(t, { service });
-    assert.deepEqual(versionsOf(trajectory), [[4, 'v1'], [9, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(trajectory), [[9, null]]);
     const { open, wasted_tokens } = trajectory;
     assert.deepEqual([open.line?.content, wasted_tokens], ['old newer', 0]);
     assert.deepEqual(open.token_ids, idsOf('old newer'));
@@ -149,11 +156,25 @@ describe('weights that change while a generation streams', () => {
     assert.ok(asked.length <= 3, `asked ${asked.length} times`);
   });
 
-  test('before its first token are those of all its tokens', async (t) => {
-    const { service } = changingService([[{ text: 'all new', ms: HELD, version: 'v2' }]]);
+  test('before its first token may have sampled none of it or all of it: it starts over where the batch allows one', async (t) => {
+    const { service } = changingService([
+      [{ text: 'all new', ms: HELD, version: 'v2' }],
+      [{ text: 'again' }],
+    ]);
     const trajectory = await played(t, { service, settings: ONE });
-    assert.deepEqual(versionsOf(trajectory), [[7, 'v2']]);
-    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['all new', 0]);
+    assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
+    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['again', 7]);
+  });
+
+  test('of a stream that is cut before it is asked about are unknown', async (t) => {
+    let version = 'v1';
+    const service = scriptedService([cutAfter('ab'), says('cd')], { weightVersion: () => version });
+    const generate = service.generate.bind(service);
+    service.generate = (...given) => {
+      version = 'v2';
+      return generate(...given);
+    };
+    assert.deepEqual(versionsOf(await played(t, { service })), [[2, null], [4, 'v2']]); // prettier-ignore
   });
 
   test('end it where the batch does not allow the mixture: it starts over', async (t) => {
@@ -173,7 +194,7 @@ describe('weights that change while a generation streams', () => {
 
   test('in no silence are seen at its end, and recorded', async (t) => {
     const { service } = changingService([[{ text: 'a' }, { text: 'b', version: 'v2', ms: 50 }]]);
-    assert.deepEqual(versionsOf(await played(t, { service })), [[1, 'v1'], [2, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(await played(t, { service })), [[2, null]]);
   });
 
   test('in no silence let it start over where the batch allows no mixture', async (t) => {
@@ -196,7 +217,7 @@ describe('weights that change while a generation streams', () => {
     };
     const trajectory = await played(t, { service, stop_strings: ['</a>'] });
     assert.equal(trajectory.open.line?.content, '<a>up</a>');
-    assert.deepEqual(versionsOf(trajectory), [[6, 'v1'], [9, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(trajectory), [[6, 'v1'], [9, null]]); // prettier-ignore
   });
 });
 
@@ -229,7 +250,7 @@ describe('a version that is not known is null', () => {
       [{ text: 'a' }, { text: 'b', version: 'v2', ms: 50 }],
     ]);
     const trajectory = await played(t, { service, settings: { policy_version: null } });
-    assert.deepEqual(versionsOf(trajectory), [[1, 'v1'], [2, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(trajectory), [[2, null]]);
     assert.deepEqual(asked, ['v1', 'v2']);
   });
 });

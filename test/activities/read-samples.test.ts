@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { readSamples } from '../../src/activities/plan/read-samples.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
 import { createEnvironmentFactory } from '../../src/environments/factory.js';
-import type { Environment } from '../../src/environments/environment.js';
+import type { ExactEnvironment } from '../../src/environments/environment.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';
@@ -275,7 +275,7 @@ test('a sample without what its environment compares with is refused with row an
 });
 
 /** As temporal.yaml makes it. */
-async function mathOf(t: TestContext): Promise<{ environment: Environment }> {
+async function mathOf(t: TestContext): Promise<{ environment: ExactEnvironment }> {
   const factory = createEnvironmentFactory({
     settings: { math: EnvironmentSettings.parse({ kind: 'math' }) },
     env: {},

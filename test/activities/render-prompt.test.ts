@@ -7,6 +7,7 @@ import {
   splitRendering,
 } from '../../src/activities/start/render-prompt.js';
 import type { ChatMessage } from '../../src/generation/generation-service.js';
+import { Fault } from '../../src/model/faults.js';
 import type { Message } from '../../src/model/sample.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import type { ScriptedService } from '../fakes/scripted-service.js';
@@ -75,6 +76,29 @@ describe('a chat prompt', () => {
     assert.equal(service.asked.renderChat, 1);
   });
 
+  const refusing = (status: number) => {
+    const service = scriptedService([]);
+    return {
+      ...service,
+      renderChat: async (...given: Parameters<typeof service.renderChat>) => {
+        if (given[0].messages.some(({ role }) => role === 'user'))
+          return await service.renderChat(...given);
+        throw new Fault({ type: 'GenerationRejected', message: 'No user query found', status });
+      },
+    };
+  };
+
+  test('is anchored at its last message if the template refuses the earlier ones alone', async () => {
+    const [system, user] = await render(MESSAGES, { service: refusing(400) });
+    assert.deepEqual(system?.token_ids, []);
+    assert.deepEqual(user?.token_ids, [...idsOf('systembe'), ...idsOf('userbrief'), 7001, 7002]);
+  });
+
+  test('is not, if the engine denies its route, model or key', async () => {
+    for (const status of [401, 404])
+      await assert.rejects(render(MESSAGES, { service: refusing(status) }), { status });
+  });
+
   test('is anchored at its last message if the template rewrites earlier ones', async () => {
     const service = scriptedService([]);
     const rewriting = {
@@ -140,6 +164,32 @@ describe('a raw prompt', () => {
       [[7000, ...idsOf('be')], idsOf('brief')],
     );
     assert.equal(service.asked.renderChat, 0);
+  });
+
+  const bos = String.fromCodePoint(7000);
+  const texts: [what: string, content: string, ids: number[]][] = [
+    ['brings the tokenizer’s beginning', `${bos}be`, [7000, ...idsOf('be')]],
+    ['is the tokenizer’s beginning alone', bos, [7000]],
+    ['brings two of them', `${bos}${bos}be`, [7000, 7000, ...idsOf('be')]],
+    ['has it later', `be${bos}${bos}`, [7000, ...idsOf('be'), 7000, 7000]],
+    ['begins with one character twice', 'ee', [7000, ...idsOf('ee')]],
+    ['is empty', '', [7000]],
+  ];
+  for (const [what, content, ids] of texts)
+    test(`whose text ${what} has no beginning more than it would`, async () => {
+      const generation = { prompt_format: 'raw' as const };
+      const [first, second] = await render([{ role: 'user', content }, { role: 'user', content: bos }], { generation }); // prettier-ignore
+      assert.deepEqual([first?.token_ids, second?.token_ids], [ids, [7000]]);
+    });
+
+  test('of a tokenizer without a beginning keeps a repeated first token', async () => {
+    const service = {
+      ...scriptedService([]),
+      tokenize: ({ text }: { text: string }) => Promise.resolve(idsOf(text)),
+    };
+    const generation = { prompt_format: 'raw' as const };
+    const [only] = await render([{ role: 'user', content: 'eee' }], { service, generation });
+    assert.deepEqual(only?.token_ids, idsOf('eee'));
   });
 });
 

@@ -1,3 +1,4 @@
+import { fieldIn } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
@@ -181,7 +182,7 @@ describe('a rollout whose session was lost', () => {
     assert.deepEqual(bench.sessions.begun.map(({ key }) => key), ['batch/0-0/begin-0', 'batch/0-0/begin-1']); // prettier-ignore
     const { session, extra_env_info, wasted_tokens } = await read(bench);
     assert.deepEqual([session.lives, session.losses], [2, 1]);
-    assert.equal(extra_env_info[SESSION_KEY], 2);
+    assert.equal(fieldIn(extra_env_info, SESSION_KEY), 2);
     assert.equal(wasted_tokens, 1);
   });
 

@@ -53,6 +53,33 @@ describe('a step', () => {
     ]);
   });
 
+  for (const [semantics, prompt_lengths] of [
+    ['standard', [3]],
+    ['nemo-rl-sync', undefined],
+    ['nemo-rl-async', undefined],
+  ] as const) {
+    test(`says ${prompt_lengths ? '' : 'nothing of '}where the prompt ends under ${semantics}`, async (t) => {
+      const seen: unknown[] = [];
+      const environment = scriptedEnvironment([{ terminated: true }]);
+      const noting: Environment = {
+        ...environment,
+        step: (input, context) => {
+          seen.push(context.standard?.prompt_lengths);
+          return environment.step(input, context);
+        },
+      };
+      const bench = await activityBench(t, { environments: { task: noting } });
+      const prompt = ['user', 'assistant', 'user'].map((role) => ({ role, content: role, token_ids: [901] })); // prettier-ignore
+      await bench.started({ settings: { semantics }, prompt });
+      const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
+      await journal.append(entryOf(a.chunk({ token_ids: idsOf('hello') })));
+      await journal.append(entryOf(a.generation({ content: 'hello', token_count: 5 })));
+      await journal.commit();
+      await bench.result('stepEnvironment', AT);
+      assert.deepEqual(seen, [prompt_lengths]);
+    });
+  }
+
   test('is in the journal when it is reported, and reported as totals', async (t) => {
     const answer = {
       content: 'that way',

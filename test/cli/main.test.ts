@@ -17,6 +17,15 @@ function run(...args: string[]) {
   return spawnSync(process.execPath, ['--import', 'tsx', MAIN, ...args], options);
 }
 
+test('the help says which commands take no --config, and theirs do not name it', () => {
+  const { stdout } = run('--help');
+  const [, listed = ''] = /All except (.+?) take --config FILE/s.exec(stdout) ?? [];
+  const without = Object.entries(COMMANDS).filter(([, command]) => command?.usage.includes('--config') === false); // prettier-ignore
+  assert.deepEqual(listed.split(/, | and /).sort(), without.map(([name]) => name).sort());
+  const { status, stderr } = run('learning', '--config', 'temporal.yaml');
+  assert.deepEqual([status, /^Unknown option '--config'/.test(stderr)], [2, true]);
+});
+
 describe('a mistyped', () => {
   test('option is answered with the one of the command that it probably means', () => {
     const { status, stderr } = run('show', 'b', '--fallow');

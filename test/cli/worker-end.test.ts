@@ -100,10 +100,11 @@ describe('a worker that receives a signal to end', { timeout: 120_000 }, () => {
     ['waits for ever', 'await new Promise(() => setInterval(() => undefined, 1000));'],
     ['never stops computing', 'for (;;);'],
   ] as const) {
-    test(`while a module of the deployment ${what} ends at once`, async (t) => {
-      const run = await startWorker(t, await moduleThat(t, does));
-      await until('it loads', () => run.output().includes('the module is loaded'));
-      assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: null, signal: 'SIGTERM' });
-    });
+    for (const signal of ['SIGTERM', 'SIGINT'] as const)
+      test(`while a module of the deployment ${what} ends at once by ${signal}`, async (t) => {
+        const run = await startWorker(t, await moduleThat(t, does));
+        await until('it loads', () => run.output().includes('the module is loaded'));
+        assert.deepEqual(await endedBy(run, signal), { code: null, signal });
+      });
   }
 });

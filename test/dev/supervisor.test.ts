@@ -18,14 +18,30 @@ const program = (pids: string, source: string): string =>
 const FOR_EVER = 'setInterval(() => undefined, 1000);';
 const DEAF = `process.on('SIGTERM', () => undefined); ${FOR_EVER}`;
 
-async function scene(t: TestContext) {
+/** A part that says that it works, if `when` holds, and then does this. */
+const worksThat = (
+  part: (source: string) => Part,
+  { does, when = 'true' }: { does: string; when?: string },
+): Part => ({
+  ...part(`if (${when}) require('node:fs').writeSync(1, 'I work\\n'); ${does}`),
+  ready: /^I work$/m,
+});
+
+const worked = async (folder: string): Promise<number> =>
+  (await readFile(path.join(folder, 'part.log'), 'utf8')).split('I work').length - 1;
+
+/** In seconds, until the next start. */
+const delaysIn = (said: readonly string[]): number[] =>
+  said.flatMap((line) => / starts again in ([\d.]+) s /.exec(line)?.[1] ?? []).map(Number);
+
+async function scene(t: TestContext, { restartDelayMs = 20 } = {}) {
   const folder = await temporaryFolder(t);
   const said: string[] = [];
   const givenUp: Error[] = [];
   const supervisor = createSupervisor({
     say: (line) => said.push(line),
     giveUp: (reason) => givenUp.push(reason),
-    restartDelayMs: 20,
+    restartDelayMs,
     graceMs: 300,
   });
   t.after(() => supervisor.stop());
@@ -111,14 +127,61 @@ describe('the supervisor', () => {
     for (const pid of await pids()) await until(`process ${pid} is gone`, () => !isRunning(pid));
   });
 
-  test('gives up on a part that dies each time at once, and shows the end of its log', async (t) => {
+  test('gives up on a part that ends each time before it is ready, with growing delays, and shows the end of its log', async (t) => {
     const { supervisor, said, givenUp, pids, part } = await scene(t);
     await supervisor.run(part("console.error('temporal.yaml is not valid'); process.exit(2);"));
     await until('it gives up', () => givenUp.length > 0);
     assert.match(givenUp[0]?.message ?? '', /part ended with exit code 2, for the 6th time/);
     assert.match(givenUp[0]?.message ?? '', /temporal\.yaml is not valid/);
     assert.equal((await pids()).length, 6);
-    assert.equal(said.filter((line) => line.includes('starts again')).length, 5);
+    assert.deepEqual(delaysIn(said), [0.02, 0.04, 0.08, 0.16, 0.3]);
+  });
+
+  test('goes on for ever with a part that is killed as soon as it works, without a longer delay', async (t) => {
+    const { supervisor, said, givenUp, folder, part } = await scene(t);
+    await supervisor.run(worksThat(part, { does: FOR_EVER }));
+    for (let kill = 1; kill <= 18; kill++) {
+      await until(`it works for the ${kill}th time`, async () => (await worked(folder)) === kill);
+      process.kill(supervisor.pidOf('part') ?? 0, 'SIGKILL');
+    }
+    await until('it works again', async () => (await worked(folder)) === 19);
+    assert.deepEqual([givenUp, new Set(delaysIn(said))], [[], new Set([0.02])]);
+  });
+
+  test('goes on with a part that ends by itself, if it worked before', async (t) => {
+    const { supervisor, givenUp, folder, part } = await scene(t);
+    await supervisor.run(worksThat(part, { does: 'process.exit(3);' }));
+    await until('it has worked often', async () => (await worked(folder)) > 7);
+    assert.deepEqual(givenUp, []);
+  });
+
+  test('begins to count anew when a part has worked', async (t) => {
+    const { supervisor, said, givenUp, pids, pidsFile, part } = await scene(t);
+    const lives = `require('node:fs').readFileSync(${JSON.stringify(pidsFile)}, 'utf8').split('\\n').length - 1`;
+    await supervisor.run(
+      worksThat(part, { does: 'process.exit(3)', when: `(${lives}) % 4 === 0` }),
+    );
+    await until('it has ended often', async () => (await pids()).length > 9);
+    assert.deepEqual(givenUp, []);
+    assert.deepEqual(delaysIn(said).slice(0, 7), [0.02, 0.04, 0.08, 0.02, 0.02, 0.04, 0.08]);
+  });
+
+  test('gives up late on a part that is killed each time before it works', async (t) => {
+    const { supervisor, said, givenUp, pids, part } = await scene(t, { restartDelayMs: 1 });
+    await supervisor.run(
+      worksThat(part, { does: "process.kill(process.pid, 'SIGKILL')", when: 'false' }),
+    );
+    await until('it gives up', () => givenUp.length > 0);
+    assert.match(givenUp[0]?.message ?? '', /part ended by SIGKILL, for the 16th time in a row/);
+    assert.equal((await pids()).length, 16);
+    assert.equal(Math.max(...delaysIn(said)), 0.015);
+  });
+
+  test('does not take what an earlier life said for a sign that this one works', async (t) => {
+    const { supervisor, folder, givenUp, part } = await scene(t, { restartDelayMs: 1 });
+    await writeFile(path.join(folder, 'part.log'), 'I work\n');
+    await supervisor.run(worksThat(part, { does: 'process.exit(3)', when: 'false' }));
+    await until('it gives up', () => givenUp.length > 0);
   });
 
   test('does not start a part again that has come to its end, and says so; one that fails it does', async (t) => {

@@ -1,10 +1,13 @@
-/** `docs/metrics.md` explains every metric that a batch may have. */
+/** `docs/metrics.md` explains every metric that a batch may have, and no other. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
 import { computeLengths, computeMetrics } from '../../src/model/results/metrics.js';
+import { StepFact } from '../../src/model/stream/facts.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
+import { readRepository } from './checks/repository.js';
 import { summaryOf } from '../fakes/summaries.js';
 
 /** Metrics as the page writes them, with placeholders for numbers and foreign names. */
@@ -16,8 +19,10 @@ const explained = (name: string): string =>
     .replace(/^task\/.*/, 'task/<task>/…')
     .replace(/^((?:queue|generate|step|wall)_s)\/(?:mean|max|p\d+)$/, '$1/…');
 
-test('every metric of a batch is explained in docs/metrics.md', async () => {
-  const page = await readFile(path.join(PROJECT_ROOT, 'docs', 'metrics.md'), 'utf8');
+const page = await readFile(path.join(PROJECT_ROOT, 'docs', 'metrics.md'), 'utf8');
+
+/** All metrics of a batch of several tasks in which everything happens. */
+function metricsOfAll(): string[] {
   const ofRollouts = [
     summaryOf({
       started_at: 1,
@@ -39,9 +44,13 @@ test('every metric of a batch is explained in docs/metrics.md', async () => {
     summaryOf({ started_at: 1, row: 1, repeat: 1, stop_reason: 'failed', task_name: 'b' }),
     summaryOf({ started_at: 1, row: 1, repeat: 2, replaces: 1, task_name: 'b' }),
   ];
-  const metrics = { ...computeMetrics(ofRollouts, 'standard'), ...computeLengths(ofRollouts) };
-  assert.ok(Object.keys(metrics).length > 60);
-  const missing = Object.keys(metrics).filter((name) => {
+  return Object.keys({ ...computeMetrics(ofRollouts, 'standard'), ...computeLengths(ofRollouts) });
+}
+
+test('every metric of a batch is explained in docs/metrics.md', () => {
+  const metrics = metricsOfAll();
+  assert.ok(metrics.length > 60);
+  const missing = metrics.filter((name) => {
     const whole = explained(name);
     const at = whole.lastIndexOf('/');
     const isWhole = page.includes(`\`${whole}\``);
@@ -49,4 +58,33 @@ test('every metric of a batch is explained in docs/metrics.md', async () => {
     return !isWhole && !(page.includes(`\`${whole.slice(0, at)}/`) && page.includes(`\`${whole.slice(at)}\``)); // prettier-ignore
   });
   assert.deepEqual(missing, []);
+});
+
+/** The names of a cell: `a/b`, `/c` means `a/b` and `a/c`; (`b`, `c`) are ends of `a/…`. */
+function namesOf(cell: string): string[] {
+  const [outside = '', ends = ''] = cell.split('(');
+  let stem = '';
+  return codeIn(outside).flatMap((name) => {
+    if (!name.startsWith('/')) stem = name.replace(/\/[^/]*$/, '');
+    const whole = name.startsWith('/') ? stem + name : name;
+    return ends === '' || !whole.endsWith('_s/…') ? [whole] : codeIn(ends).map((end) => whole.replace('…', end)); // prettier-ignore
+  });
+}
+
+test('every metric that docs/metrics.md explains is one that the code computes', async () => {
+  const ofSteps = Object.keys(StepFact.shape.counts.shape).map((name) => `stream/${name}`);
+  const ofBatches = metricsOfAll().flatMap((name) => [name, explained(name)]);
+  const computed = new Set([...ofSteps, ...ofBatches]);
+  const { sources } = await readRepository(PROJECT_ROOT);
+  const code = [...sources].filter(([file]) => file.startsWith('src/')).map(([, text]) => text).join('\n'); // prettier-ignore
+  // The others are written in the code as they are here.
+  const isWritten = (name: string): boolean =>
+    [`'${name}'`, `\`${name}\``, `${name}:`].some((text) => code.includes(text));
+  const table = tableOf(sectionOf(pageOf('docs/metrics.md', page), 'Metrics'));
+  const names = table.flatMap(({ cells }) => namesOf(cells[0] ?? ''));
+  assert.ok(names.length > 60, `${names.length} names`);
+  assert.deepEqual(
+    names.filter((name) => !computed.has(name) && !isWritten(name)),
+    [],
+  );
 });

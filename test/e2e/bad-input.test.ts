@@ -136,7 +136,7 @@ describe('a bad batch request', { timeout: 180_000 }, () => {
     {
       what: 'a wrong model',
       request: { samples, generation: { model: 'llama' } },
-      says: /generation\.model: expected a model that .* serves \(simulator\), got "llama"/,
+      says: /generation\.model: expected a model that .* serves \("simulator"\), got "llama"/,
     },
     {
       what: 'an unknown service',

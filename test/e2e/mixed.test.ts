@@ -1,3 +1,4 @@
+import { fieldIn } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -179,7 +180,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     for (const task of ['sliding_puzzle', 'code', 'countdown'])
       assert.ok(of(task).every((row) => !('extracted_answer' in row)));
     for (const row of of('math')) {
-      const right = row.extra_env_info['ground_truth'] === '42';
+      const right = fieldIn(row.extra_env_info, 'ground_truth') === '42';
       assert.equal(row.total_reward, right ? 1 : 0);
       assert.equal(row.extracted_answer, right ? '42' : '2/3');
       assert.equal(contents(row)[1], `Environment: ${right ? 'correct' : 'incorrect'}`);

@@ -155,4 +155,66 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
     }
     await end(stream);
   });
+
+  test('takes what was published just before, not what it saw last', async () => {
+    const stream = await started('fresh', { max_lag: 1 });
+    for (let step = 0; step < STEPS; step++) {
+      assert.equal((await stream.step(step)).version, version);
+      await publish();
+    }
+    await end(stream);
+  });
+
+  test('refuses versions that make its lag a lie, and says which it takes', async () => {
+    const stream = await started('refuses', { max_lag: 1 });
+    await stream.step(0, version);
+    const refused = async (asked: { step: number; version: number }): Promise<string> => {
+      const { type, message } = await faultOf(stream.ask({ ...asked, wait: '5s' }));
+      assert.equal(type, 'StepOutOfOrder');
+      return message;
+    };
+    assert.match(
+      await refused({ step: 0, version: version + 1 }),
+      new RegExp(`^version: step 0 was delivered for version ${version}, got ${version + 1}; ask for it without`), // prettier-ignore
+    );
+    assert.equal((await stream.step(0)).version, version);
+    assert.match(
+      await refused({ step: 1, version: version + 200 }),
+      new RegExp(`^version: expected at most ${version + 1}, because ${version} is the last one published, got ${version + 200}; publish it first$`), // prettier-ignore
+    );
+    await publish();
+    assert.match(
+      await refused({ step: 1, version: version - 1 }),
+      new RegExp(`^version: expected at least ${version}, which replicas serve, got ${version - 1}; `), // prettier-ignore
+    );
+    // A jump that was published a moment ago is none.
+    version += 50;
+    await publish();
+    assert.equal((await stream.step(1, version)).version, version);
+    await end(stream);
+  });
 });
+
+test(
+  'what was sampled before anybody knew a version has no lag: it is counted, and masked',
+  { timeout: 240_000 },
+  async (t) => {
+    const bed = await startPolicyBed({ name: 'stream-unknown', replicas: 1 });
+    t.after(() => bed.end());
+    const waits = await startOn(bed, { id: 'waits', max_lag: 1 });
+    const masks = await startOn(bed, { id: 'masks', max_lag: 1, when_stale: 'mask' });
+    await eventually({ what: 'a whole step', timeout_ms: 60_000 }, async () => (await waits.progress()).banked >= 2); // prettier-ignore
+    assert.equal((await masks.progress()).admitted, 0, 'what would only be masked is not played');
+    for (const version of [1, 2, 3, 4, 5]) await bed.publish(await bed.weights(version));
+    const { metrics, version } = await waits.step(0);
+    assert.equal(version, 5);
+    const rows = await waits.rows(0);
+    const tokens = rows.flatMap((row) => row.policy_versions).reduce((sum, { start, end }) => sum + end - start, 0); // prettier-ignore
+    assert.equal(metrics['lag/unknown'], tokens);
+    assert.equal(metrics['lag/max'], undefined);
+    for (let step = 0; step < 2; step++)
+      assert.equal((await masks.step(step)).metrics['lag/unknown'], 0);
+    await end(waits);
+    await end(masks);
+  },
+);

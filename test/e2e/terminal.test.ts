@@ -152,10 +152,12 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
     const { namespace } = server;
     const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
     const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
-    let [stdout, output] = ['', ''];
+    let [stdout, output, told] = ['', '', false];
     const take = (chunk: Buffer): void => {
       output += chunk.toString();
-      if (expected.test(output)) child.kill('SIGINT');
+      if (told || !expected.test(output)) return;
+      told = true;
+      child.kill('SIGINT');
     };
     child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
     child.stdout.on('data', take);

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
@@ -95,6 +96,27 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     assert.deepEqual([mended.phase, mended.running], ['running', 1]);
     await handle.signal('stop');
     await handle.result();
+  });
+
+  test('for an engine that denies its model and its key shows what it says, and loses no rollout', async () => {
+    const inject = async (fault: string): Promise<void> => {
+      const body = JSON.stringify({ fault, times: null });
+      const { status } = await fetch(`${simulator.url}/simulator/faults`, { method: 'POST', body });
+      assert.equal(status, 200);
+    };
+    const request = puzzleRequest({ samples: 4, num_repeats: 1 }, { max_rollout_turns: 6 });
+    const { handle, outcome } = await startBatch(bed.batch('denied', QUEUE), request);
+    const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
+    await eventually({ what: 'tokens', timeout_ms: 30_000 }, async () => ((await progress())?.tokens ?? 0) > 0); // prettier-ignore
+    await inject('404');
+    const waiting = await eventually({ what: 'waiting', timeout_ms: 30_000 }, async () => (await progress())?.waiting); // prettier-ignore
+    assert.match(waiting.message, /404 The model does not exist\.; planning saw otherwise, so it is asked again for 2 minutes$/); // prettier-ignore
+    await fetch(`${simulator.url}/simulator/faults`, { method: 'DELETE' });
+    await inject('401');
+    await sleep(2000);
+    await fetch(`${simulator.url}/simulator/faults`, { method: 'DELETE' });
+    const { result } = await outcome(90_000);
+    assert.deepEqual([result?.counts.completed, result?.counts.failed], [4, 0]);
   });
 
   test('shows for what, and how far the others are; a timeout names call, tries, time and last answer', async () => {

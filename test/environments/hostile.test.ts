@@ -1,7 +1,8 @@
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { Environment, EnvironmentReturn } from '../../src/environments/environment.js';
+import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { Fault } from '../../src/model/faults.js';
@@ -29,7 +30,11 @@ const good = {
 async function serve(
   handler: Handler,
   { env, ...settings }: { kind?: string; env?: Record<string, string> } & Record<string, unknown> = {}, // prettier-ignore
-): Promise<{ url: string; environment: Environment; step: () => Promise<EnvironmentReturn> }> {
+): Promise<{
+  url: string;
+  environment: ExactEnvironment;
+  step: () => Promise<EnvironmentReturn<ForeignObject>>;
+}> {
   const { url } = await startServer(handler);
   const parsed = EnvironmentSettings.parse({ kind: 'http', url, ...settings });
   const environment = await createEnvironment(parsed, bareContext({ env: (name) => env?.[name] }));

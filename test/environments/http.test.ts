@@ -80,6 +80,10 @@ describe('a step over HTTP', () => {
     const { environment } = await serve(answer(200, required));
     const expected = { ...required, next_stop_strings: null, answers: null };
     assert.deepEqual(await environment.step(input, context), expected);
+    // As a Python model writes what it lacks.
+    const nothing = { next_stop_strings: null, answers: null, truncateds: null };
+    const { environment: python } = await serve(answer(200, { ...required, ...nothing }));
+    assert.deepEqual(await python.step(input, context), expected);
   });
 
   test('hands on the answers of several samples in order', async () => {

@@ -1,4 +1,5 @@
 /** Modules in threads: what their code holds up, and what it does not. */
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,7 +7,7 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Environment, EnvironmentReturn } from '../../src/environments/environment.js';
+import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
@@ -22,7 +23,7 @@ interface Given {
 async function make(
   t: TestContext,
   { source = SOURCE, timeout = '200ms', context = {} }: Given = {},
-): Promise<Environment> {
+): Promise<ExactEnvironment> {
   const folder = await mkdtemp(path.join(tmpdir(), 'module-'));
   t.after(() => rm(folder, { recursive: true }));
   const file = path.join(folder, 'mine.mjs');
@@ -35,9 +36,9 @@ async function make(
 
 const { signal } = new AbortController();
 const say = (
-  environment: Environment,
+  environment: ExactEnvironment,
   said: string | { content: string; signal: AbortSignal },
-): Promise<EnvironmentReturn> => {
+): Promise<EnvironmentReturn<ForeignObject>> => {
   const { content, signal: asked } = typeof said === 'string' ? { content: said, signal } : said;
   return environment.step(
     { message_log_batch: [[{ role: 'assistant', content }]], metadata: [{}] },

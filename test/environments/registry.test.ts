@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Environment } from '../../src/environments/environment.js';
+import type { ExactEnvironment } from '../../src/environments/environment.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings, resolvePaths } from '../../src/environments/settings.js';
 import { problemsOf } from '../../src/model/problems.js';
@@ -14,7 +14,7 @@ function problemsIn(settings: unknown): string[] {
   return problemsOf(error, settings).map(({ where, what }) => `${where}: ${what}`);
 }
 
-const make = (settings: unknown): Promise<Environment> =>
+const make = (settings: unknown): Promise<ExactEnvironment> =>
   createEnvironment(EnvironmentSettings.parse(settings), bareContext());
 
 describe('environment settings', () => {
@@ -136,7 +136,7 @@ describe('environment settings', () => {
       url,
       api_key_env: 'RM_KEY',
     });
-    const withKey = (key: string | undefined): Promise<Environment> =>
+    const withKey = (key: string | undefined): Promise<ExactEnvironment> =>
       createEnvironment(
         settings,
         bareContext({ env: (name) => (name === 'RM_KEY' ? key : undefined) }),

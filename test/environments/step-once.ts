@@ -1,6 +1,8 @@
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type {
   Environment,
   EnvironmentReturn,
+  ExactEnvironment,
   Metadata,
 } from '../../src/environments/environment.js';
 
@@ -8,9 +10,9 @@ export const context = { idempotency_key: 'b/0-0/0', signal: new AbortController
 
 /** One question, one answer. */
 export const stepOnce = (
-  environment: Environment,
+  environment: Environment | ExactEnvironment,
   { response, info }: { response: string; info: Metadata },
-): Promise<EnvironmentReturn> => {
+): Promise<EnvironmentReturn<ForeignObject>> => {
   const log = [
     { role: 'user', content: 'q' },
     { role: 'assistant', content: response },

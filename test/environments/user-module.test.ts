@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Environment } from '../../src/environments/environment.js';
+import type { ExactEnvironment } from '../../src/environments/environment.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { traceIn } from '../../src/platform/errors.js';
@@ -29,7 +29,7 @@ const TURN = {
   message_log_batch: [[{ role: 'assistant', content: 'hi' }]],
   metadata: [{ left: 1 }],
 };
-const step = (environment: Environment, input = TURN) =>
+const step = (environment: ExactEnvironment, input = TURN) =>
   environment.step(input, {
     idempotency_key: 'b/0-0/0',
     signal: new AbortController().signal,

@@ -9,7 +9,7 @@ import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
-import type { Environment } from '../../src/environments/environment.js';
+import type { Environment, ExactEnvironment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { WeightControl } from '../../src/generation/weight-control.js';
@@ -33,7 +33,7 @@ import { BATCH, REF, requestOf, sampleOf, temporaryStore } from './temporary-sto
 export interface Parts {
   service?: ScriptedService;
   environment?: ScriptedEnvironment;
-  environments?: Record<string, Environment>;
+  environments?: Record<string, Environment | ExactEnvironment>;
   replicas?: GenerationService[];
   /** The modes that probes of the replicas find; default: processed. */
   logprobs_modes?: Record<string, LogprobsMode>;

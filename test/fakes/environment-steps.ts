@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type {
   Environment,
   EnvironmentMessage,
-  EnvironmentReturn,
+  ExactEnvironment,
   FinishedRollout,
   Metadata,
 } from '../../src/environments/environment.js';
@@ -16,11 +16,12 @@ export const CONTEXT = {
 export const said = (content: string): EnvironmentMessage => ({ role: 'assistant', content });
 
 /** One step for one sample. */
-export function stepOne(
-  environment: Environment,
+export function stepOne<E extends Environment | ExactEnvironment>(
+  environment: E,
   { log, metadata = {} }: { log: EnvironmentMessage[]; metadata?: Metadata },
-): Promise<EnvironmentReturn> {
-  return environment.step({ message_log_batch: [log], metadata: [metadata] }, CONTEXT);
+): ReturnType<E['step']> {
+  const asked = environment.step({ message_log_batch: [log], metadata: [metadata] }, CONTEXT);
+  return asked as ReturnType<E['step']>;
 }
 
 /** The message of the rejection that a promise ends with. */

@@ -32,6 +32,7 @@ export function fakeReplica(replica: string): FakeReplica {
     },
     weightVersion: () => Promise.resolve(null),
     isPaused: () => Promise.resolve(fake.paused),
+    isAsleep: () => Promise.resolve(false),
     generate: never,
     renderChat: never,
     renderTurn: never,

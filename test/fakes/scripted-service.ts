@@ -156,6 +156,7 @@ export function scriptedService(
     },
     weightVersion: () => Promise.resolve().then(weightVersion),
     isPaused: () => Promise.resolve(isPaused()),
+    isAsleep: () => Promise.resolve(false),
     close: () => Promise.resolve(),
   };
 }

@@ -10,6 +10,7 @@ import {
   replay,
   reply,
   REQUEST,
+  streaming,
   untilAborted,
   type Exchange,
 } from './fake-vllm.js';
@@ -35,11 +36,15 @@ interface Refused {
   max_tokens?: number;
   /** In the server's list of models; default none. */
   listed?: number | null;
+  /** How the refusal comes: with this status (default 400), or as the first event of a stream. */
+  as?: number | 'an event';
   becomes: Outcome;
 }
 
 const VLLM_0_32 = (limit: number, prompt: string) =>
   `This model's maximum context length is ${limit} tokens. However, your prompt contains ${prompt} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.`;
+const VLLM_0_25 = (...[limit, prompt, completion]: Counts) =>
+  `This model's maximum context length is ${limit} tokens. However, you requested ${completion} output tokens and your prompt contains at least ${prompt} input tokens, for a total of at least ${prompt + completion} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`;
 type Counts = [limit: number, prompt: number, completion: number];
 const OPENAI = (...[limit, prompt, completion]: Counts) =>
   `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + completion} tokens (${prompt} in the messages, ${completion} in the completion). Please reduce the length of the messages or completion.`;
@@ -53,6 +58,17 @@ const TABLE: Refused[] = [
   { by: 'vLLM 0.32, one token too many', body: nested(VLLM_0_32(512, 'at least 513')), prompt: 513, becomes: 'full' },
   { by: 'vLLM 0.32, capture 039', body: capture('039').raw, prompt: 7, max_tokens: 600, becomes: { sent_again: 505 } },
   { by: 'vLLM with output reserved', body: nested("This model's maximum context length is 512 tokens. However, you requested 13 output tokens and your prompt contains 500 input tokens, for a total of 513 tokens. Please reduce the length of the input prompt or the number of requested output tokens."), prompt: 500, max_tokens: 13, becomes: { sent_again: 12 } },
+  { by: 'vLLM with output reserved, which has counted only so far', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 8150, max_tokens: 64, becomes: { sent_again: 42 } },
+  { by: 'vLLM with output reserved, a full prompt of which it has counted a part', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 9000, max_tokens: 64, becomes: 'full' },
+  { by: 'a router that counts at least more than was sent', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 8000, max_tokens: 64, becomes: 'fault' },
+  { by: 'vLLM, max_model_len by its other name', body: nested('max_completion_tokens=600 cannot be greater than max_model_len=max_total_tokens=512. Please request fewer output tokens.'), prompt: 7, max_tokens: 600, becomes: { sent_again: 505 } },
+  // Not as a 400.
+  { by: 'a gateway that says 413 in vLLM’s words', as: 413, body: nested(VLLM_0_32(512, '600')), prompt: 600, becomes: 'full' },
+  { by: 'a gateway that says 413 in its own words', as: 413, body: '<html>Request Entity Too Large</html>', prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'a proxy that says 413 of a request that fits', as: 413, body: '<html>Request Entity Too Large</html>', prompt: 100, listed: 512, becomes: 'fault' },
+  { by: 'vLLM inside the stream', as: 'an event', body: nested(VLLM_0_32(512, '600')), prompt: 600, becomes: 'full' },
+  { by: 'vLLM inside the stream, flat, with room left', as: 'an event', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
+  { by: 'another refusal inside the stream', as: 'an event', body: nested('Out of range float values are not JSON compliant'), prompt: 600, becomes: 'fault' },
   { by: 'vLLM, “requested 8512 tokens” with 192 of room left', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
   { by: 'vLLM, “You passed”', body: nested("You passed 8000 input tokens and requested 512 output tokens. However, the model's context length is only 8192 tokens, resulting in a maximum input length of 7680 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=8000)"), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
   { by: 'vLLM 0.10', body: nested("This model's maximum context length is 512 tokens. However, your request has 600 input tokens. Please reduce the length of the input messages."), prompt: 600, becomes: 'full' },
@@ -94,8 +110,8 @@ const TABLE: Refused[] = [
   { by: 'a proxy’s page', body: '<html>400 Bad Request: max_tokens, context length, input_tokens</html>', listed: 512, becomes: 'fault' },
 ]; // prettier-ignore
 
-describe('a 400', () => {
-  for (const { by, body, prompt = 7, max_tokens = 12, listed = null, becomes } of TABLE) {
+describe('a refusal', () => {
+  for (const { by, body, as = 400, prompt = 7, max_tokens = 12, listed = null, becomes } of TABLE) {
     const what = typeof becomes === 'string' ? becomes : `sent again with ${becomes.sent_again}`;
     test(`by ${by}, for ${prompt} and ${max_tokens} tokens, becomes: ${what}`, async (t) => {
       const prompt_ids = Array.from({ length: prompt }, () => 5);
@@ -103,8 +119,8 @@ describe('a 400', () => {
       const { service, base_url, exchanges } = await fakeVllm(t, {
         [COMPLETIONS]: (exchange) => {
           left -= 1;
-          const answer = left < 0 ? answering : reply(400, body);
-          return answer(exchange);
+          const refusing = as === 'an event' ? streaming(`data: ${body}\n\ndata: [DONE]\n\n`) : reply(as, body); // prettier-ignore
+          return (left < 0 ? answering : refusing)(exchange);
         },
         [MODELS]: listOf(listed),
       });
@@ -113,7 +129,7 @@ describe('a 400', () => {
       const generation = service.generate(request, { signal: untilAborted(), onDelta });
       const sent = () => exchanges.filter(({ route }) => route === COMPLETIONS).map(maxTokensOf);
       if (becomes === 'fault') {
-        await assertFault(generation, { type: 'GenerationRejected', message: / 400 /, at: base_url }); // prettier-ignore
+        await assertFault(generation, { type: 'GenerationRejected', message: new RegExp(` ${as === 'an event' ? 400 : as} `), at: base_url }); // prettier-ignore
         assert.deepEqual(sent(), [max_tokens]);
         return;
       }

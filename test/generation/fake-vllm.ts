@@ -25,7 +25,7 @@ interface Script {
 
 /**
  * A real server that answers the given routes (`POST /v1/completions`) and a service that talks to it. What is not
- * scripted gets a 500, and fails the test at its end.
+ * scripted gets a 500, and fails the test at its end; but for `/is_sleeping`, which servers without sleep mode lack.
  */
 export async function fakeVllm(t: TestContext, script: Script) {
   const exchanges: Exchange[] = [];
@@ -41,8 +41,12 @@ export async function fakeVllm(t: TestContext, script: Script) {
       const body: unknown = text === '' ? null : JSON.parse(text);
       const closed = new Promise<void>((resolve) => response.once('close', resolve));
       const exchange = { route, headers: request.headers, body, response, closed };
-      exchanges.push(exchange);
       const answer = script[route];
+      if (answer === undefined && route === 'GET /is_sleeping') {
+        void reply(404, '{"detail":"Not Found"}')(exchange);
+        return;
+      }
+      exchanges.push(exchange);
       if (answer === undefined) {
         unscripted.push(route);
         response.writeHead(500).end(`not scripted: ${route}`);

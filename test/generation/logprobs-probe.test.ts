@@ -51,7 +51,17 @@ describe('a probe', () => {
     });
   }
 
-  for (const status of [400, 404, 501, 503]) {
+  for (const status of [401, 403, 404])
+    test(`that is answered ${status} shows no mode: rows to come would say that it is unknown`, async (t) => {
+      const { service, base_url } = await fakeVllm(t, { [COMPLETIONS]: reply(status, '') });
+      await assertFault(probeLogprobsMode(service, 'tiny'), {
+        type: 'GenerationRejected',
+        message: new RegExp(` ${status} `),
+        at: base_url,
+      });
+    });
+
+  for (const status of [400, 422, 501, 503]) {
     test(`that is answered ${status} is unknown, and no fault`, async (t) => {
       const { service } = await fakeVllm(t, {
         [COMPLETIONS]: reply(status, ''),

@@ -156,6 +156,33 @@ describe('a replica that fails', () => {
   });
 });
 
+describe('a replica that denies what planning saw', () => {
+  for (const status of [401, 403, 404])
+    test(`with ${status} is set aside, and its rollouts continue on the other`, async () => {
+      const bench = replicaBench([A, B]);
+      const own = bench.sessionOf(A);
+      const denial = new Fault({ type: 'GenerationRejected', message: 'no', at: A, status });
+      await bench.start(own).fail(denial);
+      assert.deepEqual(bench.changes, [`-${A}`]);
+      const next = bench.start(own);
+      await settled();
+      assert.equal(next.replica(), B);
+      await bench.clock.pass(1000);
+      assert.deepEqual(bench.changes, [`-${A}`, `+${A}`], 'it answers probes');
+      await bench.start(own).fail(denial);
+      await bench.clock.pass(1000);
+      assert.equal(await bench.ask(own), B, 'the next time it is left alone for longer');
+    });
+
+  test('stays while it refuses a request for what the request is', async () => {
+    const bench = replicaBench([A, B]);
+    const own = bench.sessionOf(A);
+    for (const status of [400, 413, 422])
+      await bench.start(own).fail(new Fault({ type: 'GenerationRejected', message: 'no', at: A, status })); // prettier-ignore
+    assert.deepEqual(bench.changes, []);
+  });
+});
+
 describe('a service all of whose replicas are set aside', () => {
   test('is still asked: each in its turn, and the first success brings one back', async () => {
     const bench = replicaBench([A, B]);

@@ -54,6 +54,11 @@ describe('a reply that can not be trained on is a fault that says what was expec
       [chunk({ logprobs: { token_logprobs: [-1] } })],
       /expected 2 logprobs for 2 ids, got 1/,
     ],
+    [
+      'ids that run past the stop token',
+      [FIRST, chunk({ finish_reason: 'stop', stop_reason: 1 })],
+      /expected the last id to be 1, the stop token that ended it, got 2/,
+    ],
     ['more logprobs than ids', [chunk({ token_ids: [] })], /expected 0 logprobs for 0 ids, got 2/],
     [
       'a null logprob',
@@ -77,7 +82,16 @@ describe('a reply that can not be trained on is a fault that says what was expec
     ],
     ['no ids', [chunk({ token_ids: null })], /expected token_ids .* got none/],
     ['a negative id', [chunk({ token_ids: [-1, 2] })], /token_ids\.0: .*got -1/],
-    ['a fractional id', [chunk({ token_ids: [1.5, 2] })], /token_ids\.0: expected int/],
+    [
+      'a fractional id',
+      [chunk({ token_ids: [1.5, 2] })],
+      /token_ids\.0: expected a token id, .* got 1\.5/,
+    ],
+    [
+      'an id beyond 32 bits',
+      [chunk({ token_ids: [1, 2 ** 31] })],
+      /token_ids\.1: expected a token id, an integer from 0 to 2147483647, got 2147483648/,
+    ],
     ['no text', [chunk({ text: null })], /choices\.0\.text: expected string, got null/],
     ['no choices', [{ object: 'text_completion' }], /choices: expected array, got nothing/],
     ['text for a chunk', ['hello'], /expected object, got "hello"/],
@@ -218,6 +232,8 @@ describe('the likeliest ids', () => {
     ['no numbers', [{ 'token_id:1': null }, { 'token_id:2': -1 }]],
     ['numbers above 0', [{ 'token_id:1': 3 }, { 'token_id:2': -1 }]],
     ['an empty one', [{}, { 'token_id:2': -1 }]],
+    ['ids beyond 32 bits', [{ 'token_id:2147483648': -1 }, { 'token_id:2': -1 }]],
+    ['logprobs that float32 has not', [{ 'token_id:1': -1e39 }, { 'token_id:2': -1 }]],
   ] as const) {
     test(`are a violation where they are ${what}`, () => {
       assert.throws(() => sent(top), /top_logprobs/);

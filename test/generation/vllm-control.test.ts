@@ -71,6 +71,32 @@ describe('the weights of a server', () => {
   });
 });
 
+describe('an engine that is asleep', () => {
+  const says = (is_sleeping: boolean) => reply(200, JSON.stringify({ is_sleeping }));
+  test('counts as paused, whatever it says about a pause', async (t) => {
+    for (const paused of [replay('107'), replay('194'), reply(500, '')]) {
+      const { service } = await fakeVllm(t, {
+        'GET /is_paused': paused,
+        'GET /is_sleeping': says(true),
+      });
+      assert.deepEqual([await service.isPaused(), await service.isAsleep()], [true, true]);
+    }
+  });
+
+  test('is none that is only paused, is awake, or does not tell', async (t) => {
+    const paused = reply(200, '{"is_paused":true}');
+    const first = await fakeVllm(t, { 'GET /is_paused': paused, 'GET /is_sleeping': says(false) });
+    assert.deepEqual([await first.service.isPaused(), await first.service.isAsleep()], [true, false]); // prettier-ignore
+    for (const sleeping of [says(false), replay('162'), reply(404, ''), reply(200, '[]')]) {
+      const { service } = await fakeVllm(t, {
+        'GET /is_paused': replay('107'),
+        'GET /is_sleeping': sleeping,
+      });
+      assert.deepEqual([await service.isPaused(), await service.isAsleep()], [false, false]);
+    }
+  });
+});
+
 test('a question about a pause that comes while one is on its way shares the next one', async (t) => {
   const answers: ((is_paused: boolean) => void)[] = [];
   const { service, exchanges } = await fakeVllm(t, {

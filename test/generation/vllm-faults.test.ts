@@ -60,6 +60,42 @@ describe('a stream that is not whole', () => {
       /boom/,
     ],
     [
+      'tokens, then an error with the code 400',
+      `${EVENTS.slice(0, 2).join('')}data: {"error":{"message":"Out of range float values","type":"BadRequestError","param":null,"code":400}}\n\ndata: [DONE]\n\n`,
+      'GenerationRejected',
+      /error inside the stream: 400 Out of range float values/,
+    ],
+    [
+      'an error with the code "404" as a text',
+      'data: {"error":{"message":"The model `x` does not exist.","code":"404"}}\n\n',
+      'GenerationRejected',
+      /error inside the stream: 404 The model `x` does not exist/,
+    ],
+    [
+      'a flat error with the code 422',
+      'data: {"object":"error","message":"bad sampling","type":"BadRequestError","param":null,"code":422}\n\n',
+      'GenerationRejected',
+      /error inside the stream: 422 bad sampling/,
+    ],
+    [
+      'an error with the code 429',
+      'data: {"error":{"message":"slow down","code":429}}\n\n',
+      'GenerationUnavailable',
+      /error inside the stream: slow down/,
+    ],
+    [
+      'an error with the code 504 of a gateway',
+      'data: {"error":{"message":"TimeoutError","type":"GatewayTimeout","code":504}}\n\ndata: [DONE]\n\n',
+      'GenerationUnavailable',
+      /error inside the stream: TimeoutError/,
+    ],
+    [
+      'an error whose code is a word',
+      'data: {"error":{"message":"no","code":"context_length_exceeded"}}\n\n',
+      'GenerationUnavailable',
+      /error inside the stream: no/,
+    ],
+    [
       '[DONE] without a finish reason (capture 146)',
       capture('146').raw,
       'GenerationUnavailable',

@@ -129,13 +129,16 @@ describe('a server without what an update needs', () => {
     assert.ok(!(await control.examine({ cache: 'keep' }, BOUND)).lacks.includes('/reset_prefix_cache')); // prettier-ignore
   });
 
-  test('lacks being awake where it sleeps', async (t) => {
-    const { control } = await controlled(t, {
+  test('is refused while it is asleep, with what wakes it', async (t) => {
+    const { control, base_url } = await controlled(t, {
       ...HAS_ALL,
       'GET /is_sleeping': reply(200, '{"is_sleeping":true}'),
     });
-    const { lacks } = await control.examine({ cache: 'reset' }, BOUND);
-    assert.deepEqual(lacks, ['being awake (/wake_up)']);
+    await assertFault(control.examine({ cache: 'reset' }, BOUND), {
+      type: 'GenerationRejected',
+      message: /: it is asleep \(POST \/sleep\), .*POST \/wake_up$/,
+      at: base_url,
+    });
   });
 
   test('is refused for a wrong key, not taken for one that is away', async (t) => {

@@ -16,6 +16,7 @@ import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
+import { birthsOf, checkLag, recomputedLag } from './recomputed-lag.js';
 
 /** A stream as a trainer uses it. */
 export interface StreamToTest {
@@ -56,12 +57,23 @@ export function openStreamToTest({
     await client().connection.withDeadline(Date.now() + CALL_MS, () =>
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
+  const fact = async (step: number): Promise<StepFact> =>
+    JSON.parse(await readFile(path.join(folder(step), 'step.json'), 'utf8')) as StepFact;
+  const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
+  let max_lag = 1;
+  /** Lag and masks of a delivered step are computed again from its rows. */
+  const checkStep = async ({ step, version, metrics }: StepResult): Promise<void> => {
+    if (version === null) return;
+    const births = await birthsOf(path.join(store_root, id), (await fact(step)).groups);
+    checkLag(metrics, recomputedLag(await rows(step), { births, version, max_lag }));
+  };
   const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
     update('next_step', asked);
   return {
     id,
     handle,
     start: async (request) => {
+      max_lag = (request as { max_lag?: number }).max_lag ?? 1;
       await client().workflow.start('rolloutStream', {
         workflowId: id,
         taskQueue: task_queue,
@@ -78,16 +90,18 @@ export function openStreamToTest({
           await sleep(500);
           return { ready: false as const, why: describeError(error) };
         });
-        if (answer.ready) return answer;
+        if (answer.ready) {
+          await checkStep(answer);
+          return answer;
+        }
         if (Date.now() > end) throw new Error(`step ${step} of ${id} does not come: ${answer.why}`);
       }
     },
     forget: (through) => update('forget', { through }),
     progress: () => handle().query<StreamProgress>('progress'),
-    rows: (step) => readRows(path.join(folder(step), 'rollouts.jsonl')),
+    rows,
     failures: (step) => readRows(path.join(folder(step), 'failures.jsonl')),
-    fact: async (step) =>
-      JSON.parse(await readFile(path.join(folder(step), 'step.json'), 'utf8')) as StepFact,
+    fact,
     hash: async (step) => {
       const hash = createHash('sha256');
       for (const name of [

@@ -106,6 +106,19 @@ describe('groups', () => {
     assert.equal(metricsOf([[null, null], [1]])['group/count'], 1);
   });
 
+  test('are flat, solved and binary where the float32 of a trainer is, whatever a double says', () => {
+    const flat = metricsOf([[0.1 + 0.2, 0.3, 0.3]]);
+    assert.equal(flat['group/zero_variance_rate'], 1);
+    assert.equal(metricsOf([[0.3, 0.30000004]])['group/zero_variance_rate'], 0);
+    // 1e-60 is 0 in float32.
+    const tiny = metricsOf([[1e-60, 0]]);
+    assert.equal(tiny['group/solve_none_rate'], 1);
+    assert.equal(tiny['group/zero_variance_rate'], 1);
+    assert.equal(metricsOf([[1e-60, 1]])['group/solve_all_rate'], 0);
+    // The sum of three components, 0.9999999999999999, is 1 in float32: two of three are right.
+    near(metricsOf([[0, 0.7 + 0.2 + 0.1, 1]])['pass@1'], 2 / 3);
+  });
+
   test('a negative reward is not solved', () => {
     assert.equal(metricsOf([[-1, -1]])['group/solve_none_rate'], 1);
   });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { problemsOf } from '../../src/model/problems.js';
-import { ROW_COLUMNS, Sample, lostDigits } from '../../src/model/sample.js';
+import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
+import { firstLostInteger } from '../../src/platform/json/losses.js';
 
 const parsed = (text: string): unknown => JSON.parse(text);
 const MINIMAL = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
@@ -59,6 +60,9 @@ describe('a sample', () => {
     ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],
     ['a column that no object keeps', parsed(JSON.stringify({ ...MINIMAL, x: 1 }).replace('"x"', '"__proto__"')), /^__proto__: expected another name: no object can keep a field __proto__, got one$/],
     ['such a name in extra_env_info', { ...MINIMAL, extra_env_info: parsed('{"__proto__": {"a": 1}}') }, /^extra_env_info\.__proto__: expected another name/],
+    ['a loss multiplier below 0', { ...MINIMAL, loss_multiplier: -1 }, /^loss_multiplier: expected a number from 0 to 1000000, got -1$/],
+    ['a loss multiplier that float32 has not', { ...MINIMAL, loss_multiplier: 1e39 }, /^loss_multiplier: expected a number from 0 to 1000000, got 1e\+39$/],
+    ['a logprob that float32 has not', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1, 2], generation_logprobs: [-1, -1e39] }] }, /^message_log\.0\.generation_logprobs\.1: expected a number that float32 has, got -1e\+39$/],
     ['an empty stop string', { ...MINIMAL, stop_strings: [''] }, /^stop_strings\.0: .*got ""$/],
   ]; // prettier-ignore
   for (const [what, sample, expected] of refused) {
@@ -90,11 +94,55 @@ describe('a sample', () => {
 
   for (const column of ROW_COLUMNS) {
     test(`with a column ${column} is refused: its row would overwrite it`, () => {
-      const found = problems({ ...MINIMAL, [column]: null });
+      const found = problems({ ...MINIMAL, [column]: 1 });
       assert.equal(found.length, 1, found.join('\n'));
       assert.match(found[0] ?? '', new RegExp(`^${column}: this column is written by the rollout`));
     });
   }
+
+  // As Parquet, `datasets` or pandas give a row that lacks what another has.
+  test('has no column, field or part of a table that is null', () => {
+    const parts = [
+      { type: 'text', text: 'go', image_url: null },
+      { type: 'image_url', text: null, image_url: { url: 'https://x/y.png', detail: null } },
+    ];
+    const nothing = { token_ids: null, generation_logprobs: null, tool_calls: null, name: null };
+    const columns = [...ROW_COLUMNS, ...STREAM_COLUMNS, 'extra_env_info', 'idx', 'loss_multiplier', 'length']; // prettier-ignore
+    const table = {
+      ...Object.fromEntries(columns.map((column) => [column, null])),
+      task_name: 'task',
+      stop_strings: null,
+      own: null,
+      message_log: [
+        { role: 'system', content: 'x', ...nothing },
+        { role: 'user', content: parts, ...nothing },
+      ],
+    };
+    assert.deepEqual(Sample.parse(table), {
+      task_name: 'task',
+      stop_strings: null,
+      own: null,
+      message_log: [
+        { role: 'system', content: 'x' },
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'go' },
+            { type: 'image_url', image_url: { url: 'https://x/y.png' } },
+          ],
+        },
+      ],
+    });
+  });
+
+  test('needs what it needs, though null were absent', () => {
+    assert.deepEqual(problems({ ...MINIMAL, task_name: null }), ['task_name: expected string, got null']); // prettier-ignore
+    const message_log = [{ role: null, content: null }];
+    assert.deepEqual(problems({ ...MINIMAL, message_log }), [
+      'message_log.0.role: expected string, got null',
+      'message_log.0.content: expected a text, or a list of parts of type text or image_url, got null',
+    ]);
+  });
 
   test('may have the row’s columns that are its own', () => {
     const own = { extra_env_info: {}, stop_strings: ['x'], idx: 0, length: 1, loss_multiplier: 1 };
@@ -102,7 +150,7 @@ describe('a sample', () => {
   });
 });
 
-describe('lostDigits', () => {
+describe('an integer that JavaScript would round', () => {
   const lost: [string, string][] = [
     ['{"id":9007199254740993}', '9007199254740993'],
     ['{"id":9007199254740992}', '9007199254740992'],
@@ -112,7 +160,7 @@ describe('lostDigits', () => {
   ];
   for (const [json, digits] of lost) {
     test(`finds ${digits} in ${json}`, () => {
-      assert.equal(lostDigits(json), digits);
+      assert.equal(firstLostInteger(json)?.got, digits);
     });
   }
 
@@ -132,7 +180,7 @@ describe('lostDigits', () => {
   for (const json of kept) {
     test(`finds nothing in ${json}`, () => {
       JSON.parse(json);
-      assert.equal(lostDigits(json), null);
+      assert.equal(firstLostInteger(json), null);
     });
   }
 });

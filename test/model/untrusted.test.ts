@@ -49,6 +49,30 @@ test("half a million wrong ids of an agent's call cost one report", () => {
   assert.match(JSON.stringify(tokens), /prompt_token_ids\.0: expected a token id/);
 });
 
+test("an agent's logprob that no token has is a violation that names it", () => {
+  for (const value of [1e39, -1e39, -9999, 0.5, null, '-1']) {
+    const call = { prompt_token_ids: [1], generation_token_ids: [2, 3], generation_log_probs: [-1, value] }; // prettier-ignore
+    const tokens = tokensOf({ response: { output: [call] } });
+    assert.match(
+      tokens.kind === 'refused' ? tokens.fault.message : tokens.kind,
+      /^response\.output\[0\]\.generation_log_probs\[1\]: expected a number from -9999 \(excluded\) to 0, got: /,
+    );
+  }
+});
+
+test("an agent's component beyond what float32 has is refused, though its reward is their sum", () => {
+  // The reward's own limit is that of its components, which the journal keeps.
+  assert.deepEqual(componentsOf({ reward_components: { a: 1e39, b: -1e39 } }, { reward: 0 }), {
+    fault: {
+      type: 'EnvironmentRejected',
+      message: 'reward_components.a: expected a number between -1e+30 and 1e+30, got 1e+39',
+    },
+  });
+  assert.deepEqual(componentsOf({ reward_components: { a: 1, b: -0.5 } }, { reward: 0.5 }), {
+    rewards: { a: 1, b: -0.5 },
+  });
+});
+
 test("half a million components of an agent's reward cost one report", () => {
   for (const value of [0, 'x']) {
     const reward_components = Object.fromEntries(

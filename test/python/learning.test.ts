@@ -1,4 +1,5 @@
 /** The example that learns, without a server: its own tests, and that both of its environments are one. */
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { describe, test } from 'node:test';
@@ -53,7 +54,7 @@ describe('the example that learns', { skip: noLearningExample }, () => {
     const texts = ways.map((way) => right.map(way));
     const played = JSON.parse(learningPython(['-c', PLAY, JSON.stringify(texts)])) as Played[];
     for (const { messages, rewards, goes_on, sample } of played) {
-      let metadata: Record<string, unknown> = sample.extra_env_info;
+      let metadata: ForeignObject = sample.extra_env_info;
       for (const [turn, reward] of rewards.entries()) {
         const log = messages.slice(0, 2 * turn + 2);
         const answer = await environment.step(

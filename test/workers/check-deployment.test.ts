@@ -70,7 +70,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     );
     const text = states(findings).join('\n');
     for (const said of [
-      /model simulator, max_model_len 8192/,
+      /model "simulator", max_model_len 8192/,
       /token ids/,
       /processed/,
       /weights can be changed/,
@@ -108,7 +108,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
   test('names the models where the one that is asked for is not served', async (t) => {
     const [finding] = await ofEngine(t, { url: await engine(t), model: 'llama' });
     assert.equal(finding?.state, 'broken');
-    assert.match(finding.what, /serves simulator, not llama/);
+    assert.match(finding.what, /serves "simulator", not "llama"/);
   });
 
   test('says of an engine that is paused that it is', async (t) => {
@@ -116,6 +116,17 @@ describe('a check of a deployment', { concurrency: true }, () => {
     await fetch(`${url}/pause?mode=keep`, { method: 'POST' });
     const findings = await ofEngine(t, { url });
     assert.ok(findings.some(({ state, what }) => state === 'limited' && what.startsWith('paused')));
+  });
+
+  test('says of an engine that is asleep that it is, asks it for nothing, and what wakes it', async (t) => {
+    const url = await engine(t, { dev_mode: true });
+    await fetch(`${url}/sleep?level=1`, { method: 'POST' });
+    const [ok, asleep, ...more] = await ofEngine(t, { url });
+    assert.deepEqual([ok?.state, asleep?.state, more], ['ok', 'limited', []]);
+    assert.match(asleep?.what ?? '', /^asleep: it generates nothing, and its weights cannot be changed$/); // prettier-ignore
+    assert.match(asleep?.remedy ?? '', /POST \/wake_up ends that$/);
+    await fetch(`${url}/wake_up`, { method: 'POST' });
+    assert.ok((await ofEngine(t, { url })).every(({ what }) => !what.startsWith('asleep')));
   });
 
   test('says in words that a server is no vLLM', async (t) => {

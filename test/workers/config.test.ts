@@ -8,6 +8,11 @@ const withService = (more: object) => ({
   environments: {},
 });
 
+const linesOf = (input: object): string[] => {
+  const { error } = Config.safeParse(input);
+  return error === undefined ? [] : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`); // prettier-ignore
+};
+
 describe('worker.memory', () => {
   const problemsWith = (memory: unknown): string[] =>
     Config.safeParse({ ...withService({}), worker: { memory } }).error?.issues.map(
@@ -70,6 +75,28 @@ describe('the base URL of an engine', () => {
     ]);
   });
 
+  const spellings: [string, string][] = [
+    ['http://a:8000/v1/', 'http://a:8000/v1'],
+    ['http://a:8000/v1//', 'http://a:8000/v1'],
+    ['HTTP://A:8000//v1', 'http://a:8000/v1'],
+    ['http://a:80/v1', 'http://a/v1'],
+    ['https://a:443/gateway/./one/v1/', 'https://a/gateway/one/v1'],
+    ['http://[::1]:8000/v1/', 'http://[::1]:8000/v1'],
+  ];
+  for (const [url, one] of spellings)
+    test(`${url} is another spelling of ${one}`, () => {
+      const { generation } = Config.parse(withService({ base_urls: [url] }));
+      assert.deepEqual(generation['default']?.base_urls, [one]);
+      assert.deepEqual(Config.parse(withService({ base_urls: [one] })).generation, generation);
+    });
+
+  test('is there once, however it is spelled', () => {
+    const base_urls = ['http://a/v1', 'http://b/v1', 'http://A:80/v1/'];
+    assert.deepEqual(linesOf(withService({ base_urls })), [
+      'generation.default.base_urls.2: expected each engine once, got http://a/v1 again, which is at 0, too',
+    ]);
+  });
+
   for (const url of [
     'http://me:s3cret-word@host/v1',
     'http://me:s3cret-word@host',
@@ -84,6 +111,54 @@ describe('the base URL of an engine', () => {
       assert.match(problems[0] ?? '', /^expected a URL without .*, got one with$/);
     });
   }
+});
+
+describe('every other URL of the file', () => {
+  test('loses its last slash, too', () => {
+    const urls = ['http://a:9/', 'http://b:9/control//'];
+    const environments = {
+      http: { kind: 'http', url: 'http://e:9/' },
+      rm: { kind: 'reward_model', url: 'http://e:9/rm/' },
+      gymnasium: { kind: 'gymnasium', url: 'http://E:9/gym/' },
+      code: { kind: 'code', url: 'http://e:9/box/' },
+      agent: { kind: 'gym_agent', head_server: 'http://e:9/', agents: { one: 'http://e:8/one/' } },
+    };
+    const config = Config.parse({ ...withService({ control: { urls } }), environments });
+    assert.deepEqual(config.generation['default']?.control.urls, ['http://a:9', 'http://b:9/control']); // prettier-ignore
+    const text = JSON.stringify(config.environments);
+    assert.deepEqual(text.match(/http:[^"]*/g), ['http://e:9', 'http://e:9/rm', 'http://e:9/gym', 'http://e:9/box', 'http://e:9', 'http://e:8/one']); // prettier-ignore
+  });
+
+  test('of an engine’s control is there once', () => {
+    const urls = ['http://a:9', 'http://a:9/'];
+    assert.deepEqual(linesOf(withService({ control: { urls } })), [
+      'generation.default.control.urls.1: expected each engine once, got http://a:9 again, which is at 0, too',
+    ]);
+  });
+});
+
+describe('an engine of two services', () => {
+  const problemsOfOther = (url: string) =>
+    Config.safeParse({
+      ...withService({}),
+      generation: {
+        ...withService({}).generation,
+        judge: { kind: 'vllm', base_urls: ['http://c/v1', url] },
+      },
+    }).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? [];
+
+  for (const url of ['http://b/v1', 'http://b/v1/', 'http://b:80/v1', 'http://B/v1'])
+    test(`is refused, however it is written: ${url}`, () => {
+      const [[path, message] = [], ...more] = problemsOfOther(url);
+      assert.equal(path, 'generation.judge.base_urls.1');
+      assert.match(message ?? '', /^expected an engine that no other service has, got .* of generation\.default; /); // prettier-ignore
+      assert.deepEqual(more, []);
+    });
+
+  test('are two engines where host, port or path differ', () => {
+    for (const url of ['http://b:8000/v1', 'https://b/v1', 'http://b/other/v1'])
+      assert.deepEqual(problemsOfOther(url), []);
+  });
 });
 
 describe('max_answer of an engine', () => {

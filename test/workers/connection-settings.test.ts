@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import { NativeConnection } from '@temporalio/worker';
+import type { Server } from '../../src/client/server.js';
+import { openServer, openServerToLook } from '../../src/client/server.js';
+import { createHttpClient } from '../../src/platform/http/client.js';
 import { withoutSecrets } from '../../src/platform/secrets.js';
 import { connectionSettings } from '../../src/workers/connection-settings.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
@@ -32,4 +38,55 @@ test('keys of a Temporal server are secrets, from variables and from temporal.to
   const said =
     'key-of-the-variable-0123 key-of-the-file-0123 token-of-the-file-0123 eu-west-number-1';
   assert.equal(withoutSecrets(said), '[secret] [secret] [secret] eu-west-number-1');
+});
+
+describe('with a proxy in the shell', () => {
+  const VARIABLES = ['grpc_proxy', 'https_proxy', 'http_proxy', 'HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY']; // prettier-ignore
+  const listening = async (t: TestContext, met: () => void): Promise<number> => {
+    const server = createServer((socket) => {
+      met();
+      socket.destroy();
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.close());
+    return (server.address() as AddressInfo).port;
+  };
+  const connections: [what: string, connect: (port: number) => Promise<unknown>][] = [
+    ['a client that looks', (port) => asked(openServerToLook(settingsAt(port)))],
+    ['a client that waits', (port) => asked(openServer(settingsAt(port)))],
+    ['a worker', (port) => NativeConnection.connect(settingsAt(port).options)],
+    [
+      'a request to an engine or an environment',
+      async (port) => {
+        const client = createHttpClient({ connect_timeout_ms: 1000 });
+        const url = `http://127.0.0.1:${port}/health`;
+        const signal = new AbortController().signal;
+        await client.exchange({ method: 'GET', url, timeout_ms: 1000, signal, max_bytes: 100 });
+      },
+    ],
+  ];
+  const settingsAt = (port: number) =>
+    connectionSettings({ temporal: { ...NOTHING, address: `127.0.0.1:${port}` } });
+  const asked = async (server: Server): Promise<void> => {
+    try {
+      await server.within(1000, () => server.client.workflowService.getSystemInfo({}));
+    } finally {
+      await server.close();
+    }
+  };
+  for (const [what, connect] of connections)
+    test(`${what} asks the server itself`, async (t) => {
+      const met = { proxy: 0, server: 0 };
+      const proxy = await listening(t, () => (met.proxy += 1));
+      const port = await listening(t, () => (met.server += 1));
+      const before = { ...process.env };
+      t.after(() => {
+        process.env = before;
+      });
+      process.env = { ...before, NO_PROXY: '', no_proxy: '' };
+      for (const name of VARIABLES) process.env[name] = `http://127.0.0.1:${proxy}`;
+      await assert.rejects(connect(port));
+      assert.ok(met.server > 0);
+      assert.equal(met.proxy, 0);
+    });
 });

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { pino } from 'pino';
-import { loadConfig } from '../../src/workers/config.js';
-import { createParts, type Parts } from '../../src/workers/parts.js';
+import { Config, loadConfig } from '../../src/workers/config.js';
+import { createAllowance } from '../../src/platform/waits/allowance.js';
+import { createControls, createParts, type Parts } from '../../src/workers/parts.js';
 import { said, stepOne } from '../fakes/environment-steps.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
@@ -26,6 +29,27 @@ async function partsOf(
   t.after(() => parts.close());
   return { parts, said: lines };
 }
+
+test('an engine whose control URL ends with a slash gets no path with two', async (t) => {
+  const paths: string[] = [];
+  const server = createServer(({ method, url }, response) => {
+    paths.push(`${method ?? ''} ${url ?? ''}`);
+    if (url === '/v1/models') response.end('{"data": [{"id": "m"}]}');
+    else response.writeHead(url?.startsWith('//') === true ? 404 : 405).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const settings = { kind: 'vllm', base_urls: [`${url}/v1/`], control: { urls: [`${url}/`] } };
+  const { generation } = Config.parse({ generation: { default: settings }, environments: {} });
+  const [control] = createControls('default', { settings: generation['default']!, env: {}, replies: createAllowance(0) }); // prettier-ignore
+  const bound = { within_ms: 5000, signal: new AbortController().signal };
+  const { lacks } = await control!.examine({ cache: 'reset' }, bound);
+  await control!.close();
+  assert.deepEqual([control!.replica, lacks], [`${url}/v1`, []]);
+  assert.deepEqual(paths.filter((path) => path.includes('//')), []); // prettier-ignore
+  assert.ok(paths.includes('GET /pause'), paths.join());
+});
 
 describe('the retrievers of a worker', () => {
   test('index a corpus that several environments search once, from beside temporal.yaml', async (t) => {

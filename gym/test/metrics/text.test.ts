@@ -3,7 +3,7 @@ import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { expandGlobs } from '../../metrics/shards.js';
-import { indentedJson } from '../../metrics/indented-json.js';
+import { indentedJson } from '../../../src/platform/json/indented.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { writeNewFile } from '../../new-file.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';

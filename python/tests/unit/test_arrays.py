@@ -130,11 +130,22 @@ class ToArrays(unittest.TestCase):
             "token_ids: expected ids from 0 to 2147483647, got 1180591620717411303424": sampled([2**70], [-1]),
             "generation_logprobs: expected a list of numbers, got [None, -1, -1]": sampled([3, 4, 5], [None, -1, -1]),
             "generation_logprobs: expected a list of numbers, got ['-1']": sampled([3], ["-1"]),
-            "generation_logprobs: expected finite numbers, got -inf": sampled([3, 4, 5], [-inf, -1, -1]),
+            "generation_logprobs: expected numbers from -9999 (excluded) to 0, got -inf": sampled([3, 4, 5], [-inf, -1, -1]),
+            "generation_logprobs: expected numbers from -9999 (excluded) to 0, got 1e+39": sampled([3, 4, 5], [1e39, -1, -1]),
+            "generation_logprobs: expected numbers from -9999 (excluded) to 0, got -1e+39": sampled([3, 4, 5], [-1, -1, -1e39]),
+            "generation_logprobs: expected numbers from -9999 (excluded) to 0, got 0.5": sampled([3, 4, 5], [-1, 0.5, -1]),
+            "generation_logprobs: expected numbers from -9999 (excluded) to 0, got 1000": sampled([3], [10**400]),
             "total_reward: expected a number that float32 has, got nan": {"total_reward": nan},
             "total_reward: expected a number that float32 has, got None": {"total_reward": None},
             "total_reward: expected a number that float32 has, got 1e+300": {"total_reward": 1e300},
-            "loss_multiplier: expected a number that float32 has, got '2'": {"loss_multiplier": "2"},
+            "loss_multiplier: expected a number from 0 to 1e+06, got '2'": {"loss_multiplier": "2"},
+            "loss_multiplier: expected a number from 0 to 1e+06, got -1": {"loss_multiplier": -1},
+            "loss_multiplier: expected a number from 0 to 1e+06, got 1e+39": {"loss_multiplier": 1e39},
+            "extra_env_info.task_index: expected a whole number from 0 on, got None": {"agent_result": {"reward": 1}},
+            "extra_env_info.task_index: expected a whole number from 0 on, got 1.5": {
+                "agent_result": {"reward": 1},
+                "extra_env_info": {"task_index": 1.5},
+            },
             "masked.start: expected a whole number from 0 on, got -2": {"masked": [{"start": -2, "end": -1}]},
             "masked: expected runs of 3 sampled tokens, got": {"masked": [{"start": 0, "end": 99}]},
             "policy_versions: expected runs of 3 sampled tokens, got": {
@@ -157,6 +168,10 @@ class ToArrays(unittest.TestCase):
         ]
         given["total_reward"] = np.float64(0.5)
         self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
+
+    def test_a_failure_of_another_shape_is_one_all_the_same(self):
+        with self.assertRaisesRegex(ValueError, r"^b/0-0: expected a valid rollout, got a failure \(TimedOut\)"):
+            to_arrays([row(failure="TimedOut")])
 
     def test_a_label_beyond_what_an_array_holds_is_no_version(self):
         runs = [{"start": 0, "end": 3, "version": "9" * 30}]

@@ -1,7 +1,10 @@
 import asyncio
+import os
+import socket
 import unittest
 
 from types import SimpleNamespace
+from unittest.mock import patch
 
 from durable_rollouts import PolicyUpdateFailed, connection
 from temporalio.converter import default as default_converter
@@ -37,6 +40,22 @@ class Away(unittest.TestCase):
         ):
             with self.assertRaises(RPCError):
                 asyncio.run(connection.patiently(failing(error)))
+
+
+class Proxy(unittest.TestCase):
+    def test_no_connection_goes_through_the_proxy_of_the_shell(self):
+        with socket.socket() as proxy, socket.socket() as closed:
+            for each in (proxy, closed):
+                each.bind(("127.0.0.1", 0))
+            proxy.listen()
+            proxy.settimeout(0.2)
+            url = "http://127.0.0.1:%d" % proxy.getsockname()[1]
+            names = ("grpc_proxy", "https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+            with patch.dict(os.environ, {**{name: url for name in names}, "no_proxy": "", "NO_PROXY": ""}):
+                with self.assertRaisesRegex(ConnectionError, "Connection refused"):
+                    asyncio.run(connection.connect("127.0.0.1:%d" % closed.getsockname()[1], None, None))
+            with self.assertRaises(socket.timeout):
+                proxy.accept()
 
 
 class TooMuch(unittest.TestCase):

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { writeJson } from '../../platform/json/kept.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
@@ -124,7 +125,7 @@ export async function closePart(
   try {
     for await (const { place, row, summary } of foldRows(rows, { ...closing, written })) {
       await writer.write({
-        row: JSON.stringify(row),
+        row: writeJson(row),
         summary: JSON.stringify(summary),
         valid: isValid(summary),
       });

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Environment, FinishedRollout } from '../../environments/environment.js';
+import type { ExactEnvironment, FinishedRollout } from '../../environments/environment.js';
 import { METRICS_TIMEOUT_MS } from '../../environments/environment.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
+import { readJson } from '../../platform/json/kept.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
@@ -75,7 +77,7 @@ async function ofTask(task: string, asking: Asking): Promise<Named[]> {
 
 /** Tries again while it is unavailable and time is left; the last try is cut off at the end. */
 async function askPatiently(
-  environment: Environment,
+  environment: ExactEnvironment,
   { task, asking }: { task: string; asking: Asking },
 ): Promise<Metrics | null> {
   const { attempt, patience_ms = METRICS_TIMEOUT_MS } = asking;
@@ -93,7 +95,7 @@ async function askPatiently(
 }
 
 async function retryWhileUnavailable(
-  environment: Environment,
+  environment: ExactEnvironment,
   { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
 ): Promise<Metrics | null> {
   for (let pause_ms = 250; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
@@ -122,7 +124,7 @@ interface Reading {
 async function* rolloutsOf(
   task: string,
   { asking, signal, reading }: { asking: Asking; signal: AbortSignal; reading: Reading },
-): AsyncGenerator<FinishedRollout> {
+): AsyncGenerator<FinishedRollout<ForeignObject>> {
   const { outputs, valid } = asking;
   let at = 0;
   const rows = outputs.readRollouts()[Symbol.asyncIterator]();
@@ -134,7 +136,8 @@ async function* rolloutsOf(
       });
       if (next.done === true) return;
       signal.throwIfAborted();
-      if (valid[at++]?.task_name === task) yield toFinished(JSON.parse(next.value) as Row);
+      if (valid[at++]?.task_name === task)
+        yield toFinished(readJson(next.value, { extra_env_info: 'all' }) as Row);
     }
   } finally {
     await rows.return?.();
@@ -146,7 +149,7 @@ const toFinished = ({
   total_reward,
   rewards,
   extra_env_info,
-}: Row): FinishedRollout => ({
+}: Row): FinishedRollout<ForeignObject> => ({
   message_log: textLog(message_log),
   total_reward,
   rewards,

@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import type { Attempt } from '../attempt.js';
 import type { FoldGroups, FoldedGroups } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
@@ -25,5 +26,5 @@ async function* linesOf(
   rows: readonly number[],
   batch: BatchToFold & { attempt: Attempt },
 ): AsyncGenerator<string> {
-  for await (const folded of foldRows(rows, batch)) yield JSON.stringify(folded.row);
+  for await (const folded of foldRows(rows, batch)) yield writeJson(folded.row);
 }

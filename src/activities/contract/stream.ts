@@ -20,8 +20,11 @@ export interface StreamActivities {
   closeStep: (input: { stream_id: string; step: number }) => Promise<StepResult>;
   /** Deletes the rows of delivered steps, and their groups' journals. */
   forgetSteps: (input: { stream_id: string; through: number }) => Promise<void>;
-  /** Resolves when the service's policy serves something other than known, or with the same after a while. */
-  watchServed: (input: { service: string; known: Served }) => Promise<Served>;
+  /**
+   * Resolves when the service's policy serves something other than known, or with the same after a while or, if
+   * asked, at once.
+   */
+  watchServed: (input: { service: string; known: Served; at_once?: true }) => Promise<Served>;
 }
 
 /** All activities, of all workflow types. */
@@ -32,6 +35,10 @@ export interface Served {
   served: number;
   /** Whether anything was published. If not, the trainer's versions are the served ones. */
   is_published: boolean;
+  /** The lowest version that is served now, at which new groups are born; null: nobody knows. */
+  born?: number | null;
+  /** The highest version that anyone has published. */
+  target?: number | null;
   /** Why nothing is served; null: something is. */
   waiting?: Waiting | null;
 }
@@ -62,6 +69,8 @@ export interface StreamState {
   waiting?: Waiting | null;
   /** Whether a version was ever known. */
   is_versioned: boolean;
+  /** As in `Served`, of a published policy. */
+  born?: number | null;
   /** Earlier steps are forgotten. */
   kept_from: number;
   /** Groups discarded since the last step. */
@@ -86,7 +95,10 @@ export interface AdmitGroups {
   /** Its number; the others follow it. */
   first: number;
   count: number;
+  /** If nothing is published, the version that the trainer gave last. */
   born: number | null;
+  /** Whose record is read. */
+  service?: string | null;
 }
 
 /** How a group has ended by itself. */

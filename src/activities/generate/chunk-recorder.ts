@@ -35,8 +35,11 @@ export function recordChunks(
     labelled,
   }: {
     facts: ChunkFacts;
-    /** Called after tokens have arrived and before they are written; absent: they get the label of `facts`. */
-    labelled?: () => Promise<Label>;
+    /**
+     * Called after tokens up to `through` have arrived and before they are written; absent: they get the label of
+     * `facts`.
+     */
+    labelled?: (through: number) => Promise<Label>;
     /** Offset in the turn of the first token to come. */
     offset: number;
     onFailure: (error: unknown) => void;
@@ -56,7 +59,7 @@ export function recordChunks(
     waiting = { token_ids: [], logprobs: [], text: '' };
     const chunk = { kind: 'chunk', ...facts, offset, ...news } as const;
     offset += news.token_ids.length;
-    inTurn(async () => journal.append({ ...chunk, ...(await labelled?.()) }));
+    inTurn(async () => journal.append({ ...chunk, ...(await labelled?.(throughOf(chunk))) }));
   };
   const inTurn = (append: () => Promise<void>): void => {
     written = written.then(append);
@@ -90,6 +93,9 @@ export function recordChunks(
     },
   };
 }
+
+const throughOf = ({ offset, token_ids }: Pick<LineOf<'chunk'>, 'offset' | 'token_ids'>): number =>
+  offset + token_ids.length;
 
 const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
   token_ids.length === 0 && text === '' && finish === undefined;

@@ -9,6 +9,7 @@ import type {
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
+import type { OpenTurn } from '../../model/journal/trajectory.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
@@ -26,7 +27,7 @@ import { orAborted } from '../../platform/waits/abort.js';
 import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
-import { resumeGeneration } from './resume-generation.js';
+import { checkStop, resumeGeneration } from './resume-generation.js';
 import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal already has its generation. */
@@ -163,13 +164,21 @@ async function modeFor(
   throw new Fault({ type: 'GenerationRejected', message, at: replica });
 }
 
+const PAUSED = 'the engine is paused';
+const ASLEEP = 'the engine is asleep, until somebody wakes it (POST /wake_up)';
+
+/** Why an engine is silent; null: it does not say. */
+const whySilent = async (service: GenerationService): Promise<string | null> =>
+  (await service.isAsleep()) ? ASLEEP : (await service.isPaused()) ? PAUSED : null;
+
 /** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
 async function sitOut(
-  { replica }: GenerationService,
+  service: GenerationService,
   { hold: { signal, reportWaiting }, lease }: Placed,
 ): Promise<number> {
   const began = performance.now();
-  await reportWaiting({ service: replica, message: 'the engine is paused' });
+  const message = (await service.isAsleep()) ? ASLEEP : PAUSED;
+  await reportWaiting({ service: service.replica, message });
   await lease.pauseOver(signal);
   await reportWaiting(null);
   return (performance.now() - began) / 1000;
@@ -195,14 +204,7 @@ async function generateFromJournal(
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
     ...(mode !== null && { logprobs_mode: mode }),
   };
-  const pending = open.segments.find(({ version_source }) => version_source === 'pending');
-  if (pending !== undefined) await dropTokens(journal, { facts, from: pending.start });
-  const isCut = open.token_ids.length > 0 && open.finish === null;
-  if (
-    spansTooManyVersions(open, { settings, next: [] }) ||
-    (isCut && !canContinue(settings.generation))
-  )
-    await dropTokens(journal, { facts, from: 0 });
+  await dropUnusable(hold, { settings, facts });
   const inherited = [...open.token_ids];
   const { fence, policy } = lease;
   const salt = fence?.version ?? null;
@@ -217,6 +219,7 @@ async function generateFromJournal(
       policy,
       service,
       // A stop string is matched on this side and ends the stream before its last chunk names the weights.
+      offset: inherited.length,
       names_spans: () => service.tells_text?.() === false && request.stop_strings.length === 0,
       signal,
       sleep: (ms) => sleep(ms, undefined, { signal }),
@@ -230,12 +233,15 @@ async function generateFromJournal(
     eos_ids: knownEos(trajectory),
     special_tokens,
   };
-  const { standing } = trajectory;
   const asked = {
     call: generationCall(settings.generation.service),
-    moved_at: () => standing.moved_at,
+    moved_at: () => trajectory.standing.moved_at,
+    why: () => whySilent(service),
   };
-  const end = await hold.asks(asked, () => sampleOrResume(seam, { service, sample, signal }));
+  const refused = refusing(journal, facts);
+  const end = await hold.asks(asked, () =>
+    sampleOrResume(seam, { open, context: { service, sample, signal, refused } }),
+  );
   // Trainers in Python fail at half a character.
   const text = { content: open.text.toWellFormed(), token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
@@ -244,16 +250,48 @@ async function generateFromJournal(
   await journal.append({ kind: 'generation', turn, ...generated });
 }
 
+/** Drops what earlier attempts have sampled and this one cannot continue. */
+async function dropUnusable(
+  { journal }: Hold,
+  { settings, facts }: { settings: RolloutSettings; facts: RequestFacts },
+): Promise<void> {
+  const { open } = journal.trajectory;
+  const pending = open.segments.find(({ version_source }) => version_source === 'pending');
+  if (pending !== undefined) await dropTokens(journal, { facts, from: pending.start });
+  const isCut = open.token_ids.length > 0 && open.finish === null;
+  if (
+    spansTooManyVersions(open, { settings, next: [] }) ||
+    (isCut && !canContinue(settings.generation))
+  )
+    await dropTokens(journal, { facts, from: 0 });
+}
+
+/** The reply contradicts itself: none of the turn's tokens count. */
+const refusing =
+  (journal: Hold['journal'], facts: RequestFacts) =>
+  async (what: string): Promise<Fault> => {
+    await dropTokens(journal, { facts, from: 0 });
+    const { replica, request_id } = facts;
+    const message = `${replica}: completion ${request_id}: ${what}`;
+    return new Fault({ type: 'ProtocolError', message, at: replica });
+  };
+
 async function sampleOrResume(
   seam: Seam,
-  context: ResumeContext,
+  { open, context }: { open: OpenTurn; context: ResumeContext },
 ): Promise<GenerationEnd | Resumed> {
   const { request, inherited, finish } = seam;
   if (request.max_tokens <= 0) return EMPTY;
   const isText = context.service.tells_text?.() ?? true;
   if (inherited.length > 0 || finish !== null || !isText)
     return await resumeGeneration(seam, context);
-  return await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
+  const end = await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
+  return await checkStop(end, {
+    ids: open.token_ids,
+    text: open.text.toWellFormed(),
+    seam,
+    context,
+  });
 }
 
 /** The log leaves no room: nothing is generated, and the environment still steps, as upstream. */

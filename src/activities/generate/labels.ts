@@ -20,10 +20,22 @@ const PENDING: Label = { policy_version: null, version_source: 'pending' };
 export interface Labels {
   /** The first tokens have come: checks that the stream's process is the one that answers. */
   opened(): void;
-  /** The label of tokens that arrived before the call; throws `MOVED` or `PolicyVersionMismatch`. */
-  ofArrived(): Promise<Label>;
+  /** No more tokens come: the engine is asked again before the last ones are labelled. */
+  ends(): void;
+  /** All tokens up to `through` are labelled. Asks if that has not asked; throws `PolicyVersionMismatch`. */
+  ended(through: number): Promise<void>;
+  /**
+   * The label of tokens that arrived before the call, up to `through` in the turn; throws `MOVED` or
+   * `PolicyVersionMismatch`.
+   */
+  ofArrived(through: number): Promise<Label>;
   /** The labels that the spans of a complete stream give its tokens; throws the same. */
   ofSpans(spans: readonly VersionSpan[] | undefined): Promise<{ from: number; label: Label }[]>;
+  /**
+   * Once it was thrown because of weights that nobody published: where in the turn the tokens begin that may be theirs.
+   * Otherwise null.
+   */
+  distrustedFrom(): number | null;
 }
 
 interface Fenced {
@@ -32,36 +44,43 @@ interface Fenced {
   service: Pick<GenerationService, 'replica' | 'weightVersion'>;
   /** Whether the wire names the weights of each token. If so, a stream may survive an update. */
   names_spans: () => boolean;
+  /** Offset in the turn of the first token to come. */
+  offset: number;
   signal: AbortSignal;
   /** Marks the replica as no longer trusted. */
   distrust: (why: string) => Promise<void>;
   sleep: (ms: number) => Promise<void>;
+  now?: () => number;
 }
+
+/**
+ * How often the engine is asked during a stream. A change of its weights that is not in the record, such as another
+ * program's, costs the tokens since the last answer.
+ */
+const ASK_EVERY_MS = 5000;
 
 /**
  * A token is of version v if a reading of the record that began after its arrival still shows the replica `current` at
  * v, with the epoch under which the request was sent. This holds because the record changes before an engine is
- * touched.
+ * touched. Whoever else touches it is seen by the engine's own label.
  */
 export function labelByFence(fenced: Fenced): Labels {
   const { fence } = fenced;
   const own = labelOf(fence.version);
-  let identity: Promise<string | null> | null = null;
+  const check = checkIdentity(fenced);
   let hasMoved = false;
-  const opened = (): Promise<string | null> => {
-    identity ??= labelAtStart(fenced);
-    // The error is thrown where the label is awaited.
-    identity.catch(() => undefined);
-    return identity;
-  };
   const hasServed = servedSince(fenced);
   return {
-    opened: () => void opened(),
-    ofArrived: async () => {
-      await opened();
+    opened: () => void check.opened(),
+    ends: check.ends,
+    ended: check.ended,
+    ofArrived: async (through) => {
+      await check.opened();
       if (!hasMoved) {
         const now = await entryNow(fenced);
-        if (now?.state === 'current' && now.epoch === fence.epoch) return own;
+        if (isUnmoved(now, fence)) {
+          if (await check.confirms(through)) return own;
+        } else await check.moved();
         hasMoved = true;
       }
       if (!fenced.names_spans()) throw MOVED;
@@ -72,18 +91,94 @@ export function labelByFence(fenced: Fenced): Labels {
         if (hasMoved) throw MOVED;
         return [];
       }
-      const atStart = await opened();
+      const atStart = await check.opened();
       const labels: { from: number; label: Label }[] = [];
       for (const { version, start } of spans) {
         if (version !== atStart) {
-          if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
+          if (!hasMoved && fence.version !== null) throw await check.mismatch(version);
           if (!(await hasServed(version))) throw MOVED;
         }
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }
       return hasMoved || fence.version === null ? labels : [];
     },
+    distrustedFrom: check.distrustedFrom,
   };
+}
+
+const isUnmoved = (now: ReplicaEntry | undefined, { epoch }: Fence): boolean =>
+  now?.state === 'current' && now.epoch === epoch;
+
+/** Asks the engine itself for its label: at the stream's first tokens, every few seconds, and at its end. */
+function checkIdentity(fenced: Fenced) {
+  const { fence, service, signal, now = () => performance.now() } = fenced;
+  let identity: Promise<string | null> | null = null;
+  let asked_at = -Infinity;
+  /** Tokens before it are confirmed by an answer that came after them. */
+  let confirmed = fenced.offset;
+  let isDistrusted = false;
+  const opened = (): Promise<string | null> => {
+    if (identity === null) asked_at = now();
+    identity ??= labelAtStart(fenced).catch((error: unknown) => {
+      isDistrusted = isMismatch(error);
+      throw error;
+    });
+    // The error is thrown where the label is awaited.
+    identity.catch(() => undefined);
+    return identity;
+  };
+  const mismatchOf = async (said: string): Promise<Fault> => {
+    isDistrusted = true;
+    return await mismatch(said, fenced);
+  };
+  /** Whether tokens up to there are of the stream's first weights; false: an update has begun meanwhile. */
+  const confirms = async (through: number): Promise<boolean> => {
+    const expected = await opened();
+    if (fence.version === null || signal.aborted || now() - asked_at < ASK_EVERY_MS) return true;
+    asked_at = now();
+    // An engine that does not answer any more has most likely ended: the record stands.
+    const said = await service.weightVersion(signal).catch(() => null);
+    if (said === null) return true;
+    if (said === expected) {
+      confirmed = Math.max(confirmed, through);
+      return true;
+    }
+    if (!isUnmoved(await entryNow(fenced), fence)) return false;
+    throw await mismatchOf(said);
+  };
+  return {
+    opened,
+    confirms,
+    ends: () => {
+      asked_at = -Infinity;
+    },
+    ended: async (through: number): Promise<void> => {
+      if (identity !== null) await confirms(through);
+    },
+    /** The replica has moved: another stream, or another worker, may have found it under other weights. */
+    moved: async (): Promise<void> => {
+      isDistrusted = (await firstChange(fenced))?.state === 'unknown';
+    },
+    mismatch: mismatchOf,
+    distrustedFrom: () => (isDistrusted ? confirmed : null),
+  };
+}
+
+const isMismatch = (error: unknown): boolean =>
+  error instanceof Fault && error.type === 'PolicyVersionMismatch';
+
+/** The replica as the first change after the request left it. */
+async function firstChange({
+  fence,
+  policy,
+  service: { replica },
+}: Fenced): Promise<ReplicaEntry | undefined> {
+  const latest = await policy.latest();
+  for (let epoch = fence.record_epoch + 1; latest !== null && epoch <= latest.epoch; epoch++) {
+    const entry = (epoch === latest.epoch ? latest : await policy.at(epoch))?.replicas[replica];
+    if (entry !== undefined && entry.epoch > fence.epoch) return entry;
+  }
+  return undefined;
 }
 
 const entryNow = async ({ policy, service }: Fenced): Promise<ReplicaEntry | undefined> =>

@@ -3,6 +3,7 @@ import type {
   GenerationRequest,
   GenerationService,
 } from '../../generation/generation-service.js';
+import type { Fault } from '../../model/faults.js';
 import type { Finish } from '../../model/journal.js';
 import {
   endOfTokens,
@@ -31,6 +32,8 @@ export interface ResumeContext {
   sample: Sampler;
   service: Pick<GenerationService, 'detokenize' | 'tells_text'>;
   signal: AbortSignal;
+  /** Drops the turn's tokens; returns what to throw. */
+  refused: (what: string) => Promise<Fault>;
 }
 
 export type Resumed = GenerationEnd & {
@@ -45,15 +48,9 @@ export type Resumed = GenerationEnd & {
  * text of all the turn's tokens, which also gives the content.
  */
 export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
-  const { request, inherited, finish, special_tokens, eos_ids } = seam;
+  const { request, inherited, finish, eos_ids } = seam;
   const ids = [...inherited];
-  const decode: TextOf = async (count) => {
-    if (count === 0) return '';
-    const given = { model: request.model, token_ids: ids.slice(0, count) };
-    return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
-  };
-  const textOf: TextOf = (count) => shownText(decode, count);
-  const stopIn = stopFinder(request, textOf);
+  const { decode, textOf, stopIn } = textsOf(ids, { seam, context });
 
   // 1. It may have been over already: only the last line is missing, or the end was lost with the stream.
   const decoded = await decode(ids.length);
@@ -62,6 +59,8 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   const { stop_token_ids, max_tokens: room } = request;
   if ((await stopIn(text, ids.length)) !== null)
     return await cutAtStop(NO_TIME, { textOf, stopIn, from: 0, count: ids.length });
+  if (finish !== null && isStoppedBy(finish, request))
+    throw await withoutItsStop(finish, { ids, context });
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
@@ -71,7 +70,57 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
 }
 
+/**
+ * The end of an undisturbed generation. An engine that samples several tokens at once (speculative decoding) cuts only
+ * the text at a stop string (vllm-project/vllm#47616), and one that does not know stop strings cuts nothing. The ids end
+ * where those of a resumed generation do.
+ */
+export async function checkStop(
+  end: GenerationEnd,
+  { ids, text, seam, context }: { ids: number[]; text: string; seam: Seam; context: ResumeContext },
+): Promise<GenerationEnd | Resumed> {
+  const { request } = seam;
+  const isStopped = isStoppedBy(end, request);
+  const said = findStop(text, request);
+  if (!isStopped && said === null) return end;
+  const { textOf, stopIn } = textsOf(ids, { seam, context });
+  if ((await stopIn(await textOf(ids.length), ids.length)) === null) {
+    if (isStopped) throw await withoutItsStop(end, { ids, context });
+    return end;
+  }
+  const cut = await cutAtStop(end, { textOf, stopIn, from: 0, count: ids.length });
+  // The stream's own text has no special tokens, whatever the decoder writes.
+  const isSame = cut.token_count === ids.length && said?.end === text.length;
+  return isSame ? { ...cut, content: text } : cut;
+}
+
+const isStoppedBy = ({ stop_reason }: Finish, { stop_strings }: GenerationRequest): boolean =>
+  typeof stop_reason === 'string' && stop_strings.includes(stop_reason);
+
+const withoutItsStop = (
+  { stop_reason }: Finish,
+  { ids, context }: { ids: readonly number[]; context: ResumeContext },
+): Promise<Fault> =>
+  context.refused(
+    `expected ids whose text contains the stop string ${JSON.stringify(stop_reason)} that ended it, got ${ids.length} ids without it`,
+  );
+
 const NO_TIME = { queue_s: 0, generate_s: 0 };
+
+/** What the turn's tokens so far say. `ids` may grow. */
+function textsOf(
+  ids: readonly number[],
+  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal'> },
+): { decode: TextOf; textOf: TextOf; stopIn: StopIn } {
+  const { request, special_tokens } = seam;
+  const decode: TextOf = async (count) => {
+    if (count === 0) return '';
+    const given = { model: request.model, token_ids: ids.slice(0, count) };
+    return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
+  };
+  const textOf: TextOf = (count) => shownText(decode, count);
+  return { decode, textOf, stopIn: stopFinder(request, textOf) };
+}
 
 /** The text of the turn's first tokens, as an engine shows it. */
 type TextOf = (count: number) => Promise<string>;

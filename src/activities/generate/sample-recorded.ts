@@ -43,7 +43,7 @@ interface Parts {
  */
 export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sampler {
   const { journal } = hold;
-  const { facts } = parts;
+  const { facts, labels } = parts;
   const { open } = journal.trajectory;
   return async (request, context) => {
     const seam = open.token_ids.length;
@@ -53,7 +53,10 @@ export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Par
       // The reason of the caller's abort says nothing about the reply.
       const isBreach =
         !context.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
-      if (error === STARTS_OVER) await dropTokens(journal, { facts, from: 0 });
+      const distrusted = labels?.distrustedFrom() ?? null;
+      if (distrusted !== null && distrusted < open.token_ids.length)
+        await dropTokens(journal, { facts, from: distrusted });
+      else if (error === STARTS_OVER) await dropTokens(journal, { facts, from: 0 });
       else if (isBreach && open.finish !== null) await dropTokens(journal, { facts, from: seam });
       throw error;
     }
@@ -86,22 +89,27 @@ async function sampleFenced(
     onFailure: (error) => {
       broken.abort(error);
     },
-    labelled: async () => {
-      const label = await labels.ofArrived();
+    labelled: async (through) => {
+      const label = await labels.ofArrived(through);
       if (spansTooManyVersions(open, { settings, next: [label.policy_version] })) throw STARTS_OVER;
       return label;
     },
   });
+  const stream = { isOver: false };
   const running = service.generate(request, {
     signal: AbortSignal.any([signal, broken.signal]),
     onDelta: (delta) => {
       labels.opened();
+      if (delta.finish !== undefined) labels.ends();
+      stream.isOver = delta.finish !== undefined;
       recorder.add(onDelta(delta));
     },
   });
   const [end] = await Promise.allSettled([running]);
+  if (!stream.isOver) labels.ends();
   await recorder.flush();
   broken.signal.throwIfAborted();
+  await labels.ended(open.token_ids.length);
   const isPending = open.segments.some(({ version_source }) => version_source === 'pending');
   // A caller that has found a stop string leaves before the stream can name its weights.
   if (end.status === 'rejected') throw isPending && !hold.signal.aborted ? MOVED : end.reason;
@@ -133,17 +141,14 @@ async function sampleWatched(
     offset,
     ask: () => service.weightVersion(hold.signal),
     at_silences: wantsVersion(settings),
-    changed: async ({ version: next, from, is_certain }) => {
+    changed: async ({ version: next, from }) => {
       await recorder.flush();
       // The very first version was published while the stream ran, so it is unknown when it reached the engine.
-      if ((await policy.latest()) !== null) {
-        await recorder.relabel({ from: offset, policy_version: null });
-        return;
-      }
-      // If the boundary is unknown, each token may be of either version.
-      const isTooVague = !is_certain && isTooMixed(next);
-      if (!isTooVague) await recorder.relabel({ from, policy_version: next });
-      if (isTooVague || isTooMixed()) broken.abort(STARTS_OVER);
+      const isPublished = (await policy.latest()) !== null;
+      // Each token from there on may be of either version.
+      const isTooVague = !isPublished && isTooMixed(next);
+      if (!isTooVague) await recorder.relabel({ from: isPublished ? offset : from, policy_version: null }); // prettier-ignore
+      if (!isPublished && (isTooVague || isTooMixed())) broken.abort(STARTS_OVER);
     },
   });
   const running = service.generate(request, {
@@ -154,9 +159,8 @@ async function sampleWatched(
     },
   });
   const [end] = await Promise.allSettled([running]);
-  // A caller that ends the stream itself has found a stop string. Its tokens count as after any other end.
-  const isStopped = signal.aborted && !hold.signal.aborted;
-  if (end.status === 'fulfilled' || isStopped) await watch.ended();
+  const isNamed = end.status === 'fulfilled' && end.value.spans !== undefined;
+  if (!isNamed && !hold.signal.aborted && !broken.signal.aborted) await watch.ended();
   await recorder.flush();
   broken.signal.throwIfAborted();
   if (end.status === 'rejected') throw end.reason;

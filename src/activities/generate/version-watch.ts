@@ -2,11 +2,10 @@
 const SILENCE_MS = 500;
 
 export interface VersionChange {
+  /** What the replica says now. */
   version: string | null;
-  /** The first token, by its offset in the turn, that counts as sampled from the other weights. */
+  /** The first token, by its offset in the turn, that no answer confirms: it is of either version. */
   from: number;
-  /** The stream was silent there, and the question was sent right afterwards. */
-  is_certain: boolean;
 }
 
 export interface VersionWatch {
@@ -16,15 +15,12 @@ export interface VersionWatch {
   ended: () => Promise<void>;
 }
 
-interface Gap {
-  from: number;
-  ms: number;
-}
-
 /**
  * Follows the version of a stream whose tokens do not name it. It asks after each silence and at the end, never per
- * chunk. A change is placed where the stream was silent for longest since the previous question, because that is where
- * the engine was held. If the replica does not answer, the labels stay.
+ * chunk. Tokens that arrived before a question have the version of the one before it, if both answers are the same.
+ * Nothing tells where between two different answers the weights have changed, nor when the last tokens of the earlier
+ * ones have arrived, so all later tokens of the stream are of unknown version, and nothing more is asked. If the
+ * replica does not answer, the labels stay.
  */
 export function watchVersion({
   version,
@@ -44,23 +40,23 @@ export function watchVersion({
   changed: (change: VersionChange) => Promise<void>;
   now?: () => number;
 }): VersionWatch {
-  let known = version;
   let count = offset;
+  let confirmed = offset;
+  let isChanged = false;
   let last_at = now();
-  let longest: Gap = { from: offset, ms: 0 };
   let asking: Promise<void> = Promise.resolve();
 
   const look = async (): Promise<void> => {
-    const gap = longest;
-    longest = { from: count, ms: 0 };
-    try {
-      const answer = await ask();
-      if (answer === known) return;
-      known = answer;
-      await changed({ version: answer, from: gap.from, is_certain: gap.ms >= SILENCE_MS });
-    } catch {
-      if (gap.ms >= longest.ms) longest = gap;
+    if (isChanged || count === confirmed) return;
+    const arrived = count;
+    const answer = await ask().catch(() => undefined);
+    if (answer === undefined) return;
+    if (answer === version) {
+      confirmed = arrived;
+      return;
     }
+    isChanged = true;
+    await changed({ version: answer, from: confirmed });
   };
 
   return {
@@ -68,13 +64,12 @@ export function watchVersion({
       const at = now();
       const ms = at - last_at;
       last_at = at;
-      if (ms >= longest.ms) longest = { from: count, ms };
       count += tokens;
       if (at_silences && ms >= SILENCE_MS) asking = asking.then(look);
     },
     ended: async () => {
       await asking;
-      if (count > longest.from) await look();
+      await look();
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Standing } from '../../model/journal/standing.js';
 import {
   applyToStanding,
   generationCall,
+  NO_ANSWER,
   newStanding,
   waitingOf,
 } from '../../model/journal/standing.js';
@@ -48,9 +49,12 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push(waiting);
         quietest = quieterOf(quietest, { ref, standing });
       }
-      const unwritten = await unwrittenWait(quietest, waitOf);
+      const told = await waitOfQuietest(quietest, waitOf);
       const took_ms = Math.ceil(performance.now() - began);
-      const waiting = unwritten ?? (await withReason(mostCommonWait(waits), { service, policy }));
+      const waiting =
+        told !== null && UNWRITTEN.has(told.service)
+          ? told
+          : await withReason(mostCommonWait(waits), { told, service, policy });
       return { ...totals, waiting, took_ms };
     });
 }
@@ -72,15 +76,17 @@ function quieterOf(
 /** What no journal can say. */
 const UNWRITTEN: ReadonlySet<string> = new Set([THE_STORE, REPAIR]);
 
-/** While the store cannot be written, or a workflow task fails, what journals say is old. */
-async function unwrittenWait(
+/**
+ * While the store cannot be written, or a workflow task fails, what journals say is old; and no journal says why an
+ * engine is silent.
+ */
+async function waitOfQuietest(
   { ref, moved_at }: Quiet,
   waitOf: Dependencies['waitOf'],
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
-  const waiting = await waitOf(rolloutId(ref)).catch(() => null);
-  return waiting !== null && UNWRITTEN.has(waiting.service) ? waiting : null;
+  return await waitOf(rolloutId(ref)).catch(() => null);
 }
 
 async function waitingAt(
@@ -97,15 +103,25 @@ async function waitingAt(
   return waitingOf(standing, { names: { task, service }, now_s });
 }
 
-/** Journals do not say why no engine answers: a policy whose weights no replica could load serves nothing. */
+/**
+ * Journals do not say why no engine answers: a policy whose weights no replica could load serves nothing, and an engine
+ * may be asleep.
+ */
 async function withReason(
   waiting: Waiting | null,
-  { service, policy }: { service: string } & Pick<Dependencies, 'policy'>,
+  {
+    told,
+    service,
+    policy,
+  }: { told: Waiting | null; service: string } & Pick<Dependencies, 'policy'>,
 ): Promise<Waiting | null> {
   if (waiting?.call !== generationCall(service)) return waiting;
   const record = await policy(service)?.records.latest();
-  const message = record ? whyNothingServes(viewOf(record)) : null;
-  return message === null ? waiting : { ...waiting, service: `policy ${service}`, message };
+  const nothing = record ? whyNothingServes(viewOf(record)) : null;
+  if (nothing !== null) return { ...waiting, service: `policy ${service}`, message: nothing };
+  if (waiting.message !== NO_ANSWER || told === null) return waiting;
+  const isOfEngine = (told.call ?? waiting.call) === waiting.call;
+  return isOfEngine ? { ...waiting, service: told.service, message: told.message } : waiting;
 }
 
 /** Failing services come before silent ones; the text is that of the rollout with the most tries. */

@@ -1,6 +1,7 @@
+import { fieldIn } from '../../model/foreign-object.js';
 import type { GenerationService } from '../../generation/generation-service.js';
 import type { Conversation } from '../../model/turn/template-check.js';
-import { templateOf, templateProblem } from '../../model/turn/template-check.js';
+import { promptProblem, templateOf, templateProblem } from '../../model/turn/template-check.js';
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
@@ -8,9 +9,39 @@ import type { Dependencies } from '../dependencies.js';
 import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import type { Prompts } from './read-samples.js';
+import { placeOf } from './sample-problems.js';
 
 /** The roles to check for environments that do not declare theirs. */
 const USUAL_ROLES = ['environment', 'user', 'tool'] as const;
+
+/** With how many lists of roles each replica's template is continued. */
+const MOST_CONTINUED = 8;
+
+/**
+ * Refuses samples whose prompt the chat template refuses, by row, however many turns follow: `system` twice, say. It
+ * asks every replica for each list of roles, with other texts; a template may still refuse a sample's own text.
+ */
+export async function checkPrompts(
+  { request: { generation }, pool, signal }: Asked,
+  { prompts, dependencies }: { prompts: Prompts; dependencies: Pick<Dependencies, 'environment'> },
+): Promise<void> {
+  if (generation.prompt_format === 'raw') return;
+  const lists = [...prompts.values()].filter(({ is_rendered, roles }) => is_rendered && roles.length > 0); // prettier-ignore
+  const { model, chat_template_kwargs } = generation;
+  const template = { model: model ?? '', chat_template_kwargs, signal };
+  const refusals = (service: GenerationService) =>
+    Promise.all(
+      lists.map(({ task, roles }) =>
+        promptProblem(promptOf(task, { roles, dependencies }), templateOf(service, template)),
+      ),
+    );
+  const answers = await askedOnce(() => pool.askEach(refusals, signal));
+  const problems = lists.flatMap(({ rows }, k) => {
+    const refused = answers.flatMap(({ answer }) => answer[k] ?? []).slice(0, 1);
+    return refused.map((what) => ({ where: placeOf(rows, 'message_log'), what }));
+  });
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+}
 
 /**
  * Refuses a batch with chat observations whose template cannot be continued: each turn would have another history than
@@ -56,10 +87,9 @@ async function problemsOn(
   { prompts, dependencies, ...asked }: Questions,
 ): Promise<Found[]> {
   const found = new Map<string, Found>();
-  for (const { task, roles } of prompts.values()) {
-    const deployed = dependencies.environment(task);
-    const given = deployed?.roles ?? null;
-    const prompt = deployed?.environment.begin === undefined ? roles : endingInUser(roles);
+  for (const { task, roles } of [...prompts.values()].slice(0, MOST_CONTINUED)) {
+    const given = dependencies.environment(task)?.roles ?? null;
+    const prompt = promptOf(task, { roles, dependencies });
     const tried = await Promise.all(
       (given ?? USUAL_ROLES).map((role) => problemOf(service, { prompt, role, ...asked })),
     );
@@ -71,8 +101,16 @@ async function problemsOn(
 }
 
 /** An environment with `begin` may add the prompt's last message. */
-const endingInUser = (roles: readonly string[]): readonly string[] =>
-  roles.at(-1) === 'user' ? roles : [...roles, 'user'];
+function promptOf(
+  task: string,
+  {
+    roles,
+    dependencies,
+  }: { roles: readonly string[]; dependencies: Pick<Dependencies, 'environment'> },
+): readonly string[] {
+  const begins = dependencies.environment(task)?.environment.begin !== undefined;
+  return begins && roles.at(-1) !== 'user' ? [...roles, 'user'] : roles;
+}
 
 function problemOf(
   service: GenerationService,
@@ -80,9 +118,9 @@ function problemOf(
 ): Promise<string | null> {
   const { model: asked, chat_template_kwargs } = generation;
   const model = asked ?? '';
-  const { enable_thinking, thinking } = chat_template_kwargs;
+  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
   return templateProblem(
-    { ...conversation, thinks: enable_thinking !== false && thinking !== false },
+    { ...conversation, thinks: !isOff('enable_thinking') && !isOff('thinking') },
     templateOf(service, { model, chat_template_kwargs, signal }),
   );
 } // prettier-ignore

@@ -4,14 +4,15 @@ import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
-import { invalidBatchRequest, preview } from '../../model/problems.js';
+import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
+import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
-import { checkTemplate } from './check-template.js';
+import { checkPrompts, checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -44,11 +45,13 @@ export async function prepareRequest(
   const { samples, tasks, prompts } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
+  await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
   if (pool === null) return { request, samples, logprobs_mode: null };
   const model = await resolveModel({ request, pool, signal: attempt.signal });
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
+  await checkPrompts(asked, { prompts, dependencies });
   await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
@@ -93,7 +96,7 @@ async function resolveModel({
   for (const { replica, models } of described) {
     const served = models.find(({ id }) => id === model);
     if (served === undefined) {
-      const what = `expected a model that ${replica} serves (${models.map(({ id }) => id).join(', ')}), got ${preview(model)}`;
+      const what = `expected a model that ${replica} serves (${previews(models.map(({ id }) => id))}), got ${preview(model)}`;
       throw invalidBatchRequest([{ where, what }]);
     }
     if (served.max_model_len !== null && request.max_seq_len > served.max_model_len) {

@@ -8,13 +8,17 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
-import { STREAM_COLUMNS, Sample, lostDigits } from '../../model/sample.js';
+import { STREAM_COLUMNS, Sample } from '../../model/sample.js';
+import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
+import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
-import { collectProblems } from './sample-problems.js';
+import type { Ranges } from './sample-problems.js';
+import { addRow, collectProblems } from './sample-problems.js';
 
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
@@ -22,11 +26,21 @@ const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 /** The agents of each task of a batch; none for tasks without agents. */
 export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** The lists of roles in the batch's prompts, each once, by task. */
-export type Prompts = ReadonlyMap<string, { task: string; roles: readonly string[] }>;
+/** A list of roles in prompts of one task. */
+interface PromptRoles {
+  task: string;
+  roles: readonly string[];
+  /** false: these prompts bring their ids. */
+  is_rendered: boolean;
+  /** Those that have it. */
+  rows: Ranges;
+}
 
-/** How many of them a template is tried with, and the longest. */
-const MOST_PROMPTS = 8;
+/** Each list once. */
+export type Prompts = ReadonlyMap<string, PromptRoles>;
+
+/** How many of them a template is asked about, and the longest. */
+const MOST_PROMPTS = 64;
 const LONGEST_PROMPT = 64;
 
 /** The raw JSON of every sample, in order and checked, and their tasks; or the problems, by row. */
@@ -44,7 +58,7 @@ export async function readSamples(
         name: preview(samples.path),
         badPath: badPathBelow(dependencies.deployment.inputs_dir),
       })
-    : samples.map((sample) => JSON.stringify(sample));
+    : samples.map((sample) => writeJson(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
@@ -54,7 +68,8 @@ export async function readSamples(
     left -= text.length;
     const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
     if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
-    problems.add(raw.length, checkSample(text, { tasks, prompts, request, dependencies }));
+    const row = raw.length;
+    problems.add(row, checkSample(text, { row, tasks, prompts, request, dependencies }));
     if (problems.isEnough()) throw problems.fault({ is_all: false });
     raw.push(text);
     if (raw.length === limit) break;
@@ -154,10 +169,11 @@ async function* rowsOf({
 }
 
 interface SampleContext {
+  row: number;
   /** Receives the sample's. */
   tasks: Map<string, Set<string>>;
   /** Receives the sample's. */
-  prompts: Map<string, { task: string; roles: readonly string[] }>;
+  prompts: Map<string, PromptRoles>;
   request: StoredRequest;
   dependencies: Dependencies;
 }
@@ -169,7 +185,7 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text, IN_SAMPLES);
   } catch (error) {
     return [
       {
@@ -183,11 +199,11 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
     return problemsOf(parsed.error, value);
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
-  const lost = lostDigits(text);
+  const lost = firstLostInteger(text);
   if (lost !== null) {
     problems.push({
       where: '',
-      what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
+      what: `the integer ${preview(new KeptJson(lost.got))} is beyond 2^53 and would lose digits; write it as a string (${lost.path.join('.')})`,
     });
   }
   const { task_name, message_log, extra_env_info } = parsed.data;
@@ -211,15 +227,27 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
       what: unknownTask(task_name, dependencies.known),
     });
   }
-  for (const { where, what } of deployed?.environment.sampleProblems?.(extra_env_info ?? {}) ?? [])
-    problems.push({ where: `extra_env_info.${where}`, what });
-  const roles = message_log.map(({ role }) => role);
-  if (prompts.size < MOST_PROMPTS && roles.length <= LONGEST_PROMPT)
-    prompts.set(JSON.stringify([task_name, roles]), { task: task_name, roles });
+  const is_standard = context.request.semantics === 'standard';
+  const wrong = deployed?.environment.sampleProblems?.(extra_env_info ?? {}, { is_standard }) ?? [];
+  for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
+  addPrompt(prompts, { sample: parsed.data, row: context.row });
   const k = message_log.findIndex(({ content }) => hasImages(content));
   const what = k === -1 ? null : imageProblem(context);
   if (what !== null) problems.push({ where: `message_log.${k}.content`, what });
   return problems;
+}
+
+function addPrompt(
+  prompts: SampleContext['prompts'],
+  { sample: { message_log, task_name: task }, row }: { sample: Sample; row: number },
+): void {
+  const roles = message_log.map(({ role }) => role);
+  const is_rendered = !message_log.every(({ token_ids }) => token_ids !== undefined);
+  const key = JSON.stringify([task, roles, is_rendered]);
+  const known = prompts.get(key);
+  if (known !== undefined) addRow(known.rows, row);
+  else if (prompts.size < MOST_PROMPTS && roles.length <= LONGEST_PROMPT)
+    prompts.set(key, { task, roles, is_rendered, rows: [[row, row]] });
 }
 
 /** Columns that a stream would overwrite. */

@@ -16,9 +16,18 @@ interface SampleProblems {
   fault: (read: { is_all: boolean }) => Fault;
 }
 
+/** First and last of each range of rows. */
+export type Ranges = [first: number, last: number][];
+
+/** Rows come in their order. */
+export function addRow(ranges: Ranges, row: number): void {
+  const last = ranges.at(-1);
+  if (last !== undefined && last[1] >= row - 1) last[1] = row;
+  else ranges.push([row, row]);
+}
+
 interface Found extends Problem {
-  /** First and last of each range of rows. */
-  ranges: [number, number][];
+  ranges: Ranges;
 }
 
 export function collectProblems(): SampleProblems {
@@ -27,10 +36,8 @@ export function collectProblems(): SampleProblems {
     add: (row, problems) => {
       for (const problem of problems) {
         const key = JSON.stringify([problem.where, problem.what]);
-        const { ranges } = found.get(key) ?? { ranges: [] as Found['ranges'] };
-        const last = ranges.at(-1);
-        if (last !== undefined && last[1] >= row - 1) last[1] = row;
-        else ranges.push([row, row]);
+        const { ranges } = found.get(key) ?? { ranges: [] };
+        addRow(ranges, row);
         found.set(key, { ...problem, ranges });
       }
     },
@@ -39,7 +46,7 @@ export function collectProblems(): SampleProblems {
     fault: (read) =>
       invalidBatchRequest(
         [...found.values()].map(({ where, what, ranges }) => ({
-          where: [`samples ${rowsText(ranges)}`, where].filter((part) => part !== '').join(': '),
+          where: placeOf(ranges, where),
           what,
         })),
         read,
@@ -47,7 +54,11 @@ export function collectProblems(): SampleProblems {
   };
 }
 
-function rowsText(ranges: readonly [number, number][]): string {
+/** A field of samples, in messages. */
+export const placeOf = (ranges: Ranges, where: string): string =>
+  [`samples ${rowsText(ranges)}`, where].filter((part) => part !== '').join(': ');
+
+function rowsText(ranges: Ranges): string {
   const named = ranges.slice(0, MOST_RANGES).map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`)); // prettier-ignore
   const others = ranges
     .slice(MOST_RANGES)

@@ -1,6 +1,8 @@
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { textOf } from '../../model/content.js';
 import type { LogMessage, Message } from '../../model/sample.js';
+import { commonPrefix } from '../../model/turn/chat-turn.js';
+import { isTemplateRefusal } from '../../model/turn/template-check.js';
 import type { GenerationService } from '../../generation/generation-service.js';
 
 interface RenderContext {
@@ -35,15 +37,21 @@ function encodeEach(
   messages: readonly Message[],
   { service, generation, signal }: RenderContext,
 ): Promise<number[][]> {
-  const model = generation.model ?? '';
-  return eachInTurn(messages, ({ content }, k) =>
-    service.tokenize({ model, text: textOf(content), add_special_tokens: k === 0 }, signal),
-  );
+  const encode = (text: string, add_special_tokens: boolean): Promise<number[]> =>
+    service.tokenize({ model: generation.model ?? '', text, add_special_tokens }, signal);
+  return eachInTurn(messages, async ({ content }, k) => {
+    const text = textOf(content);
+    const ids = await encode(text, k === 0);
+    if (k > 0 || ids.length < 2 || ids[0] !== ids[1]) return ids;
+    const own = await encode(text, false);
+    // A text that begins with the beginning of sequence brings it; a second one would change the distribution.
+    return own[0] === ids[0] && commonPrefix(ids.slice(1), own) === own.length ? ids.slice(1) : ids;
+  });
 }
 
 /**
  * Message k gets the ids that rendering messages 0…k adds, the last one with the generation prompt. If a template
- * rewrites earlier messages, there is no such split, and all ids belong to the last message.
+ * rewrites earlier messages, or refuses them alone, there is no such split, and all ids belong to the last message.
  */
 async function renderChat(
   messages: readonly Message[],
@@ -63,9 +71,15 @@ async function renderChat(
     );
   const whole = await render(chat.length);
   check(whole.length);
-  const before = await eachInTurn(chat.slice(1), async (_, k) =>
-    lengthWithin(whole, await render(k + 1)),
-  );
+  const before = await eachInTurn(chat.slice(1), async (_, k) => {
+    try {
+      return lengthWithin(whole, await render(k + 1));
+    } catch (error) {
+      // As templates do that want a message of role user.
+      if (isTemplateRefusal(error)) return null;
+      throw error;
+    }
+  });
   return splitRendering(whole, [...before, whole.length]);
 }
 

@@ -99,7 +99,6 @@ async function replacementsOf(
   return found;
 }
 
-/** If no version was known, that of its step is as good as any. */
 async function bornOf(
   groups: readonly number[],
   { admitted }: StreamFacts,

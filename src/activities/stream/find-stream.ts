@@ -17,7 +17,7 @@ export async function findState(
   const groups: OpenGroup[] = [];
   const out: OutGroup[] = [];
   for (const group of candidates) {
-    const found = await stateOf(group, { ...facts, num_repeats, version });
+    const found = await stateOf(group, { ...facts, num_repeats });
     if ('as' in found) out.push(found);
     else groups.push(found);
   }
@@ -32,7 +32,7 @@ export async function findState(
       groups,
       out: totals,
     }),
-    is_versioned: version !== null || groups.some(({ born }) => born > 0),
+    is_versioned: version !== null || groups.some(({ born }) => born !== null),
     is_published: false,
     kept_from,
     out,
@@ -42,13 +42,12 @@ export async function findState(
 
 async function stateOf(
   group: number,
-  { admitted, ended, dropped, num_repeats, version }: StreamFacts & { num_repeats: number; version: number | null }, // prettier-ignore
+  { admitted, ended, dropped, num_repeats }: StreamFacts & { num_repeats: number },
 ): Promise<OpenGroup | OutGroup> {
   if ((await dropped.find(group)) !== null) return { group, as: 'dropped' };
   const { outcome = null } = (await ended.find(group)) ?? {};
   if (outcome === 'filtered' || outcome === 'failed') return { group, as: outcome };
-  // Without a known version, that of the last step: the group was admitted before the first request named one.
-  const born = (await admitted.find(group))?.born ?? version ?? 0;
+  const born = (await admitted.find(group))?.born ?? null;
   return outcome === 'complete'
     ? { group, born, state: 'complete', in_flight: 0 }
     : { group, born, state: 'running', in_flight: num_repeats };

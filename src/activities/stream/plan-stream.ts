@@ -66,15 +66,13 @@ async function withPolicy(
   { service, dependencies }: { service: string; dependencies: Dependencies },
 ): Promise<StreamState> {
   const { pacing, is_versioned } = found;
-  const {
-    served,
-    is_published,
-    waiting = null,
-  } = await servedNow(service, { known: pacing, dependencies });
+  const now = await servedNow(service, { known: pacing, dependencies });
+  const { served, is_published, waiting = null, born = null, target = null } = now;
   return {
     ...found,
-    pacing: { ...pacing, served },
+    pacing: { ...pacing, served, target },
     is_published,
+    ...(is_published && { born }),
     waiting,
     is_versioned: is_versioned || is_published,
   };

@@ -1,14 +1,17 @@
 import type { Admitted, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
+import { birthNow } from './watch-served.js';
 import { streamFacts } from './stream-facts.js';
 
 type Needs = Pick<Dependencies, 'attempt' | 'store'>;
 
+/** The record is read here, because what the workflow has seen of it may be older. */
 export const createAdmitGroups =
-  ({ attempt, store }: Needs): StreamActivities['admitGroups'] =>
-  ({ stream_id, first, count, born }) =>
-    attempt(async () => {
-      const { admitted } = streamFacts(stream_id, store.facts);
+  (dependencies: Dependencies): StreamActivities['admitGroups'] =>
+  ({ stream_id, first, count, service = null, ...given }) =>
+    dependencies.attempt(async () => {
+      const { admitted } = streamFacts(stream_id, dependencies.store.facts);
+      const born = await birthNow(service, { given: given.born, dependencies });
       const groups: Admitted[] = [];
       // In order, so that there are no gaps.
       for (let group = first; group < first + count; group++)

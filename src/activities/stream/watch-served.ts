@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
-import { servedOf } from '../../model/workflow-safe/stream/state.js';
+import { lowestServed, servedOf } from '../../model/workflow-safe/stream/state.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served, StreamActivities } from '../contract/stream.js';
@@ -14,11 +14,11 @@ const LOOK_EVERY_MS = 250;
 const WATCH_MS = 5 * 60_000;
 
 export function createWatchServed(dependencies: Dependencies): StreamActivities['watchServed'] {
-  return ({ service, known }) =>
+  return ({ service, known, at_once = false }) =>
     dependencies.attempt(async ({ signal }) => {
       for (const end = performance.now() + WATCH_MS; ;) {
         const now = await servedNow(service, { known, dependencies });
-        if (isNews(now, known) || performance.now() > end) return now;
+        if (at_once || isNews(now, known) || performance.now() > end) return now;
         await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
         signal.throwIfAborted();
       }
@@ -27,6 +27,8 @@ export function createWatchServed(dependencies: Dependencies): StreamActivities[
 
 const isNews = (now: Served, known: Served): boolean =>
   now.served !== known.served ||
+  (now.born ?? null) !== (known.born ?? null) ||
+  (now.target ?? null) !== (known.target ?? null) ||
   now.is_published !== known.is_published ||
   now.waiting?.message !== known.waiting?.message;
 
@@ -44,8 +46,20 @@ export async function servedNow(
   return {
     served: servedOf(known, { policy, given: null }),
     is_published: true,
+    born: lowestServed(policy),
+    target: policy.target,
     waiting: waitingFor(service, { policy, before: known.waiting ?? null }),
   };
+}
+
+/** The version at which a group is born that is admitted now; null: nobody knows. */
+export async function birthNow(
+  service: string | null,
+  { given, dependencies }: { given: number | null; dependencies: Dependencies },
+): Promise<number | null> {
+  if (service === null) return given;
+  const record = await policyOf(service, dependencies).records.latest();
+  return record === null ? given : lowestServed(viewOf(record));
 }
 
 /** A load that is under way changes nothing: it may be one of many tries. */

@@ -1,4 +1,6 @@
-import type { Beginning, Metadata } from '../../environments/environment.js';
+import type { Beginning } from '../../environments/environment.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
+import { writeJson } from '../../platform/json/kept.js';
 import { Fault } from '../../model/faults.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { Answer } from './answer-of-one.js';
@@ -33,9 +35,9 @@ export function boundedAnswer(
 
 /** The same for the beginning of a session, whose messages belong to the prompt. */
 export function boundedBeginning(
-  begun: Beginning,
-  { task, brought }: { task: string; brought: Metadata },
-): Beginning {
+  begun: Beginning<ForeignObject>,
+  { task, brought }: { task: string; brought: ForeignObject },
+): Beginning<ForeignObject> {
   const { messages, metadata } = begun;
   const characters = messages.reduce(
     (sum, { role, content }) => sum + role.length + content.length,
@@ -49,8 +51,8 @@ export function boundedBeginning(
 }
 
 function checkState(
-  metadata: Metadata | null,
-  { task, brought }: { task: string; brought: Metadata | undefined },
+  metadata: ForeignObject | null,
+  { task, brought }: { task: string; brought: ForeignObject | undefined },
 ): void {
   const state = bytesOf(metadata);
   if (state <= MAX_STATE_BYTES) return;
@@ -60,7 +62,7 @@ function checkState(
 
 const lengthOf = ({ message }: Pick<Answer, 'message'>): number => message?.content.length ?? 0;
 
-const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null));
+const bytesOf = (value: unknown): number => Buffer.byteLength(writeJson(value ?? null));
 
 const tooMuch = (task: string, what: string): Fault =>
   new Fault({

@@ -1,12 +1,15 @@
 import { z } from 'zod';
-import type { EnvironmentReturn, Metadata } from '../../environments/environment.js';
+import type { EnvironmentReturn } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
 import { Reward } from '../../model/journal.js';
+import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
+import { IN_LINES } from '../../model/workflow-safe/foreign.js';
+import { withoutHalves } from '../../platform/json/halves.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Problem } from '../../model/problems.js';
 import { problemsOf } from '../../model/problems.js';
-import { recordOf } from '../../model/untrusted.js';
 import { withoutSecrets } from '../../platform/secrets.js';
 
 /** The part of an environment's answer that the journal stores. */
@@ -33,7 +36,7 @@ const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
     observations: one(z.object({ role: z.string(), content: z.string() }).nullable()),
-    metadata: one(recordOf(z.unknown()).nullable()),
+    metadata: one(foreignObject().nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
     terminateds: one(flag),
@@ -86,18 +89,14 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   });
 }
 
-/** Half a character in JSON, which writes whole ones as themselves. */
-const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
-
 /**
  * An environment may echo a secret, from a header or from a service that it asked. And it may send half a character, at
  * which tokenizers and trainers in Python fail.
  */
 export function cleaned<T extends object>(answer: T): T {
-  const text = JSON.stringify(answer);
-  const whole = text.includes(String.raw`\ud`) ? text.replace(HALF, '$1\ufffd') : text;
-  const clean = withoutSecrets(whole);
-  return clean === text ? answer : (JSON.parse(clean) as T);
+  const text = writeJson(answer);
+  const clean = withoutSecrets(withoutHalves(text));
+  return clean === text ? answer : (readJson(clean, IN_LINES) as T);
 }
 
 function sumOf(named: Record<string, number>, task: string): number {
@@ -109,9 +108,9 @@ function sumOf(named: Record<string, number>, task: string): number {
 }
 
 /** Cycles and BigInts cannot be journalled, and would look like a fault of the store. */
-function storable(metadata: Metadata | null, task: string): Metadata | null {
+function storable(metadata: ForeignObject | null, task: string): ForeignObject | null {
   try {
-    JSON.stringify(metadata);
+    writeJson(metadata);
     return metadata;
   } catch (error) {
     const what = `expected what JSON can hold: ${describeError(error)}`;

@@ -1,6 +1,7 @@
-import type { Environment, EnvironmentMessage, Metadata } from '../../environments/environment.js';
+import type { ExactEnvironment, EnvironmentMessage } from '../../environments/environment.js';
 import { END_TIMEOUT_MS } from '../../environments/environment.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
 import { textLog } from '../../model/content.js';
 import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
@@ -73,7 +74,7 @@ const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
 /** Into the journal at once: the prompt may wait for its engine, and no later attempt may open another session. */
 async function beginSession(
   hold: Hold,
-  { sample, environment, share }: { sample: Sample; environment: Environment; share: Share },
+  { sample, environment, share }: { sample: Sample; environment: ExactEnvironment; share: Share },
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { session } = journal.trajectory;
@@ -153,7 +154,7 @@ export async function stepInSession(
  */
 async function endSession(
   hold: Hold,
-  { environment, waits }: { environment: Environment | undefined; waits: boolean },
+  { environment, waits }: { environment: ExactEnvironment | undefined; waits: boolean },
 ): Promise<void> {
   const { journal, signal, warn, ref } = hold;
   const { session } = journal.trajectory;
@@ -190,7 +191,7 @@ async function endSession(
 const isAway = ({ type }: Fault): boolean => type === 'EnvironmentUnavailable';
 
 /** The identifier of the session that was opened last. */
-function stateOf({ session, turns, start, extra_env_info }: Trajectory): Metadata | null {
+function stateOf({ session, turns, start, extra_env_info }: Trajectory): ForeignObject | null {
   if (session.begun !== null) return session.begun.metadata;
   if (start === null) return null;
   return turns.at(-1)?.observation.metadata ?? extra_env_info;

@@ -99,6 +99,9 @@ async function askEnvironment(
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
     signal,
     share,
+    ...(trajectory.start?.settings.semantics === 'standard' && {
+      standard: { prompt_lengths: [trajectory.start.prompt.length] },
+    }),
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
     boundedAnswer(

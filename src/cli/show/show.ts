@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
@@ -13,7 +14,7 @@ import type { Screen } from '../../client/screen.js';
 import { createScreen, pageStyle } from '../../client/screen.js';
 import type { TextStyle } from '../../client/text-line.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
-import { listenForInterrupts } from '../../platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../../platform/process/interrupts.js';
 import { commandLine } from '../../platform/command.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
@@ -64,7 +65,7 @@ const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
 const write = (lines: readonly string[]): Promise<void> =>
   writePaged(lines, { stdout: process.stdout, env: process.env });
 
-const json = (value: unknown): string => plainJson(JSON.stringify(value));
+const json = (value: unknown): string => plainJson(writeJson(value));
 
 async function showList(show: Show): Promise<void> {
   const { options, reader, requested, style } = show;
@@ -207,7 +208,7 @@ async function following(
   const screen = createScreen(process.stdout, process.env);
   const interrupts = listenForInterrupts(process.env, () => {
     screen.close();
-    process.exit(130);
+    process.exit(INTERRUPTED);
   });
   try {
     await run(interrupts, screen);

@@ -1,22 +1,21 @@
-import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../../environments/environment.js'; // prettier-ignore
+import type { ForeignObject } from '../../model/foreign-object.js';
+import type { ExactEnvironment, EnvironmentMessage, EnvironmentReturn, StepContext } from '../../environments/environment.js'; // prettier-ignore
 import { withoutSession } from '../../model/journal/session.js';
 
+type Alone = { log: EnvironmentMessage[]; metadata: ForeignObject } & Pick<
+  StepContext,
+  'idempotency_key' | 'signal'
+>;
+
 /**
- * One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended.
+ * One step of one log, whose last message is what the policy said. If the environment has sessions, the step gets its
+ * own: begun with the log's prompt, and ended.
  */
 export async function stepAlone(
-  environment: Environment,
-  {
-    log,
-    metadata,
-    ...context
-  }: { log: EnvironmentMessage[]; metadata: Metadata } & Pick<
-    StepContext,
-    'idempotency_key' | 'signal'
-  >,
-): Promise<EnvironmentReturn> {
-  if (environment.begin === undefined)
-    return environment.step({ message_log_batch: [log], metadata: [metadata] }, context);
+  environment: ExactEnvironment,
+  { log, metadata, ...context }: Alone,
+): Promise<EnvironmentReturn<ForeignObject>> {
+  if (environment.begin === undefined) return stepLog(environment, { log, metadata, ...context });
   const answered = log.findIndex(({ role }) => role === 'assistant');
   const prompt = answered === -1 ? log : log.slice(0, answered);
   const keyed = (what: string) => ({
@@ -29,11 +28,25 @@ export async function stepAlone(
   };
   try {
     const whole = [...prompt, ...begun.messages, ...log.slice(prompt.length)];
-    const input = { message_log_batch: [whole], metadata: [begun.metadata] };
-    const answer = await environment.step(input, context);
+    const answer = await stepLog(environment, {
+      log: whole,
+      metadata: begun.metadata,
+      ...context,
+    });
     return { ...answer, metadata: answer.metadata.map((state) => state && withoutSession(state)) };
   } finally {
     // A failed end leaves a session on the server, but the answer is good.
     await environment.end?.(begun.metadata, keyed('end')).catch(() => false);
   }
+}
+
+function stepLog(
+  environment: ExactEnvironment,
+  { log, metadata, ...context }: Alone,
+): Promise<EnvironmentReturn<ForeignObject>> {
+  const input = { message_log_batch: [log], metadata: [metadata] };
+  return environment.step(input, {
+    ...context,
+    standard: { prompt_lengths: [Math.max(0, log.length - 1)] },
+  });
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import type { Environment, EnvironmentReturn, Metadata } from '../../environments/environment.js';
+import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
@@ -11,8 +11,10 @@ import { describeError, traceIn } from '../../platform/errors.js';
 import { problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
 import { linesOf } from '../../platform/lines.js';
-import { recordOf } from '../../model/untrusted.js';
+import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
+import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
 import { settingsNamed } from '../arguments.js';
 import { stepAlone } from './step-alone.js';
@@ -22,7 +24,7 @@ const AT_ONCE = 8;
 
 const Line = z.strictObject({
   message_log: z.array(Message).min(1, 'expected at least one message, got none'),
-  metadata: recordOf(z.unknown()).default({}),
+  metadata: foreignObject().default({}),
 });
 
 /** What is printed for a line. */
@@ -34,7 +36,7 @@ type Printed =
       /** Absent: it did not. */
       truncated?: true;
       /** The environment's own; null: the given one stays. */
-      metadata: Metadata | null;
+      metadata: ForeignObject | null;
       next_stop_strings: string[] | null;
       answer: string | null;
     }
@@ -66,6 +68,7 @@ export async function stepCommand(args: string[]): Promise<number> {
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));
   };
+  dieOfInterrupt();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
     const environment = await factory.create(name);
@@ -83,7 +86,7 @@ const say = (text: string): void => {
 };
 
 interface Run {
-  environment: Environment;
+  environment: ExactEnvironment;
   name: string;
   input: string;
   at_once: number;
@@ -111,7 +114,8 @@ async function runLines({ input, at_once, print, ...run }: Run): Promise<number>
     if (ahead.length >= at_once) await ahead.shift();
   }
   await printed;
-  return failed > 0 || run.signal.aborted ? 1 : 0;
+  if (run.signal.aborted) return INTERRUPTED;
+  return failed > 0 ? 1 : 0;
 }
 
 type Print = (result: Printed) => Promise<void>;
@@ -122,7 +126,7 @@ function takeOverOutput(): Print {
   process.stdout.write = process.stderr.write.bind(process.stderr);
   return (result) =>
     new Promise((resolve, reject) => {
-      write(`${plainJson(JSON.stringify(result))}\n`, (error) => {
+      write(`${plainJson(writeJson(result))}\n`, (error) => {
         if (error) reject(error);
         else resolve();
       });
@@ -163,7 +167,7 @@ function parseLine(text: string, { number }: LineRun): z.infer<typeof Line> {
     new Fault({ type: 'EnvironmentRejected', message: `line ${number}: ${problem}` });
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text, { metadata: 'all' });
   } catch (error) {
     throw bad(`expected a JSON object, got ${describeError(error)}`);
   }
@@ -173,7 +177,7 @@ function parseLine(text: string, { number }: LineRun): z.infer<typeof Line> {
   throw bad(problems.join('; '));
 }
 
-function only(answer: EnvironmentReturn): Printed {
+function only(answer: EnvironmentReturn<ForeignObject>): Printed {
   const [observation] = answer.observations;
   const reward = Array.isArray(answer.rewards)
     ? answer.rewards[0]

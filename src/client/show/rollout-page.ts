@@ -1,3 +1,4 @@
+import { indentedJson } from '../../platform/json/indented.js';
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
@@ -289,7 +290,8 @@ const contentText = (content: Content): string =>
 
 function prettyJson(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    JSON.parse(text);
+    return indentedJson(text, 0);
   } catch {
     return text;
   }

@@ -1,5 +1,5 @@
 import { plain } from '../../platform/plain.js';
-import { widthOf, widthOfCharacter } from '../text-width.js';
+import { clustersOf, headOf, widthOf } from '../text-width.js';
 
 const TAB = '    ';
 
@@ -12,13 +12,12 @@ export function wrapped(text: string, columns: number): string[] {
 }
 
 function wrapLine(line: string, columns: number): string[] {
-  if (!Number.isFinite(columns) || widthOf(line) <= columns) return [line];
+  if (!Number.isFinite(columns) || headOf(line, columns) === line) return [line];
   const lines: string[] = [];
   let current = '';
   let width = 0;
   let blank = -1;
-  for (const character of line) {
-    const more = widthOfCharacter(character);
+  for (const { text: character, columns: more } of clustersOf(line)) {
     if (width + more > columns && current !== '') {
       // A blank in the first half would leave a ragged column.
       const cut = blank > current.length / 2 ? blank : current.length;

@@ -4,7 +4,7 @@ import { onLoopback } from '../../client/server.js';
 import { allCompleted } from '../../client/result-table.js';
 import { watchBatch } from '../../client/watch.js';
 import { textsOf } from '../../platform/lines.js';
-import { untilAborted } from '../../platform/process/interrupts.js';
+import { INTERRUPTED, untilAborted } from '../../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { linesToCopy } from '../lines-to-copy.js';
 import type { StackSession } from '../session.js';
@@ -54,7 +54,7 @@ async function runBatch(
     const batch = await client.start({ batchId: BATCH, taskQueue: TASK_QUEUE, request });
     screen.say(introduction(cluster));
     const outcome = await watchBatch({ batchId: BATCH, batch, screen, signal });
-    if ('left' in outcome) return 130;
+    if ('left' in outcome) return INTERRUPTED;
     return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
   } finally {
     await client.close();

@@ -101,6 +101,7 @@ function postgresPart(
   return {
     name: 'PostgreSQL',
     logFile,
+    ready: /ready to accept connections/,
     start: () => startChild({ command, args, cwd: folder, env, logFile, ends: 'kernel', user }),
   };
 }

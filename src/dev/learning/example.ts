@@ -51,7 +51,7 @@ export function exampleCommand({ args, python }: Script, env: NodeJS.ProcessEnv)
 
 /** A script of the example as a part of a stack; `finished` is called when it has ended. */
 export function examplePart(
-  { name, finished, ...script }: Script & { name: string; finished?: () => void },
+  { name, ready, finished, ...script }: Script & Pick<Part, 'name' | 'ready' | 'finished'>,
   { logs, env }: { logs: string; env: NodeJS.ProcessEnv },
 ): Part {
   const logFile = path.join(logs, `${name}.log`);
@@ -59,6 +59,7 @@ export function examplePart(
     name,
     logFile,
     start: () => startChild({ ...exampleCommand(script, env), logFile, ends: 'pipe' }),
+    ...(ready !== undefined && { ready }),
     ...(finished !== undefined && { finished }),
   };
 }

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { describeError } from '../../platform/errors.js';
+import { INTERRUPTED } from '../../platform/process/interrupts.js';
 import { inSession, throwIfPartFailed } from '../session.js';
 import type { StackPlace } from '../stack.js';
 import type { LearningOptions, Session } from './follow.js';
@@ -68,7 +69,7 @@ function interrupted({ options, screen, interrupts }: Session): number {
   throwIfPartFailed(interrupts);
   const folder = path.relative('', options.folder);
   screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} continues it.`);
-  return 130;
+  return INTERRUPTED;
 }
 
 /** The plot, the check of rows against the engine's log, and the reward that was reached. */

@@ -77,7 +77,10 @@ export function enginePart({
     ...['--port', String(port), '--seed', String(lesson.seed)],
     ...['--log', path.join(folder, 'engine.jsonl'), '--tick', String(lesson.tick_s)],
   ];
-  return examplePart({ name: 'engine', args }, { logs, env: process.env });
+  return examplePart(
+    { name: 'engine', ready: /^engine on http/m, args },
+    { logs, env: process.env },
+  );
 }
 
 /** A trainer's arguments, for any lesson. */

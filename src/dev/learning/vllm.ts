@@ -39,6 +39,7 @@ export function vllmPart(
   return {
     name: 'engine',
     logFile,
+    ready: /Application startup complete/,
     start: () =>
       startChild({
         command: 'bash',

@@ -34,6 +34,9 @@ export const FaultSpec = z.discriminatedUnion('fault', [
   /** Overloaded (capture 235); `retry_after` in seconds. */
   z.strictObject({ fault: z.literal('503'), ...anywhere, retry_after }),
   z.strictObject({ fault: z.literal('429'), ...anywhere, retry_after }),
+  /** Does not take the key (capture 213), or does not have the model (capture 049), as behind a restarted gateway. */
+  z.strictObject({ fault: z.literal('401'), ...anywhere }),
+  z.strictObject({ fault: z.literal('404'), ...anywhere }),
   /** Accepts the request and sends nothing, or nothing after that many tokens. */
   z.strictObject({ fault: z.literal('stall'), ...anywhere, after_tokens: count.default(0) }),
   /** The process exits with code 1 after it has sent that many tokens. */

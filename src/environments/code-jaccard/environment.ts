@@ -1,31 +1,41 @@
 import { z } from 'zod';
+import { preview } from '../../model/problems.js';
 import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
 import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
-import { assistantText, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
-import { groundTruthProblems } from '../math/verifier.js';
+import { saidIn, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
+import { type GroundTruthCheck, groundTruthQuestions } from '../math/ground-truth.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { rejectedFields } from '../rejections.js';
+import { rejected, rejectedFields } from '../rejections.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
+
+const CHECK: GroundTruthCheck = {
+  problemOf: (ground_truth) =>
+    strip(ground_truth) === '' ? `expected code, got ${preview(ground_truth)}` : null,
+};
 
 /** Upstream's code_jaccard: one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
     in_process: true,
     step: stepEach('code jaccard', answerTurn),
-    sampleProblems: groundTruthProblems,
+    ...groundTruthQuestions(CHECK),
     globalPostProcessAndMetrics: alignment,
   };
 }
 
-function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
+function answerTurn({ metadata, index, ...turn }: Turn): TurnAnswer {
   const parsed = JaccardMetadata.safeParse(metadata);
   if (!parsed.success) {
     const subject = `code jaccard: extra_env_info of sample ${index} of the step`;
     throw rejectedFields({ subject, error: parsed.error, input: metadata });
   }
-  const response = assistantText(log);
-  const reward = codeSimilarity(response, parsed.data.ground_truth);
+  const { ground_truth } = parsed.data;
+  const what = turn.prompt_length === null ? null : CHECK.problemOf(ground_truth);
+  if (what !== null)
+    throw rejected({ subject: 'code jaccard', problems: [{ where: 'ground_truth', what }] });
+  const response = saidIn(turn);
+  const reward = codeSimilarity(response, ground_truth);
   const verdict = reward > 0.5 ? 'aligned' : 'misaligned';
   return {
     content: `Environment: jaccard ${verdict} (score: ${formatFixed(reward, 2)})`,

@@ -26,13 +26,12 @@ const GRACE_MS = 10_000;
 const MAX_TURNS_IN_TIME = 20;
 
 export function createRemoteSandbox({
-  url,
+  url: at,
   settings,
   ...bounds
 }: Pick<HttpCallSettings, 'url' | 'max_answer_bytes' | 'answers'> & {
   settings: CodeSettings;
 }): Sandbox {
-  const at = url.replace(/\/+$/, '');
   const limits = limitsOf(settings);
   const timeout_ms = limits.timeout_ms * MAX_TURNS_IN_TIME + GRACE_MS;
   const { send: call, close } = createHttpCall({ ...bounds, url: at, timeout_ms });

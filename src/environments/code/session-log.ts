@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { nullIsAbsent } from '../../model/absent.js';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import { codeOf, type MessageCode } from './format.js';
@@ -9,16 +10,18 @@ import type { CodeSettings } from './settings.js';
  * messages whose code took effect; code that was killed is not among them.
  */
 
-const CodeMetadata = z.looseObject({
-  executed_messages: z.array(z.int().nonnegative()).default([]),
-  /** Upstream's initial variables. Here code creates all variables. */
-  context: z
-    .record(z.string(), z.unknown())
-    .refine((variables) => Object.keys(variables).length === 0, {
-      error: 'expected none or an empty object, got variables',
-    })
-    .optional(),
-});
+const CodeMetadata = nullIsAbsent(
+  z.looseObject({
+    executed_messages: z.array(z.int().nonnegative()).default([]),
+    /** Upstream's initial variables. Here code creates all variables. */
+    context: z
+      .record(z.string(), z.unknown())
+      .refine((variables) => Object.keys(variables).length === 0, {
+        error: 'expected none or an empty object, got variables',
+      })
+      .optional(),
+  }),
+);
 
 export interface ExecutedTurn {
   /** Its index in the log. */

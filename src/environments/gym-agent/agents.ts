@@ -47,10 +47,9 @@ export function createAgents(settings: AgentsSettings): Agents {
   const servers = new Map<string, Server>();
 
   const serverAt = (url: string): Server => {
-    const at = url.replace(/\/+$/, '');
     const found =
-      servers.get(at) ?? createServer(at, { timeout_ms, max_answer_bytes, answers, now });
-    servers.set(at, found);
+      servers.get(url) ?? createServer(url, { timeout_ms, max_answer_bytes, answers, now });
+    servers.set(url, found);
     return found;
   };
   const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {

@@ -1,7 +1,7 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { Environment } from '../environment.js';
+import type { ExactEnvironment } from '../environment.js';
 import { bytesOf } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import type { GymAgentSettings } from './settings.js';
@@ -10,7 +10,7 @@ import type { GymAgentSettings } from './settings.js';
 export function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,
-): Environment {
+): ExactEnvironment {
   const { health, run, close } = createAgents({
     head_server: settings.head_server,
     agents: settings.agents,

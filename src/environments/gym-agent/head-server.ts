@@ -38,14 +38,13 @@ const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 type Config = Record<string, unknown>;
 
 export function createHeadServer({
-  url,
+  url: at,
   now = () => performance.now(),
 }: {
   url: string;
   /** Monotonic, in milliseconds. */
   now?: () => number;
 }): HeadServer {
-  const at = url.replace(/\/+$/, '');
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: TIMEOUT_MS,

@@ -1,14 +1,14 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
+import { withField, type ForeignObject } from '../../model/foreign-object.js';
 import { SESSION_KEY } from '../../model/journal/session.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { turnsOf, type Turn } from '../each-sample.js';
 import type {
   Beginning,
-  Environment,
+  ExactEnvironment,
   EnvironmentMessage,
   EnvironmentReturn,
-  Metadata,
   StepContext,
 } from '../environment.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
@@ -22,6 +22,7 @@ import type { GymnasiumSettings } from './settings.js';
 import type { SessionState } from './wire.js';
 import {
   observationText,
+  IN_ANSWERS,
   requestIdOf,
   ResetAnswer,
   responseOf,
@@ -40,10 +41,9 @@ const RESET_TIMEOUT_MS = 240_000;
  * cookies), so any worker can continue. lost-session.ts decides when it counts as lost.
  */
 export function createGymnasium(
-  { url, timeout, max_answer, max_steps }: GymnasiumSettings,
+  { url: at, timeout, max_answer, max_steps }: GymnasiumSettings,
   { answers }: { answers?: Allowance } = {},
-): Environment {
-  const at = url.replace(/\/+$/, '');
+): ExactEnvironment {
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: toMs(timeout),
@@ -101,9 +101,9 @@ interface Asked {
 }
 
 async function reset(
-  { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: Metadata },
+  { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: ForeignObject },
   { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
-): Promise<Beginning> {
+): Promise<Beginning<ForeignObject>> {
   const { idempotency_key, signal, share } = context;
   const body = rowOf(metadata, message_log);
   const call: HttpCall = {
@@ -115,7 +115,7 @@ async function reset(
     share,
   };
   const reply = await send(call);
-  const { observation, info } = readReply(reply, { schema: ResetAnswer, at });
+  const { observation, info } = readReply(reply, { schema: ResetAnswer, at, foreign: IN_ANSWERS });
   const session: SessionState = {
     id: idempotency_key,
     cookies: cookiesOf({}, { reply, at }),
@@ -127,7 +127,7 @@ async function reset(
   const content = observation ?? '';
   return {
     messages: content === '' ? [] : [{ role: 'user', content }],
-    metadata: { ...metadata, [SESSION_KEY]: session },
+    metadata: withField(metadata, { name: SESSION_KEY, value: session }),
   };
 }
 
@@ -141,7 +141,7 @@ interface Stepped {
 }
 
 async function stepOne(
-  { log, metadata }: Turn,
+  { log, metadata }: Turn<ForeignObject>,
   { context, server: { at, send, max_steps } }: Asked,
 ): Promise<Stepped> {
   const session = sessionOf(metadata);
@@ -149,21 +149,25 @@ async function stepOne(
   checkNotAsked(session, context);
   const row = rowOf(metadata, log.slice(0, session.prompt_messages));
   const id = requestIdOf(session, context.idempotency_key);
+  const response = responseOf(log.at(-1)?.content ?? '', { id, row });
+  const answered = withField(row, { name: 'response', value: response });
   const reply = await send({
     method: 'POST',
     path: '/step',
     headers: cookieHeader(session.cookies),
-    body: {
-      ...row,
-      response: responseOf(log.at(-1)?.content ?? '', { id, row }),
-      ...(session.step_idempotency && { _ng_step_request_id: id }),
-    },
+    body: session.step_idempotency
+      ? withField(answered, { name: '_ng_step_request_id', value: id })
+      : answered,
     signal: context.signal,
     share: context.share,
   }).catch((error: unknown) => {
     throw stepFault(error, session);
   });
-  const { reward, terminated, ...answer } = readReply(reply, { schema: StepAnswer, at });
+  const { reward, terminated, ...answer } = readReply(reply, {
+    schema: StepAnswer,
+    at,
+    foreign: IN_ANSWERS,
+  });
   const cookies = cookiesOf(session.cookies, { reply, at });
   if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
   const steps = session.steps + 1;
@@ -176,13 +180,18 @@ async function stepOne(
   };
 }
 
-function returnOf(turns: readonly Turn[], stepped: readonly Stepped[]): EnvironmentReturn {
+function returnOf(
+  turns: readonly Turn<ForeignObject>[],
+  stepped: readonly Stepped[],
+): EnvironmentReturn<ForeignObject> {
   return {
     // gymnasium_agent adds nothing after the last turn if the observation is empty.
     observations: stepped.map(({ content, terminated, truncated }) =>
       content === '' && (terminated || truncated) ? null : { role: 'user', content },
     ),
-    metadata: stepped.map(({ session }, i) => ({ ...turns[i]?.metadata, [SESSION_KEY]: session })),
+    metadata: stepped.map(({ session }, i) =>
+      withField(turns[i]?.metadata ?? {}, { name: SESSION_KEY, value: session }),
+    ),
     next_stop_strings: null,
     rewards: stepped.map(({ reward }) => reward),
     terminateds: stepped.map(({ terminated }) => terminated),

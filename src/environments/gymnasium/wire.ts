@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
+import { fieldIn, fieldsIn, withField, type ForeignObject } from '../../model/foreign-object.js';
+import { KeptJson, plainOf, writeJson } from '../../platform/json/kept.js';
 import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
 import { listOf, recordOf } from '../../model/untrusted.js';
 
@@ -21,18 +23,28 @@ export const SessionState = z.strictObject({
 export type SessionState = z.infer<typeof SessionState>;
 
 /** null: the metadata has no session. */
-export function sessionOf(metadata: Metadata): SessionState | null {
-  const { data } = SessionState.safeParse(metadata[SESSION_KEY]);
+export function sessionOf(metadata: ForeignObject): SessionState | null {
+  const { data } = SessionState.safeParse(plainOf(fieldIn(metadata, SESSION_KEY)));
   return data ?? null;
 }
 
 /** A Gym row as `/reset` and `/step` take it: the sample's fields, its prompt as the request's input. */
-export function rowOf(metadata: Metadata, prompt: readonly EnvironmentMessage[]): Metadata {
-  const { responses_create_params, ...fields } = withoutSession(metadata);
-  const params = typeof responses_create_params === 'object' ? responses_create_params : {};
+export function rowOf(
+  metadata: ForeignObject,
+  prompt: readonly EnvironmentMessage[],
+): ForeignObject {
+  const name = 'responses_create_params';
+  const row = withoutSession(metadata);
+  const given = fieldIn(row, name);
+  const params = isObject(given) ? given : {};
   const input = prompt.map(({ role, content }) => ({ role, content }));
-  return { ...fields, responses_create_params: { ...params, input } };
+  return withField(row, { name, value: withField(params, { name: 'input', value: input }) });
 }
+
+const isObject = (value: unknown): value is ForeignObject =>
+  value instanceof KeptJson
+    ? value.text.startsWith('{')
+    : typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The same for every attempt at a step, and different in each life. Gym's servers accept at most 128 characters. */
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>
@@ -42,8 +54,11 @@ export const requestIdOf = ({ id }: SessionState, idempotency_key: string): stri
  * The generated text as a `NeMoGymResponse`, with every field that upstream's model requires. It contains no time, so
  * that the same step has the same bytes in every attempt.
  */
-export function responseOf(text: string, { id, row }: { id: string; row: Metadata }): Metadata {
-  const params = row['responses_create_params'] as Metadata;
+export function responseOf(
+  text: string,
+  { id, row }: { id: string; row: ForeignObject },
+): Metadata {
+  const params = fieldsIn(fieldIn(row, 'responses_create_params') as ForeignObject);
   const model = params['model'];
   return {
     id: `resp_${id}`,
@@ -66,6 +81,9 @@ export function responseOf(text: string, { id, row }: { id: string; row: Metadat
 }
 
 const MAX_TOOL_OUTPUTS = 1024;
+
+/** What the policy reads as text. */
+export const IN_ANSWERS = { info: { tool_outputs: [{ output: 'all' }] } } as const;
 
 const Info = recordOf(z.unknown())
   .refine(
@@ -102,7 +120,7 @@ export function observationText({
 }: Pick<StepAnswer, 'observation' | 'info'>): string {
   const outputs = ToolOutputs.safeParse(info?.['tool_outputs']).data ?? [];
   const texts = outputs.map(({ output }) =>
-    typeof output === 'string' ? output : JSON.stringify(output ?? null),
+    typeof output === 'string' ? output : writeJson(output ?? null),
   );
   return [...texts, observation ?? ''].filter((text) => text !== '').join('\n');
 }

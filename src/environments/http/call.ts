@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { FaultType } from '../../model/faults.js';
@@ -6,6 +7,7 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { createAllowance, withShare } from '../../platform/waits/allowance.js';
 import { shortened } from '../../platform/errors.js';
 import type { Answer } from '../../platform/http/client.js';
+import { baseUrl } from '../../platform/http/base-url.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import type { HttpFailure } from '../../platform/http/failure.js';
 import { httpFailureIn, neverConnected } from '../../platform/http/failure.js';
@@ -73,12 +75,13 @@ export type HttpCalls = ReturnType<typeof createHttpCall>;
 
 /** Sends requests below `url` over its own connections; the faults are those of `createHttpEnvironment`. */
 export function createHttpCall({
-  url,
+  url: given,
   timeout_ms,
   max_answer_bytes = MAX_ANSWER_BYTES,
   answers = createAllowance(0),
   keep_alive_ms,
 }: HttpCallSettings) {
+  const url = baseUrl(given);
   const client = createHttpClient({
     connect_timeout_ms: Math.min(CONNECT_TIMEOUT_MS, timeout_ms),
     ...(keep_alive_ms !== undefined && { keep_alive_ms }),
@@ -126,7 +129,7 @@ const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
 
 function bodyOf(body: unknown): string | Readable | null {
   if (body === undefined) return null;
-  return body instanceof Readable ? body : JSON.stringify(body);
+  return body instanceof Readable ? body : writeJson(body);
 }
 
 interface Asked {

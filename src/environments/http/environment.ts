@@ -1,21 +1,25 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { recordOf } from '../../model/untrusted.js';
-import type { Environment, FinishedRollouts } from '../environment.js';
+import type { ExactEnvironment, FinishedRollouts } from '../environment.js';
 import { METRICS_TIMEOUT_MS } from '../environment.js';
 import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
+import { writeJson } from '../../platform/json/kept.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
 import { parseJson, readReply } from './reply.js';
 import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
 
+/** Each sample's state belongs to the environment. */
+const IN_STEPS = { metadata: ['all'] } as const;
 const HEALTH_TIMEOUT_MS = 5000;
 /** Only the first by name are kept (environment-metrics.ts). */
 const MAX_METRICS = 4096;
 
-export interface HttpEnvironment extends Environment {
+export interface HttpEnvironment extends ExactEnvironment {
   globalPostProcessAndMetrics(
-    rollouts: FinishedRollouts,
+    rollouts: FinishedRollouts<ForeignObject>,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
   /** Resolves when `GET /health` answers 2xx; throws the same faults as a step. */
@@ -29,8 +33,8 @@ export interface HttpEnvironment extends Environment {
  * protocol are `EnvironmentRejected`. Aborting a call's signal closes its connection and throws the signal's reason.
  */
 export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
-  const at = settings.url.replace(/\/+$/, '');
-  const { send: call, close } = createHttpCall({ ...settings, url: at });
+  const { url: at } = settings;
+  const { send: call, close } = createHttpCall(settings);
   return {
     in_process: false,
 
@@ -39,7 +43,7 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
       const body = { message_log_batch, metadata };
       const reply = await call({ method: 'POST', path: '/step', headers, body, signal, share });
       const subject = `${reply.request} answered`;
-      return parseStepAnswer(parseJson(reply, at), {
+      return parseStepAnswer(parseJson(reply, { at, foreign: IN_STEPS }), {
         subject,
         at,
         batch_size: message_log_batch.length,
@@ -71,10 +75,10 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
 }
 
 /** A batch's rollouts as they are read, since they need not fit into memory. */
-async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
+async function* jsonOf(finished: FinishedRollouts<ForeignObject>): AsyncGenerator<string> {
   let between = '{"rollouts":[';
   for await (const rollout of finished) {
-    yield between + JSON.stringify(rollout);
+    yield between + writeJson(rollout);
     between = ',';
   }
   yield between === ',' ? ']}' : `${between}]}`;
@@ -83,7 +87,7 @@ async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
 const Metrics = recordOf(z.number()).nullable();
 
 function parseMetrics(reply: Reply, at: string): Record<string, number> | null {
-  const given = Object.keys(Object(parseJson(reply, at)) as object).length;
+  const given = Object.keys(Object(parseJson(reply, { at })) as object).length;
   if (given <= MAX_METRICS) return readReply(reply, { schema: Metrics, at });
   const what = `expected at most ${MAX_METRICS} metrics, got ${given}`;
   throw rejected({

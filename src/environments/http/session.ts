@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { listOf, recordOf } from '../../model/untrusted.js';
-import type { Environment } from '../environment.js';
+import { foreignObject } from '../../model/foreign-object.js';
+import { listOf } from '../../model/untrusted.js';
+import type { ExactEnvironment } from '../environment.js';
 import { END_TIMEOUT_MS } from '../environment.js';
 import type { HttpCalls } from './call.js';
 import { readReply } from './reply.js';
@@ -15,7 +16,7 @@ const NO_SUCH_ROUTE = [404, 405, 501];
 
 const BeginAnswer = z.strictObject({
   /** Absent or null: the sample's stays. */
-  metadata: recordOf(z.unknown()).nullish(),
+  metadata: foreignObject().nullish(),
   /** After the sample's prompt. */
   messages: listOf(z.strictObject({ role: z.string(), content: z.string() }))
     .refine(({ length }) => length <= MAX_MESSAGES, `expected at most ${MAX_MESSAGES} messages`)
@@ -31,7 +32,7 @@ export function sessionCalls({
   at: string;
   call: HttpCalls['send'];
   timeout_ms: number;
-}): Required<Pick<Environment, 'begin' | 'mayBegin' | 'end'>> {
+}): Required<Pick<ExactEnvironment, 'begin' | 'mayBegin' | 'end'>> {
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,
@@ -56,7 +57,7 @@ export function sessionCalls({
         share,
       });
       if (reply === null) return null;
-      const answer = readReply(reply, { schema: BeginAnswer, at });
+      const answer = readReply(reply, { schema: BeginAnswer, at, foreign: { metadata: 'all' } });
       return { messages: answer.messages, metadata: answer.metadata ?? metadata };
     },
 

@@ -5,7 +5,7 @@ import type { GraderPool } from './grader-pool.js';
 import type { Comparison, Pair } from './grader-process.js';
 
 /** Some 130,000 tokens. math-verify needs 0.2 s for so much text. */
-const MAX_BYTES = 512 * 1024;
+export const MAX_BYTES = 512 * 1024;
 
 /** Compares with math-verify. Throws a fault that names the field if a text is too long for it. */
 export async function compareBounded(

@@ -1,12 +1,15 @@
 import type { Environment, EnvironmentReturn } from '../environment.js';
-import { assistantText, turnsOf } from '../each-sample.js';
+import { saidIn, type Turn, turnsOf } from '../each-sample.js';
 import { observationOf } from './answers.js';
 import { answerMetrics } from './metrics.js';
+import { type GroundTruthCheck, groundTruthQuestions, refuseUnanswerable } from './ground-truth.js';
 import type { Verdict, Verifier } from './verifier.js';
-import { groundTruthProblems } from './verifier.js';
+import { isCorrect } from './verifiers.js';
 
 export interface MathOptions {
   verify: Verifier;
+  /** Which ground truths are refused under `standard`; absent: none. */
+  check?: GroundTruthCheck;
   in_process: boolean;
   return_extracted_answer: boolean;
 }
@@ -14,18 +17,24 @@ export interface MathOptions {
 /** Upstream's maths environment: one answer, one verdict, done. */
 export function createMathEnvironment({
   verify,
+  check,
   in_process,
   return_extracted_answer,
 }: MathOptions): Environment {
+  const judge = async (turn: Turn, signal: AbortSignal): Promise<Verdict> => {
+    const ground_truth = turn.metadata['ground_truth'];
+    const verdict = await verify({ ground_truth, response: saidIn(turn) }, signal);
+    if (turn.prompt_length !== null && check !== undefined && typeof ground_truth === 'string') {
+      const is_right = isCorrect(verdict);
+      await refuseUnanswerable(check, { ground_truth, is_right, subject: 'math', signal });
+    }
+    return verdict;
+  };
   return {
     in_process,
-    async step(input, { signal }) {
-      const turns = turnsOf('math', input);
-      const verdicts = await Promise.all(
-        turns.map(({ log, metadata }) =>
-          verify({ ground_truth: metadata['ground_truth'], response: assistantText(log) }, signal),
-        ),
-      );
+    async step(input, { signal, standard }) {
+      const turns = turnsOf('math', { ...input, standard });
+      const verdicts = await Promise.all(turns.map((turn) => judge(turn, signal)));
       return {
         observations: verdicts.map((verdict) => observationOf(isCorrect(verdict))),
         metadata: input.metadata,
@@ -37,16 +46,10 @@ export function createMathEnvironment({
           : null,
       };
     },
-    sampleProblems: groundTruthProblems,
+    ...groundTruthQuestions(check),
     globalPostProcessAndMetrics: answerMetrics,
   };
 }
-
-/** With several components, the observation reports correctness. */
-const CORRECTNESS = 'reward/correctness';
-
-const isCorrect = ({ score }: Verdict): boolean =>
-  (typeof score === 'number' ? score : (score[CORRECTNESS] ?? 0)) !== 0;
 
 /** All verdicts of a verifier have the same form: a number, or the same components. */
 function rewardsOf(verdicts: Verdict[]): EnvironmentReturn['rewards'] {

@@ -1,3 +1,4 @@
+import { utf8Problem } from '../../platform/utf8-text.js';
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
 import type { GraderCommand } from './grader-install.js';
@@ -145,7 +146,7 @@ function spawnGrader(
   // It may lack its streams, too.
   if (child.pid === undefined) return { send: () => false, kill: () => undefined, ended };
   let errors = '';
-  child.stdout.on('data', lines({ receive, tooLong: end }));
+  child.stdout.on('data', lines({ receive, unreadable: end }));
   child.stderr.on('data', (data: Buffer) => {
     errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
   });
@@ -165,16 +166,19 @@ function spawnGrader(
 
 interface LineReaders {
   receive: (line: string) => void;
-  tooLong: (why: string) => void;
+  unreadable: (why: string) => void;
 }
 
-function lines({ receive, tooLong }: LineReaders): (data: Buffer) => void {
+function lines({ receive, unreadable }: LineReaders): (data: Buffer) => void {
   let parts: Buffer[] = [];
   let bytes = 0;
   return (data) => {
     let rest = data;
     for (let at = rest.indexOf(10); at >= 0; at = rest.indexOf(10)) {
-      receive(Buffer.concat([...parts, rest.subarray(0, at)]).toString());
+      const line = Buffer.concat([...parts, rest.subarray(0, at)]);
+      const problem = utf8Problem(line);
+      if (problem === null) receive(line.toString());
+      else unreadable(`answered with a line that is no text: ${problem}`);
       parts = [];
       bytes = 0;
       rest = rest.subarray(at + 1);
@@ -182,7 +186,7 @@ function lines({ receive, tooLong }: LineReaders): (data: Buffer) => void {
     bytes += rest.length;
     if (bytes > MAX_LINE_BYTES) {
       parts = [];
-      tooLong(`answered with a line of more than ${MAX_LINE_BYTES / 2 ** 20} MiB`);
+      unreadable(`answered with a line of more than ${MAX_LINE_BYTES / 2 ** 20} MiB`);
     } else if (rest.length > 0) parts.push(rest);
   };
 }

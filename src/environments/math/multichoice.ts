@@ -29,7 +29,7 @@ export function normalizeResponse(response: string): string {
 }
 
 /** Arabic, Bengali and full-width letters for A to D. */
-const LETTERS = [
+export const LETTERS = [
   ['أ', 'A'], ['ب', 'B'], ['ج', 'C'], ['د', 'D'], ['অ', 'A'], ['ব', 'B'], ['ড', 'C'], ['ঢ', 'D'],
   ['Ａ', 'A'], ['Ｂ', 'B'], ['Ｃ', 'C'], ['Ｄ', 'D'],
 ] as const; // prettier-ignore
@@ -42,7 +42,7 @@ export function normalizeLetter(letter: string): string {
  * "Answer:" in many languages, in the order of upstream's search. A space before the colon means any white space or
  * none. Yoruba's words come in several spellings and compositions; the second one ends with six zero-width spaces.
  */
-const PREFIXES = [
+export const PREFIXES = [
   'Answer :', 'Answer :\u200b\u200b\u200b\u200b\u200b\u200b', 'উত্তর :', 'उत्तर :', 'উত্তরঃ', 'Antwort :', '답변 :',
   '정답 :', '답 :', '答案 ：', '答案 :', '答 ：', '答 :', '答复 ：', '答曰 ：', 'الإجابة:', 'الجواب:', 'إجابة:',
   'الإجابة النهائية:', 'الإجابة الصحيحة:', 'الإجابة الصحيحة هي:', 'الإجابة هي:', 'الجواب النهائي:', 'Respuesta :',

@@ -5,6 +5,7 @@ const Verifier = z.enum([
   'dapo_math_verify',
   'english_multichoice',
   'multilingual_multichoice',
+  'multichoice',
   'multi_reward',
 ]);
 export type VerifierName = z.infer<typeof Verifier>;

@@ -4,7 +4,7 @@ import { sessionOf } from '../http/session.js';
 import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { Environment } from '../environment.js';
+import type { Environment, Metadata } from '../environment.js';
 import { parseStepAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
@@ -47,7 +47,10 @@ export async function createModuleEnvironment(
       const answer = await calls.call({ call: 'step', input, context: asked }, { signal });
       const batch_size = input.message_log_batch.length;
       const parsed = parseStepAnswer(answer, { subject: `${subject} answered`, batch_size });
-      return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one, subject)) };
+      return {
+        ...parsed,
+        metadata: parsed.metadata.map((one) => asJson(one as Metadata | null, subject)),
+      };
     },
 
     ...sessionsOf(has, { calls, subject }),

@@ -11,7 +11,7 @@ export async function* readCorpus(file: string, text_column: string): AsyncGener
   try {
     for await (const line of linesOf(file)) {
       ({ number } = line);
-      const text = number === 1 ? line.text.replace(/^\ufeff/, '') : line.text;
+      const { text } = line;
       if (text.trim() !== '') yield textOf(text, text_column);
     }
   } catch (error) {

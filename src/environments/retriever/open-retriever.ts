@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readText } from '../../platform/utf8-text.js';
 import { describeError } from '../../platform/errors.js';
 import { type Bm25Index, createBm25Builder } from './bm25.js';
 import { readCorpus } from './corpus.js';
@@ -80,7 +80,7 @@ async function build(
 
 async function createTokenizer({ tokenizer, vocabulary }: IndexSettings): Promise<Tokenize> {
   if (tokenizer === 'alphanumeric' || vocabulary === undefined) return tokenizeAlphanumeric;
-  const text = await readFile(vocabulary, 'utf8').catch((error: unknown) => {
+  const text = await readText(vocabulary).catch((error: unknown) => {
     throw new Error(`cannot read the vocabulary: ${describeError(error)}`, { cause: error });
   });
   const pieces = new Set(text.split('\n').map((line) => line.replace(/\r$/, '')));

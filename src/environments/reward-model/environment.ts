@@ -13,10 +13,9 @@ import type { RewardModelSettings } from './settings.js';
  * repeated score must give the same row.
  */
 export function createRewardModel(
-  { url, protocol, model, timeout, max_answer }: RewardModelSettings,
+  { url: at, protocol, model, timeout, max_answer }: RewardModelSettings,
   { api_key, answers }: { api_key: string | null; answers?: Allowance },
 ): Environment {
-  const at = url.replace(/\/+$/, '');
   const { send: call, close } = createHttpCall({
     url: at,
     timeout_ms: toMs(timeout),

@@ -1,10 +1,12 @@
-import { assistantText, turnsOf } from '../each-sample.js';
+import { saidIn, type Turn, turnsOf } from '../each-sample.js';
 import type { Environment } from '../environment.js';
 import { observationOf } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
-import { groundTruthProblems, groundTruthText } from '../math/verifier.js';
+import { groundTruthQuestions, refuseUnanswerable } from '../math/ground-truth.js';
+import { groundTruthText } from '../math/verifier.js';
 import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
+import { groundTruthCheckOf } from './ground-truth.js';
 import { type Answered, rewardOf } from './reward-functions.js';
 import { needsGrader, type RewardFunction, sumOfWeights } from './settings.js';
 
@@ -16,6 +18,7 @@ export interface VlmOptions {
 /** Upstream's VLM environment: a weighted sum of reward functions. */
 export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): Environment {
   const total = sumOfWeights(reward_functions);
+  const check = groundTruthCheckOf(reward_functions, grader);
 
   const reward = async (answered: Answered, signal: AbortSignal): Promise<number> => {
     const parts = await Promise.all(
@@ -29,15 +32,21 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
     return parts.reduce((sum, part) => sum + part, 0);
   };
 
+  const judge = async (turn: Turn, signal: AbortSignal): Promise<number> => {
+    const ground_truth = groundTruthText(turn.metadata['ground_truth'], 'vlm');
+    const is_standard = turn.prompt_length !== null;
+    const value = await reward({ ground_truth, response: saidIn(turn), is_standard }, signal);
+    // A format alone may have been paid for.
+    const about = { ground_truth, is_right: false, subject: 'vlm', signal };
+    if (is_standard) await refuseUnanswerable(check, about);
+    return value;
+  };
+
   return {
     in_process: !reward_functions.some(needsGrader),
-    async step(input, { signal }) {
-      const rewards = await Promise.all(
-        turnsOf('vlm', input).map(async ({ log, metadata }) => {
-          const ground_truth = groundTruthText(metadata['ground_truth'], 'vlm');
-          return reward({ ground_truth, response: assistantText(log) }, signal);
-        }),
-      );
+    async step(input, { signal, standard }) {
+      const turns = turnsOf('vlm', { ...input, standard });
+      const rewards = await Promise.all(turns.map((turn) => judge(turn, signal)));
       return {
         // Any reward counts as correct, even one for the format alone.
         observations: rewards.map((value) => observationOf(value !== 0)),
@@ -48,7 +57,7 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
         answers: null,
       };
     },
-    sampleProblems: groundTruthProblems,
+    ...groundTruthQuestions(check),
     globalPostProcessAndMetrics: answerMetrics,
   };
 }

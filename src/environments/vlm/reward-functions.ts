@@ -1,15 +1,17 @@
 import { strip } from '../../platform/python/text.js';
-import { parseFloatText } from '../../platform/python/numbers.js';
 import { compareBounded } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
 import { BOXED, lastBoxed } from '../math/dapo.js';
+import { boxReward, upstreamBoxReward } from './boxes.js';
 import type { RewardFunction } from './settings.js';
 
-/** Upstream's reward functions (`environments/rewards.py`); a malformed answer scores 0. */
+/** Upstream's reward functions (`environments/rewards.py`); a malformed answer scores 0, and 1 is the most. */
 
 export interface Answered {
   ground_truth: string;
   response: string;
+  /** false: upstream's rules. */
+  is_standard: boolean;
 }
 
 /** 0.25 for the thoughts, 0.75 for the answer. */
@@ -21,7 +23,10 @@ function format({ response }: Answered, tags: { think_tag: string; answer_tag: s
 /** Letters and digits of every script, as Python's `str.isalnum`. */
 const alphanumeric = (text: string): string => text.replaceAll(/[^\p{L}\p{N}]/gu, '').toLowerCase();
 
-function exactAlnum({ ground_truth, response }: Answered, tag: string): number {
+export function exactAlnum(
+  { ground_truth, response }: Pick<Answered, 'ground_truth' | 'response'>,
+  tag: string,
+): number {
   const answer = taggedText(response, tag);
   return answer !== null && alphanumeric(answer) === alphanumeric(ground_truth) ? 1 : 0;
 }
@@ -31,15 +36,17 @@ interface BoxOptions {
   answer_tag: string;
 }
 
-function bboxGiou({ ground_truth, response }: Answered, options: BoxOptions): number {
-  const answer = taggedText(response, options.answer_tag);
-  const boxes = [parseBox(ground_truth), answer === null ? null : parseBox(answer)];
-  const [gold, given] = boxes;
-  if (gold === null || gold === undefined || given === null || given === undefined) return 0;
-  return generalisedIou([gold, given], options.giou_penalty_thres);
+function bboxGiou(
+  { ground_truth, response, is_standard }: Answered,
+  { answer_tag, giou_penalty_thres }: BoxOptions,
+): number {
+  const answer = taggedText(response, answer_tag);
+  const compared = { ground_truth, answer, penalty_threshold: giou_penalty_thres };
+  return is_standard ? boxReward(compared) : upstreamBoxReward(compared);
 }
 
-const boxed = (text: string): string => (text.startsWith('\\boxed{') ? text : `\\boxed{${text}}`);
+export const boxed = (text: string): string =>
+  text.startsWith('\\boxed{') ? text : `\\boxed{${text}}`;
 
 /** How maths is compared: the score of two LaTeX texts. */
 type Equal = (gold: string, answer: string) => Promise<number>;
@@ -108,38 +115,4 @@ export function taggedText(text: string, tag: string): string | null {
 export function boxedText(text: string): string | null {
   const box = lastBoxed(text);
   return box === null ? null : strip(box.slice(BOXED.length, -1));
-}
-
-/** x1, y1, x2, y2. */
-type Box = [number, number, number, number];
-
-/**
- * Four numbers between commas, brackets anywhere; null for everything else. Upstream accepts `nan`, and its `max` then
- * pays a reward of 1000 for four of them; here they are not numbers.
- */
-function parseBox(text: string): Box | null {
-  const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
-  const [x1, y1, x2, y2] = numbers;
-  const all = [x1, y1, x2, y2].every((value) => typeof value === 'number' && !Number.isNaN(value));
-  return all && numbers.length === 4 ? ([x1, y1, x2, y2] as Box) : null;
-}
-
-/** As in Python: a NaN is never greater, so the first one stays. */
-const max = (a: number, b: number): number => (b > a ? b : a);
-const min = (a: number, b: number): number => (b < a ? b : a);
-
-const SMALLEST_AREA = 1e-3;
-
-/** Intersection over union; below the threshold, minus the part of the hull that neither covers. */
-function generalisedIou([g, r]: [Box, Box], penalty_threshold: number): number {
-  const area = ([x1, y1, x2, y2]: Box): number => (x2 - x1) * (y2 - y1);
-  const width = max(0, min(g[2], r[2]) - max(g[0], r[0]));
-  const height = max(0, min(g[3], r[3]) - max(g[1], r[1]));
-  const both = width * height;
-  const either = max(SMALLEST_AREA, area(g) + area(r) - both);
-  const iou = both / either;
-  if (!(iou < penalty_threshold)) return iou;
-  const hull = area([min(g[0], r[0]), min(g[1], r[1]), max(g[2], r[2]), max(g[3], r[3])]);
-  const hull_area = max(SMALLEST_AREA, hull);
-  return iou - (hull_area - either) / hull_area;
 }

@@ -6,7 +6,7 @@
  *   too, and another replica can continue from the journalled tokens. A `retry-after` of a 429 or 503 sets the exact
  *   time.
  * - `GenerationRejected` and `ProtocolError` do not: the request is wrong, or the server is misconfigured. Moving to
- *   the next replica would only hide that.
+ *   the next replica would only hide that. The exception is a denial of what planning saw (401, 403, 404).
  * - An abort by the caller and a fault of the store come from this side.
  * - A pause does not. Requests hang, and no time limit runs for them. If it cut off streams (`mode=abort`), that looks
  *   like a fault and is taken back.

@@ -1,4 +1,4 @@
-import { Fault } from '../../model/faults.js';
+import { Fault, isDenial } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
@@ -59,7 +59,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
       if (is_generation) learn({ kind: 'success', sent_at }, 'a generation succeeded');
       return result;
     } catch (error) {
-      if (!signal.aborted && isUnavailable(error)) learnFault(error, sent_at);
+      if (!signal.aborted && (isUnavailable(error) || isDenial(error))) learnFault(error, sent_at);
       throw error;
     }
   };

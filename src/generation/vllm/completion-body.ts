@@ -1,3 +1,4 @@
+import { KeptJson } from '../../platform/json/kept.js';
 import type { GenerationRequest } from '../generation-service.js';
 
 /**
@@ -28,10 +29,21 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     ...(request.logprobs && { logprobs: request.top_logprobs }),
     // Otherwise ids are named by their texts, which are not unique.
     ...(request.top_logprobs > 0 && { return_tokens_as_token_ids: true }),
-    ...(request.structured_outputs !== null && { structured_outputs: request.structured_outputs }),
+    ...(request.structured_outputs !== null && {
+      structured_outputs: structureOf(request.structured_outputs),
+    }),
     ...(request.stop_strings.length > 0 && { stop: request.stop_strings }),
     ...(request.stop_token_ids.length > 0 && { stop_token_ids: request.stop_token_ids }),
     ...(request.seed !== null && { seed: request.seed }),
     ...(request.cache_salt !== undefined && { cache_salt: request.cache_salt }),
   };
 }
+
+/** The package that sends it writes plain values only, and engines take a schema as text, too. */
+const structureOf = ({
+  json,
+  ...given
+}: NonNullable<GenerationRequest['structured_outputs']>): Record<string, unknown> => ({
+  ...given,
+  ...(json !== undefined && { json: json instanceof KeptJson ? json.text : json }),
+});

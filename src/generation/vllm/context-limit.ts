@@ -6,14 +6,15 @@ export interface SentCounts {
 
 /**
  * Texts with which vLLM's versions refuse a request for its length, and the meaning of their numbers. They must begin
- * the message: a text that quotes one of them is another refusal.
+ * the message: a text that quotes one of them is another refusal. "at least": a tokenizer has cut the prompt one token
+ * after the limit, so the count is a lower bound.
  */
 const REFUSALS_FOR_LENGTH: readonly RegExp[] = [
-  // From 0.30 on (captures 035 and 036); "at least" if a tokenizer has cut the prompt one token after the limit.
-  /^This model's maximum context length is (?<limit>\d+) tokens\. However, your prompt contains (?:at least )?(?<prompt>\d+) input tokens, which exceeds this limit even without any output tokens\./,
+  // From 0.30 on (captures 035 and 036).
+  /^This model's maximum context length is (?<limit>\d+) tokens\. However, your prompt contains (?<bound>at least )?(?<prompt>\d+) input tokens, which exceeds this limit even without any output tokens\./,
   // Capture 039.
-  /^max_tokens=(?<completion>\d+) cannot be greater than max_model_len=(?<limit>\d+)\./,
-  /^This model's maximum context length is (?<limit>\d+) tokens\. However, you requested (?<completion>\d+) output tokens and your prompt contains (?<prompt>\d+) input tokens, for a total of \d+ tokens\./,
+  /^max(?:_completion)?_tokens=(?<completion>\d+) cannot be greater than max_model_len=(?:max_total_tokens=)?(?<limit>\d+)\./,
+  /^This model's maximum context length is (?<limit>\d+) tokens\. However, you requested (?<completion>\d+) output tokens and your prompt contains (?<bound>at least )?(?<prompt>\d+) input tokens, for a total of (?:at least )?\d+ tokens\./,
   /^You passed (?<prompt>\d+) input tokens and requested (?<completion>\d+) output tokens\. However, the model's context length is only (?<limit>\d+) tokens/,
   /^This model's maximum context length is (?<limit>\d+) tokens\. However, your request has (?<prompt>\d+) input tokens\./,
   /^'max_tokens' or 'max_completion_tokens' is too large: (?<completion>\d+)\. This model's maximum context length is (?<limit>\d+) tokens and your request has (?<prompt>\d+) input tokens/,
@@ -29,9 +30,12 @@ export function limitNamed(message: string, sent: SentCounts): number | null {
   for (const pattern of REFUSALS_FOR_LENGTH) {
     const counts = pattern.exec(message)?.groups;
     if (counts === undefined) continue;
-    const { limit, prompt = sent.prompt_tokens, completion = sent.max_tokens } = counts;
-    const isOurs = Number(prompt) === sent.prompt_tokens && Number(completion) === sent.max_tokens;
-    return isOurs ? Number(limit) : null;
+    const { limit, bound, prompt = sent.prompt_tokens, completion = sent.max_tokens } = counts;
+    const isOurPrompt =
+      bound === undefined
+        ? Number(prompt) === sent.prompt_tokens
+        : Number(prompt) <= sent.prompt_tokens;
+    return isOurPrompt && Number(completion) === sent.max_tokens ? Number(limit) : null;
   }
   return null;
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
 import type { CacheRule } from '../../model/policy/publish.js';
 import { listOf } from '../../model/untrusted.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
@@ -144,9 +145,17 @@ async function examine(
   for (const path of cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED)
     if (!(await has(path))) lacks.push(path);
   const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
-  if (sleeping.success && sleeping.data.is_sleeping) lacks.push('being awake (/wake_up)');
+  if (sleeping.success && sleeping.data.is_sleeping) throw asleep(replica);
   return { lacks, tells_label: await has('/weight_info') };
 }
+
+/** An update while an engine is asleep breaks it. */
+const asleep = (replica: string): Fault =>
+  new Fault({
+    type: 'GenerationRejected',
+    message: `${replica}: it is asleep (POST /sleep), and its weights cannot be changed before it is awake: POST /wake_up`,
+    at: replica,
+  });
 
 /** Also shows whether the key is right: vLLM's key covers paths below `/v1`. */
 async function firstModel({ ask }: Ask, bound: Bound): Promise<string> {

@@ -4,7 +4,7 @@ import { limitNamed, roomIn } from './context-limit.js';
 import type { Http } from './http.js';
 import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
-import { badRequestOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
+import { flatError, tooLongOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
 interface GenerateDeps {
   replica: string;
@@ -44,7 +44,7 @@ export function createGenerate(deps: GenerateDeps) {
       try {
         const opened = await open(deps, { site, request, controller });
         if (opened === null) return emptyGeneration(sent_at);
-        return await receive(opened.chunks, {
+        return await receive(opened, {
           site,
           request: opened.request,
           context,
@@ -64,6 +64,8 @@ export function createGenerate(deps: GenerateDeps) {
 }
 
 interface Opened {
+  /** A server may refuse a request in its first event. */
+  first: IteratorResult<unknown>;
   chunks: AsyncIterator<unknown>;
   /** The request as the engine accepted it. */
   request: GenerationRequest;
@@ -79,7 +81,8 @@ async function open(
 ): Promise<Opened | null> {
   const send = async (request: GenerationRequest): Promise<Opened> => {
     const stream = await deps.openStream(request, signal);
-    return { chunks: stream[Symbol.asyncIterator](), request };
+    const chunks = stream[Symbol.asyncIterator]();
+    return { first: await pull(chunks), chunks, request };
   };
   try {
     return await send(request);
@@ -105,7 +108,7 @@ async function roomAfter(
     signal,
   }: { deps: GenerateDeps; request: GenerationRequest; signal: AbortSignal },
 ): Promise<number | null> {
-  const said = badRequestOf(error);
+  const said = tooLongOf(error);
   if (said === null) return null;
   const sent = { prompt_tokens: request.prompt_ids.length, max_tokens: request.max_tokens };
   const limit = limitNamed(said, sent) ?? (await deps.contextLength(request.model, signal));
@@ -128,7 +131,10 @@ function emptyGeneration(sentAt: number): GenerationEnd {
 }
 
 /** Reads by hand instead of with `for await`: only errors of the wire are wire faults, not those of `onDelta`. */
-async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promise<GenerationEnd> {
+async function receive(
+  { first, chunks }: Omit<Opened, 'request'>,
+  attempt: Attempt,
+): Promise<GenerationEnd> {
   const { request, context, controller, watchdog, sent_at } = attempt;
   let first_at: number | null = null;
   let state = startStream({
@@ -139,9 +145,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     logprobs: request.logprobs,
     top_logprobs: request.top_logprobs,
   });
-  for (;;) {
-    const next = await nextChunk(chunks, { site: attempt.site, state });
-    if (next === null) break;
+  for (let next: IteratorResult<unknown> | null = first; next?.done === false;) {
     const step = assemble(state, next.value);
     if (step.state.token_count > state.token_count) {
       first_at ??= performance.now();
@@ -149,6 +153,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     }
     state = step.state;
     if (step.delta !== null) context.onDelta(step.delta);
+    next = await nextChunk(chunks, { site: attempt.site, state });
   }
   // The `openai` package ends its loop silently when the request is aborted.
   if (context.signal.aborted || state.finish_reason === null) controller.signal.throwIfAborted();
@@ -160,17 +165,24 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
   };
 }
 
+/** Throws the errors of the wire, and an error that came as an event. */
+async function pull(chunks: AsyncIterator<unknown>): Promise<IteratorResult<unknown>> {
+  const next = await chunks.next();
+  const error = next.done === true ? null : flatError(next.value);
+  if (error !== null) throw error;
+  return next;
+}
+
 /**
- * null at the end. A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are
+ * null: the stream is over. A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are
  * complete, and another attempt would sample beyond an end of sequence.
  */
 async function nextChunk(
   chunks: AsyncIterator<unknown>,
   { site, state }: { site: CallSite; state: StreamState },
-): Promise<{ value: unknown } | null> {
+): Promise<IteratorResult<unknown> | null> {
   try {
-    const next = await chunks.next();
-    return next.done === true ? null : next;
+    return await pull(chunks);
   } catch (error) {
     const fault = wireFault(error, site);
     if (state.finish_reason !== null && fault.type === 'GenerationUnavailable') return null;

@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import OpenAI, { type ClientOptions } from 'openai';
 import { Response } from 'undici';
 import type { Allowance } from '../../platform/waits/allowance.js';
@@ -164,7 +165,7 @@ function createCall(
   return async ({ path, body, session_id, ...call }) => {
     const site: CallSite = { replica: base_url, call: `${call.method} ${path}` };
     const url = `${root}${path}`;
-    const sent = body === undefined ? null : JSON.stringify(body);
+    const sent = body === undefined ? null : writeJson(body);
     try {
       return await withShare(answers, (share) =>
         exchange({
@@ -183,4 +184,4 @@ function createCall(
 }
 
 /** Tokeniser, health and control routes are below the root, not below `/v1`. */
-const serverRoot = (baseUrl: string): string => baseUrl.replace(/\/v1\/?$/, '');
+const serverRoot = (baseUrl: string): string => baseUrl.replace(/\/v1$/, '');

@@ -45,6 +45,7 @@ const VersionReply = z.object({ version: z.string().max(200) });
 /** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
 const WeightReply = z.object({ weight_version: WeightLabel });
 const PausedReply = z.object({ is_paused: z.boolean() });
+const SleepingReply = z.object({ is_sleeping: z.boolean() });
 
 interface ServerCallsDeps {
   replica: string;
@@ -58,7 +59,7 @@ interface ServerCallsDeps {
 
 type ServerCalls = Pick<
   GenerationService,
-  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused'
+  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused' | 'isAsleep'
 > & {
   /**
    * A model's limit as the list has it now; null if it has none. Throws `GenerationUnavailable`, or the signal's
@@ -91,7 +92,8 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
     },
     weightVersion: weights.weightVersion,
-    isPaused: shared(() => isPaused(deps)),
+    isPaused: shared(async () => (await isPaused(deps)) || (await isAsleep(deps))),
+    isAsleep: shared(() => isAsleep(deps)),
   };
 }
 
@@ -152,19 +154,27 @@ async function contextLength(
   }
 }
 
-/** A server without this route answers 404 (capture 194). */
-async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
+const isPaused = async (deps: ServerCallsDeps): Promise<boolean> =>
+  (await stateOf(deps, { path: '/is_paused', schema: PausedReply }))?.is_paused === true;
+
+const isAsleep = async (deps: ServerCallsDeps): Promise<boolean> =>
+  (await stateOf(deps, { path: '/is_sleeping', schema: SleepingReply }))?.is_sleeping === true;
+
+/** null: no answer. A server without this route answers 404 (capture 194). */
+async function stateOf<T>(
+  { call }: ServerCallsDeps,
+  { path, schema }: { path: string; schema: z.ZodType<T> },
+): Promise<T | null> {
   try {
     const reply = await call({
       method: 'GET',
-      path: '/is_paused',
+      path,
       timeout_ms: PAUSE_QUESTION_TIMEOUT_MS,
       signal: new AbortController().signal,
     });
-    const answer = PausedReply.safeParse(jsonOf(reply));
-    return answer.success && answer.data.is_paused;
+    return schema.safeParse(jsonOf(reply)).data ?? null;
   } catch {
-    return false;
+    return null;
   }
 }
 

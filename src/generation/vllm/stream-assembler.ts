@@ -2,14 +2,11 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
+import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js';
+import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
 import { WeightLabel } from './replies.js';
-
-/** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
-const LOGPROB_NOISE = 1e-6;
-/** vLLM writes minus infinity as this value, to keep its JSON valid. No sampled token has it. */
-const MINUS_INFINITY = -9999;
 
 const Usage = z.object({
   prompt_tokens: z.number(),
@@ -61,6 +58,7 @@ export interface SentRequest {
 export interface StreamState {
   readonly sent: SentRequest;
   readonly token_count: number;
+  readonly last_id: number | null;
   readonly echo_seen: boolean;
   readonly finish_reason: string | null;
   /** May be 0: a token id (capture 029). */
@@ -74,6 +72,7 @@ export function startStream(sent: SentRequest): StreamState {
   return {
     sent,
     token_count: 0,
+    last_id: null,
     echo_seen: false,
     finish_reason: null,
     stop_reason: null,
@@ -134,6 +133,7 @@ function takeChoice(
     state: {
       sent,
       token_count,
+      last_id: token_ids.at(-1) ?? state.last_id,
       echo_seen: state.echo_seen || choice.prompt_token_ids != null,
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
@@ -169,14 +169,12 @@ function checkedLogprobs(state: StreamState, choice: Choice): number[] {
     if (isLogprob(logprob)) return withoutNoise(logprob);
     throw violation(
       state.sent,
-      `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${preview(logprob)}`,
+      `logprob of token ${state.token_count + i}: expected ${LOGPROB_RANGE}, got ${preview(logprob)}`,
     );
   });
 }
 
-const isLogprob = (value: unknown): value is number =>
-  typeof value === 'number' && value <= LOGPROB_NOISE && value > MINUS_INFINITY;
-
+/** Above 0 there is only rounding. */
 const withoutNoise = (logprob: number): number => (logprob < 0 ? logprob : 0);
 
 /**
@@ -207,7 +205,7 @@ function checkedTops(state: StreamState, choice: Choice): TopLogprobs {
 }
 
 const isTop = ([id, logprob]: [unknown, unknown]): boolean =>
-  id !== undefined && isLogprob(logprob);
+  id !== undefined && isTokenId(Number(id)) && isLogprob(logprob);
 
 /** Another prompt than the one sent: a truncating server, or a router that tokenises again. */
 function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {
@@ -242,6 +240,11 @@ export function finishStream(state: StreamState): Finish {
   if (finish_reason !== 'stop' && finish_reason !== 'length') {
     throw violation(sent, `expected finish_reason "stop" or "length", got "${finish_reason}"`);
   }
+  if (typeof stop_reason === 'number' && stop_reason !== state.last_id)
+    throw violation(
+      sent,
+      `expected the last id to be ${stop_reason}, the stop token that ended it, got ${state.last_id ?? 'none'}`,
+    );
   if (!state.echo_seen && usage?.prompt_tokens !== sent.prompt_ids.length) {
     throw violation(
       sent,

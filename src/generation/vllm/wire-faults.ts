@@ -57,25 +57,56 @@ const asText = (value: unknown): string => (typeof value === 'string' ? value : 
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 
-/** The refusal in an error of the `openai` package; null for errors without an answer (connection, in-band). */
+/**
+ * The refusal in an error of the `openai` package: by the status of the answer, or by the code of an error inside the
+ * stream, with which servers refuse a request after the headers. null: neither says that the request is refused.
+ */
 function refusalOf(error: unknown): Refusal | null {
   if (!(error instanceof APIError)) return null;
   const { status, message, param, headers } = error as APIError;
-  if (status === undefined) return null;
-  return { status, message, param: param ?? null, header: (name) => headers?.get(name) ?? null };
+  const facts = { param: param ?? null, header: (name: string) => headers?.get(name) ?? null };
+  if (status !== undefined) return { ...facts, status, message };
+  const code = codeInside((error as APIError).error);
+  const isRefused = code >= 400 && !isTemporary(code);
+  return isRefused ? { ...facts, status: code, message: `${IN_BAND}${code} ${message}` } : null;
 }
 
-/** The server's own text of a 400, without the status that the package puts in front; null for other errors. */
-export function badRequestOf(error: unknown): string | null {
-  const refusal = refusalOf(error);
-  return refusal?.status === 400 ? refusal.message.replace(/^400 /, '') : null;
+const IN_BAND = 'error inside the stream: ';
+
+/** The HTTP status that the body of an error names; NaN if it names none. */
+function codeInside(body: unknown): number {
+  const { code, status, status_code } = asRecord(body);
+  const named = [code, status, status_code].map((one) => typeof one === 'string' && /^\d{3}$/.test(one) ? Number(one) : one); // prettier-ignore
+  return named.find((one) => typeof one === 'number') ?? Number.NaN;
 }
+
+/** An event of a stream that is a flat error; the package reads only nested ones. */
+export function flatError(event: unknown): APIError | null {
+  const { object } = asRecord(event);
+  return object === 'error' ? new APIError(undefined, event as object, undefined, undefined) : null;
+}
+
+/** Statuses with which servers refuse a request for its length. */
+const TOO_LONG: ReadonlySet<number> = new Set([400, 413]);
+
+/** The server's own text of a refusal that may be for the request's length; null for other errors. */
+export function tooLongOf(error: unknown): string | null {
+  const refusal = refusalOf(error);
+  if (refusal === null || !TOO_LONG.has(refusal.status)) return null;
+  const { message } = refusal;
+  return (message.startsWith(IN_BAND) ? message.slice(IN_BAND.length) : message).replace(
+    /^\d+ /,
+    '',
+  );
+}
+
+const isTemporary = (status: number): boolean => status >= 500 || status === 408 || status === 429;
 
 /** 408, 429 and 5xx are temporary. Any other refusal stays the same. */
 export function refusalFault(refusal: Refusal, site: CallSite): Fault {
   const { status } = refusal;
-  const message = prefixed(site, refusal.message);
-  if (status < 500 && status !== 408 && status !== 429) {
+  const message = prefixed(site, shortened(refusal.message, MAX_MESSAGE + IN_BAND.length));
+  if (!isTemporary(status)) {
     return new Fault({ type: 'GenerationRejected', message, at: site.replica, status });
   }
   const wait = retryAfterMs(refusal.header);
@@ -89,7 +120,8 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
 }
 
 /**
- * The fault for an error of the `openai` package or the HTTP client. A refusal goes by its status. An answer that is
+ * The fault for an error of the `openai` package or the HTTP client. A refusal goes by its status, or by its code
+ * inside the stream. An answer that is
  * too large or not JSON is a `ProtocolError`. Everything else (refused, reset, late, a body cut short, an error inside
  * the stream) is `GenerationUnavailable`.
  */
@@ -107,7 +139,7 @@ export function wireFault(thrown: unknown, site: CallSite): Fault {
     return protocolFault('expected JSON, got text that is none', site);
   const inBand = error instanceof APIError && !(error instanceof APIConnectionError);
   const what = inBand
-    ? `error inside the stream: ${shortened(error.message, MAX_MESSAGE)}`
+    ? `${IN_BAND}${shortened(error.message, MAX_MESSAGE)}`
     : connectionReason(error);
   return new Fault({
     type: 'GenerationUnavailable',

@@ -1,6 +1,7 @@
+import { readJson } from '../../platform/json/kept.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { AgentMessage } from './tokens.js';
-import { countsOf, tokensOf, withoutTokens } from './tokens.js';
+import { countsOf, IN_ANSWERS, tokensOf, withoutTokens } from './tokens.js';
 
 /** Columns of a row; `row.ts` explains them. */
 interface AgentColumns {
@@ -20,14 +21,15 @@ export function agentColumns({ agent }: Trajectory): AgentColumns {
   const answered = agent.result ?? agent.failure;
   if (answered === null) return {};
   const answer: unknown = JSON.parse(answered.text);
-  if (agent.result === null) return { agent_result: answer };
+  const exact = (): unknown => readJson(answered.text);
+  if (agent.result === null) return { agent_result: exact() };
   const tokens = tokensOf(answer);
-  if (tokens.kind === 'refused') return { agent_result: answer };
-  if (tokens.kind === 'none') return { agent_result: answer, untokenized: tokens.why };
+  if (tokens.kind === 'refused') return { agent_result: exact() };
+  if (tokens.kind === 'none') return { agent_result: exact(), untokenized: tokens.why };
   const { prompt, calls } = countsOf(tokens.messages);
   const end = calls.reduce((sum, length) => sum + length, 0);
   return {
-    agent_result: withoutTokens(answer),
+    agent_result: withoutTokens(readJson(answered.text, IN_ANSWERS)),
     message_log: tokens.messages,
     prompt_tokens: prompt,
     turn_count: calls.length,

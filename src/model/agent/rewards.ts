@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { Reward } from '../journal.js';
 import { textOf } from '../problems.js';
+import { cutToBytes } from '../../platform/utf8.js';
 import type { Refusal } from './tokens.js';
 
 const Few = z.object({ reward_components: z.record(z.string(), z.number()) });
@@ -24,6 +26,13 @@ export function componentsOf(
   const rewards = Few.safeParse(answer).data?.reward_components ?? {};
   const values = Object.values(rewards);
   if (values.length === 0) return { rewards };
+  const beyond = Object.entries(rewards).find(([, value]) => !Reward.safeParse(value).success);
+  if (beyond !== undefined) {
+    const [name, value] = beyond;
+    const [problem] = Reward.safeParse(value).error?.issues ?? [];
+    const message = `reward_components.${cutToBytes(name, 80)}: ${problem?.message ?? 'malformed'}, got ${value}`;
+    return { fault: { type: 'EnvironmentRejected', message } };
+  }
   const sum = values.reduce((total, value) => total + value, 0);
   const most = Math.max(RELATIVE * Math.max(Math.abs(sum), Math.abs(reward)), ABSOLUTE);
   if (Math.abs(sum - reward) <= most) return { rewards };

@@ -1,5 +1,7 @@
+import type { Foreign } from '../../platform/json/kept.js';
 import { z } from 'zod';
 import type { FaultType } from '../faults.js';
+import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
 import type { LogMessage } from '../sample.js';
 import { TokenId } from '../token-id.js';
@@ -47,6 +49,15 @@ const ARRAYS = [
   'generation_log_probs',
   'routed_experts',
 ] as const;
+
+/** All of an answer but those arrays, which are read. */
+export const IN_ANSWERS = {
+  response: {
+    output: [{ ...Object.fromEntries(ARRAYS.map((name) => [name, null])), '*': 'all' }],
+    '*': 'all',
+  },
+  '*': 'all',
+} as const satisfies Foreign;
 
 /** What was read so far. A call's prompt begins with the ids of earlier calls. */
 interface Log {
@@ -135,13 +146,13 @@ function logprobProblem({ generation_token_ids, generation_log_probs }: Call): s
   const [ids, logprobs] = [generation_token_ids.length, generation_log_probs.length];
   if (ids !== logprobs)
     return `generation_log_probs: expected one for each of ${ids} generated ids, got ${logprobs}`;
-  const at = generation_log_probs.findIndex((value) => !Number.isFinite(value));
+  const at = generation_log_probs.findIndex((value) => !isLogprob(value));
   if (at < 0) return null;
   const value = generation_log_probs[at];
   // JSON has no NaN; servers write null instead.
   const said =
     value === null || Number.isNaN(value) ? 'Generation logprobs contain NaN' : preview(value);
-  return `generation_log_probs[${at}]: expected a finite number, got: ${said}`;
+  return `generation_log_probs[${at}]: expected ${LOGPROB_RANGE}, got: ${said}`;
 }
 
 function routeProblem(call: Call): string | null {

@@ -1,5 +1,7 @@
 import { shortened } from '../../platform/errors.js';
+import { KeptJson } from '../../platform/json/kept.js';
 import { plainLine } from '../../platform/plain.js';
+import { fieldIn } from '../foreign-object.js';
 import type { Trajectory } from './trajectory.js';
 
 /** As much as a wide terminal shows beside a rollout's numbers. */
@@ -34,9 +36,11 @@ export function lastWordsOf(trajectory: Trajectory): string | null {
 
 /** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
 export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
-  const truth = start?.extra_env_info['ground_truth'];
-  const isShown = typeof truth === 'string' || typeof truth === 'number';
-  return isShown ? [`expected ${quoted(String(truth))}`] : [];
+  const truth =
+    start === null ? null : fieldIn(start.extra_env_info, 'ground_truth');
+  const shown = truth instanceof KeptJson ? truth.text : truth;
+  const isShown = typeof shown === 'string' || typeof shown === 'number';
+  return isShown ? [`expected ${quoted(String(shown))}`] : [];
 }
 
 /** As it is: JSON would show the backslashes of LaTeX twice. */

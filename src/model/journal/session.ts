@@ -1,3 +1,5 @@
+import type { ForeignObject } from '../foreign-object.js';
+import { withoutField } from '../foreign-object.js';
 import type { LineOf } from '../journal.js';
 
 /**
@@ -33,10 +35,8 @@ export const MAX_LOSSES = 3;
  */
 export const SESSION_KEY = '_rollout_session';
 
-export function withoutSession(metadata: Record<string, unknown>): Record<string, unknown> {
-  if (!(SESSION_KEY in metadata)) return metadata;
-  return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== SESSION_KEY));
-}
+export const withoutSession = (metadata: ForeignObject): ForeignObject =>
+  withoutField(metadata, SESSION_KEY);
 
 export const noSession = (): Session => ({
   begun: null,

@@ -93,6 +93,9 @@ const isValid = (ended: StopReason | null): boolean =>
 
 const NOTHING_PLAYED = { turns: 0, tokens: 0, open_tokens: 0 };
 
+/** Of a call without a fault, whose service says nothing. */
+export const NO_ANSWER = 'no answer yet';
+
 /** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */
 export const SILENT_S = 30;
 
@@ -113,11 +116,21 @@ export const generationCall = (service: string): string =>
 /** For one more fault: the call, how often it was tried, and since when. */
 export function waitedFor(
   type: string,
-  { standing: { fault }, names, now_s }: { standing: Standing; names: Names; now_s: number },
+  {
+    standing: { fault },
+    names,
+    now_s,
+    is_denial,
+  }: { standing: Standing; names: Names; now_s: number; is_denial: boolean },
 ): NonNullable<LineOf<'fault'>['waited']> {
   const call = isOfEnvironment(type) ? environmentCall(names.task) : generationCall(names.service);
   const before = fault?.waited?.call === call ? fault.waited : null;
-  return { call, tries: (before?.tries ?? 0) + 1, since: before?.since ?? now_s };
+  return {
+    call,
+    tries: (before?.tries ?? 0) + 1,
+    since: before?.since ?? now_s,
+    ...(is_denial && { denied_since: before?.denied_since ?? now_s }),
+  };
 }
 
 /** Length of the last answer in lists and failures. */
@@ -143,5 +156,5 @@ export function waitingOf(
   }
   if (moved_at === null || now_s - moved_at < silent_s) return null;
   const call = asks === 'generation' ? generationCall(names.service) : environmentCall(names.task);
-  return { service: call, call, message: 'no answer yet', since: timeText(moved_at) };
+  return { service: call, call, message: NO_ANSWER, since: timeText(moved_at) };
 }

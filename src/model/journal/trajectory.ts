@@ -1,3 +1,4 @@
+import type { ForeignObject } from '../foreign-object.js';
 import type { AgentRuns } from '../agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
@@ -36,7 +37,7 @@ export interface Trajectory {
   /** Concatenated `token_ids` of the prompt and all whole turns: exactly what was sent, and the next prompt. */
   context_ids: number[];
   /** The environment's current state. */
-  extra_env_info: Record<string, unknown>;
+  extra_env_info: ForeignObject;
   /** The rollout's own current list; undefined if the sample has no such column. */
   stop_strings: string[] | null | undefined;
   total_reward: number;

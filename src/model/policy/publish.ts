@@ -50,7 +50,7 @@ const manner = {
   weights: Weights,
   cache: CacheRule.default('reset'),
   probe: Probe.nullable().default(null),
-  /** No replica stays paused longer. */
+  /** How long a pause may take. Then streams are cut and the engine is resumed. */
   pause_limit: Duration.default('10m'),
 };
 

@@ -1,6 +1,7 @@
 import type { Semantics } from '../batch-request.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
 import type { Summary } from './summary.js';
 import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
 import { cutToBytes, utf8Length } from '../../platform/utf8.js';
@@ -130,16 +131,17 @@ function componentMetrics(valid: readonly Summary[]): Metrics {
   return metrics;
 }
 
-/** A group is the valid rollouts of one sample. Solved means a reward above 0. */
+/** Solved means a reward above 0 for its trainer. */
+const isSolved = (reward: number): boolean => trainedReward(reward) > 0;
+
+/** A group is the valid rollouts of one sample. */
 function groupMetrics(valid: readonly Summary[]): Metrics {
   const groups = rewardsByGroup(valid);
   return {
     'group/count': groups.length,
-    'group/solve_all_rate': rate(groups, (rewards) => rewards.every((reward) => reward > 0)),
-    'group/solve_none_rate': rate(groups, (rewards) => rewards.every((reward) => reward <= 0)),
-    'group/zero_variance_rate': rate(groups, (rewards) =>
-      rewards.every((reward) => reward === rewards[0]),
-    ),
+    'group/solve_all_rate': rate(groups, (rewards) => rewards.every(isSolved)),
+    'group/solve_none_rate': rate(groups, (rewards) => !rewards.some(isSolved)),
+    'group/zero_variance_rate': rate(groups, isFlat),
     ...passMetrics(groups),
     ...ofEachK(groups, {
       name: 'avg',
@@ -178,9 +180,10 @@ function rewardsByGroup(valid: readonly Summary[]): number[][] {
 
 /** Binary rewards: the unbiased estimator 1 - C(n-c, k)/C(n, k). Otherwise the best of the first k (NeMo Gym's rule). */
 function passAtK(rewards: readonly number[], k: number): number {
-  if (!rewards.every((reward) => reward === 0 || reward === 1))
+  const trained = rewards.map(trainedReward);
+  if (!trained.every((reward) => reward === 0 || reward === 1))
     return greatest(rewards.slice(0, k));
-  const wrong = rewards.filter((reward) => reward === 0).length;
+  const wrong = trained.filter((reward) => reward === 0).length;
   let allWrong = 1;
   for (let i = 0; i < k; i++) allWrong *= Math.max(0, wrong - i) / (rewards.length - i);
   return 1 - allWrong;

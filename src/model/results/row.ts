@@ -6,10 +6,11 @@ import { Content, restoreImages } from '../content.js';
 import { Failure, Finish } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
 import { LOGPROBS_MODES, modeOfAll } from '../logprobs-mode.js';
+import { foreignObject } from '../foreign-object.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { Outcome } from '../journal/outcome.js';
 import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
-import type { LogMessage, Sample } from '../sample.js';
+import { type LogMessage, LossMultiplier, type Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { TokenId } from '../token-id.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
@@ -51,7 +52,7 @@ export type Timing = z.infer<typeof Timing>;
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
 export const Row = z.looseObject({
   task_name: z.string(),
-  loss_multiplier: z.number().optional(),
+  loss_multiplier: LossMultiplier.optional(),
   schema_version: z.literal(1),
   rollout_id: z.string(),
   batch_id: z.string(),
@@ -60,7 +61,7 @@ export const Row = z.looseObject({
   /** For a replacement: the repeat of this row that failed. */
   replaces: z.int().exactOptional(),
   message_log: z.array(RowMessage),
-  extra_env_info: z.record(z.string(), z.unknown()),
+  extra_env_info: foreignObject(),
   /** How many ids of the log come before the first generated one. */
   prompt_tokens: z.int(),
   total_reward: z.number(),

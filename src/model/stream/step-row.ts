@@ -11,9 +11,12 @@ export interface DeliveredIn {
   max_lag: number;
   /** Whether tokens that are too old are masked. */
   masks: boolean;
-  /** Each group's birth version: no token of it is older. */
+  /** Each group's birth version: no token of it is older. Groups of which nobody knows it are absent. */
   born: ReadonlyMap<number, number>;
 }
+
+/** The version of tokens of which nobody can know it. */
+const UNKNOWN = 'unknown';
 
 interface Folded {
   row: Row;
@@ -31,13 +34,13 @@ export function inStep(
     ...place
   }: DeliveredIn & { sample_row?: number; epoch?: number },
 ): Folded {
-  const born = borns.get(row.row) ?? version ?? 0;
+  const born = borns.get(row.row) ?? null;
   const masked =
     masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
   // A token of unknown version may be as old as its group.
   const versions: Record<string, number> = {};
   for (const { start, end, version: label } of row.policy_versions) {
-    const sampled = String(versionOf(label) ?? born);
+    const sampled = String(versionOf(label) ?? born ?? UNKNOWN);
     versions[sampled] = (versions[sampled] ?? 0) + end - start;
   }
   return {
@@ -48,17 +51,21 @@ export function inStep(
 
 /**
  * How far the tokens of a step's valid rows are behind its version; `lag/over` counts groups with a token beyond
- * `max_lag`.
+ * `max_lag`, `lag/unknown` tokens of which nobody can know it.
  */
 export function lagMetrics(
   all: readonly Summary[],
   { version, max_lag }: Pick<DeliveredIn, 'version' | 'max_lag'>,
 ): Metrics {
   if (version === null) return {};
-  let [tokens, lags, most] = [0, 0, -Infinity];
+  let [tokens, lags, most, unknown] = [0, 0, -Infinity, 0];
   const over = new Set<number>();
   for (const { row, versions = {} } of all.filter(isValid)) {
     for (const [sampled, count] of Object.entries(versions)) {
+      if (sampled === UNKNOWN) {
+        unknown += count;
+        continue;
+      }
       const lag = version - Number(sampled);
       tokens += count;
       lags += lag * count;
@@ -66,5 +73,8 @@ export function lagMetrics(
       if (lag > max_lag) over.add(row);
     }
   }
-  return tokens === 0 ? {} : { 'lag/mean': lags / tokens, 'lag/max': most, 'lag/over': over.size };
+  return {
+    ...(tokens > 0 && { 'lag/mean': lags / tokens, 'lag/max': most, 'lag/over': over.size }),
+    ...(tokens + unknown > 0 && { 'lag/unknown': unknown }),
+  };
 }

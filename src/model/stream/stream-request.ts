@@ -21,7 +21,7 @@ export const StreamRequest = z
      * masked.
      */
     when_stale: z.enum(['wait', 'drop', 'mask']).default('wait'),
-    /** `zero_variance` replaces groups whose valid members all have the same reward, because they teach nothing. */
+    /** `zero_variance` replaces groups whose valid members all have the same reward in float32: they teach nothing. */
     filter: z.enum(['zero_variance']).nullable().default(null),
     /** Failed members of one group that are replaced by a new repeat; absent: as many as `num_repeats`. */
     max_replacements: z.int().nonnegative().max(300).exactOptional(),

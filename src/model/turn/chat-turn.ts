@@ -1,3 +1,4 @@
+import type { ForeignObject } from '../foreign-object.js';
 import type { Content } from '../content.js';
 
 /**
@@ -18,7 +19,7 @@ export interface Renderer {
       model: string;
       messages: readonly ChatMessage[];
       add_generation_prompt: boolean;
-      chat_template_kwargs: Record<string, unknown>;
+      chat_template_kwargs: ForeignObject;
     },
     signal: AbortSignal,
   ): Promise<number[]>;

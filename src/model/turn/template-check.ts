@@ -1,4 +1,5 @@
-import { Fault } from '../faults.js';
+import { Fault, isDenial } from '../faults.js';
+import type { ForeignObject } from '../foreign-object.js';
 import { preview } from '../problems.js';
 import type { ChatMessage, Render, Renderer } from './chat-turn.js';
 import {
@@ -29,10 +30,7 @@ export interface CheckedTemplate {
 /** The check of one replica, for one model and its template's settings. */
 export const templateOf = (
   service: Renderer,
-  {
-    signal,
-    ...chat
-  }: { model: string; chat_template_kwargs: Record<string, unknown>; signal: AbortSignal },
+  { signal, ...chat }: { model: string; chat_template_kwargs: ForeignObject; signal: AbortSignal },
 ): CheckedTemplate => {
   const { model } = chat;
   return {
@@ -67,11 +65,29 @@ export async function templateProblem(
   try {
     return await checkedProblem(conversation, template);
   } catch (error) {
-    if (!(error instanceof Fault) || error.type !== 'GenerationRejected') throw error;
+    if (!isTemplateRefusal(error)) throw error;
     const { prompt, role } = conversation;
     return `the chat template refuses ${prompt.join(', ')}, assistant, ${role} (${error.message}): ${ROLE_MAP}`;
   }
 }
+
+/** Why the template refuses a prompt of these roles, and a remedy; null: it does not. */
+export async function promptProblem(
+  prompt: readonly string[],
+  { render }: Pick<CheckedTemplate, 'render'>,
+): Promise<string | null> {
+  try {
+    await render(promptOf(prompt), { add_generation_prompt: true });
+    return null;
+  } catch (error) {
+    if (!isTemplateRefusal(error)) throw error;
+    return `expected roles that the chat template renders, got ${prompt.join(', ')} (${error.message}): change the sample, role_map of the generation service, or the template (vLLM: --chat-template)`;
+  }
+}
+
+/** Only of what was rendered: an engine that denies route, model or key says nothing about its template. */
+export const isTemplateRefusal = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'GenerationRejected' && !isDenial(error);
 
 async function checkedProblem(
   conversation: Conversation,

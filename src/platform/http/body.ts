@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
+import { utf8Problem, utf8Text } from '../utf8-text.js';
 import { HttpFailure } from './failure.js';
 
 /** Size that every exchange may hold. A larger answer takes its bytes from a shared allowance. */
@@ -81,7 +82,13 @@ export async function wholeText(body: Readable, limits: Whole): Promise<string> 
   } finally {
     clearInterval(watch);
   }
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  const whole = Buffer.concat(chunks);
+  const problem = utf8Problem(whole);
+  if (problem !== null)
+    throw new HttpFailure(`answered with bytes that are no text: ${problem}`, {
+      kind: 'unreadable',
+    });
+  return utf8Text(whole);
 }
 
 function watchPace({

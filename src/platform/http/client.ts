@@ -179,14 +179,22 @@ const isRedirect = (status: number): boolean => status >= 300 && status < 400;
 async function refusalText({ status, header, body }: Opened, url: string): Promise<string> {
   if (isRedirect(status)) {
     body().destroy();
-    return `a redirect to ${hostOf(header('location'), url)}: redirects are not followed`;
+    return `a redirect to ${targetOf(header('location'), url)}: redirects are not followed`;
   }
   const { text, isWhole } = await errorText(body());
   return isWhole ? withoutSecrets(text) : withoutSecretsIfCut(text);
 }
 
-/** Without path and query, which may be private to the other host. */
-function hostOf(location: string | null, url: string): string {
+/**
+ * The host alone, because path and query may be private to it. On the host that was asked, what differs is the scheme
+ * or the path.
+ */
+function targetOf(location: string | null, url: string): string {
   if (location === null || !URL.canParse(location, url)) return 'no place that it names';
-  return shortened(new URL(location, url).host, 200);
+  const [asked, target] = [new URL(url), new URL(location, url)];
+  const isSame =
+    target.host === asked.host ||
+    (target.hostname === asked.hostname && target.protocol !== asked.protocol);
+  const named = isSame ? `${target.protocol}//${target.host}${target.pathname}` : target.host;
+  return withoutSecrets(shortened(named, 200));
 }

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { shapeProblem } from '../json/depth.js';
+import { afterMark, utf8Problem } from '../utf8-text.js';
 import { HttpFailure } from './failure.js';
 
 /** Size limits of a stream of server-sent events, in bytes. */
@@ -53,6 +54,11 @@ export async function* eventsOf(
       for (const event of reader.read(chunk)) {
         const problem = event.length > SMALL_BYTES ? shapeProblem(event.toString('latin1')) : null;
         if (problem !== null) throw tooLarge(`an event whose shape is refused: ${problem}`);
+        const wrong = utf8Problem(event);
+        if (wrong !== null)
+          throw new HttpFailure(`answered with an event that is no text: ${wrong}`, {
+            kind: 'unreadable',
+          });
         yield event;
         if (!DONE.test(event.toString('latin1', 0, 16))) continue;
         rest = 0;
@@ -76,9 +82,12 @@ function createEventReader(max_event_bytes: number) {
   let pieces: Buffer[] = [];
   let bytes = 0;
   let isAfterCr = false;
+  let isFirst = true;
 
   const takeLine = (rest: Buffer): Buffer | null => {
-    const line = pieces.length === 0 ? rest : Buffer.concat([...pieces, rest]);
+    const whole = pieces.length === 0 ? rest : Buffer.concat([...pieces, rest]);
+    const line = isFirst ? whole.subarray(afterMark(whole)) : whole;
+    isFirst = false;
     pieces = [];
     if (line.length > 0) {
       if (line[0] !== COLON) lines.push(line, NEW_LINE);

@@ -1,5 +1,7 @@
+import { stringEnd } from './members.js';
+
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+const COLON = 0x3a;
 const OPEN_LIST = 0x5b;
 const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
@@ -11,25 +13,29 @@ export const MAX_LEVELS = 512;
 /** Any answer may have so many lists and objects, and a long one as many as this fraction of its characters. */
 const MOST_ANYWAY = 2 ** 18;
 const CHARACTERS_EACH = 16;
+/** Names that differ. Each costs about a microsecond; one that is known costs next to nothing. */
+const MOST_NAMES = 2 ** 18;
 
 /**
  * Returns whether lists and objects of a JSON text are nested more than `levels` deep. `JSON.parse` reads any depth,
  * but writers and other parsers recurse and run out of stack. The answer for text that is not JSON is arbitrary.
  */
 export const isDeeperThan = (levels: number, text: string): boolean =>
-  beyond(text, { levels, containers: Infinity }) === 'levels';
+  beyond(text, { levels, containers: Infinity, names: Infinity }) === 'levels';
 
 /**
  * Why a JSON text of another process is not parsed; null: it is. An empty object takes three characters, and dozens of
- * bytes in memory.
+ * bytes in memory; a new name takes six, and a microsecond.
  */
 export function shapeProblem(text: string): string | null {
   const containers = MOST_ANYWAY + Math.floor(text.length / CHARACTERS_EACH);
-  switch (beyond(text, { levels: MAX_LEVELS, containers })) {
+  switch (beyond(text, { levels: MAX_LEVELS, containers, names: MOST_NAMES })) {
     case 'levels':
       return `expected at most ${MAX_LEVELS} levels, got more`;
     case 'containers':
       return `expected at most ${containers} lists and objects in ${text.length} characters, got more`;
+    case 'names':
+      return `expected at most ${MOST_NAMES} different names of members, got more`;
     case null:
       return null;
   }
@@ -39,15 +45,30 @@ interface Shape {
   levels: number;
   /** Lists and objects. */
   containers: number;
+  /** Different ones, of members of objects. */
+  names: number;
 }
 
 function beyond(text: string, most: Shape): keyof Shape | null {
   let depth = 0;
   let containers = 0;
+  let members = 0;
+  /** Of the last string. */
+  let start = 0;
+  /** Known names, as soon as there may be too many. */
+  let names: Set<string> | null = null;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE:
-        at = endOfString(text, at);
+        start = at;
+        at = stringEnd(text, at) ?? text.length;
+        break;
+      case COLON:
+        members += 1;
+        if (members <= most.names) break;
+        names ??= namesBefore(text, at);
+        names.add(text.slice(start, at));
+        if (names.size > most.names) return 'names';
         break;
       case OPEN_LIST:
       case OPEN_OBJECT:
@@ -65,14 +86,16 @@ function beyond(text: string, most: Shape): keyof Shape | null {
   return null;
 }
 
-/** The index of the closing quote, or the end of the text for an unterminated string. */
-function endOfString(text: string, from: number): number {
-  let at = from;
-  for (;;) {
-    at = text.indexOf('"', at + 1);
-    if (at === -1) return text.length;
-    let escapes = 0;
-    while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
-    if (escapes % 2 === 0) return at;
+/** The names of the members before an index. */
+function namesBefore(text: string, end: number): Set<string> {
+  const names = new Set<string>();
+  let start = 0;
+  for (let at = 0; at < end; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      start = at;
+      at = stringEnd(text, at) ?? text.length;
+    } else if (code === COLON) names.add(text.slice(start, at));
   }
+  return names;
 }

@@ -23,14 +23,21 @@ export const firstLoss = (text: string): Loss | null =>
 export const firstLostNumber = (text: string): Loss | null =>
   firstOf(text, { isLostNumber: isOutOfReach, names: false });
 
+/** The first whole number beyond 2^53. */
+export const firstLostInteger = (text: string): Loss | null =>
+  firstOf(text, { isLostNumber: isBeyondIntegers, names: false });
+
 const isRewritten = (number: string): boolean => String(Number(number)) !== number;
 
 function isOutOfReach(number: string): boolean {
   const value = Number(number);
   if (!Number.isFinite(value)) return true;
   if (value === 0) return hasDigits(number);
-  return isWhole(number) && !Number.isSafeInteger(value);
+  return isBeyondIntegers(number);
 }
+
+const isBeyondIntegers = (number: string): boolean =>
+  isWhole(number) && !Number.isSafeInteger(Number(number));
 
 /** Whether the mantissa has another digit than 0. */
 function hasDigits(number: string): boolean {

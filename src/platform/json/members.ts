@@ -55,15 +55,22 @@ function afterSpace(text: string, from: number): number {
   return at;
 }
 
-/** `from` is at the opening quote. */
+/** The index behind a string; `from` is at its opening quote. */
 export function afterString(text: string, from: number): number {
+  const end = stringEnd(text, from);
+  if (end === null) throw new SyntaxError('a string does not end');
+  return end + 1;
+}
+
+/** The index of a string's closing quote; null: it does not end. */
+export function stringEnd(text: string, from: number): number | null {
   let at = from;
   for (;;) {
     at = text.indexOf('"', at + 1);
-    if (at === -1) throw new SyntaxError('a string does not end');
+    if (at === -1) return null;
     let escapes = 0;
     while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
-    if (escapes % 2 === 0) return at + 1;
+    if (escapes % 2 === 0) return at;
   }
 }
 

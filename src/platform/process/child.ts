@@ -15,6 +15,8 @@ export interface Exit {
 export interface Child {
   pid: number;
   exited: Promise<Exit>;
+  /** Whether its output has this, in its first MiB. */
+  said: (text: RegExp) => Promise<boolean>;
   /** Why it ended, as its output says it: the last line that is neither a log line in JSON nor part of a stack. */
   lastWords: () => Promise<string | null>;
   /** SIGTERM, then SIGKILL to the whole group after `graceMs` (8 s) and to what the process left behind. */
@@ -76,8 +78,11 @@ export async function startChild({
     });
     const { pid } = await spawned(child);
     if (pid === undefined) throw new Error('it has no process id');
-    const lastWords = (): Promise<string | null> => lastWordsIn(logFile, loggedBefore);
-    return { ...toChild(pid, exited), lastWords };
+    return {
+      ...toChild(pid, exited),
+      said: async (text) => text.test(await firstWordsIn(logFile, loggedBefore)),
+      lastWords: () => lastWordsIn(logFile, loggedBefore),
+    };
   } catch (error) {
     throw new Error(`${command} cannot be started: ${describeError(error)}`);
   } finally {
@@ -85,7 +90,10 @@ export async function startChild({
   }
 }
 
-function toChild(pid: number, exited: Promise<Exit>): Omit<Child, 'lastWords'> {
+function toChild(
+  pid: number,
+  exited: Promise<Exit>,
+): Pick<Child, 'pid' | 'exited' | 'stop' | 'kill'> {
   let alive = true;
   void exited.then(() => {
     alive = false;
@@ -130,23 +138,38 @@ export function describeExit({ code, signal }: Exit): string {
 /** Lines of stacks (of JavaScript, of native code), of their headings, and of objects and log lines in JSON. */
 const NO_WORDS = /^(?:\s|-----|\d+: |[{}[\]]|note: |Node\.js v|$)/;
 const LAST_BYTES = 64 * 1024;
+const FIRST_BYTES = 1024 * 1024;
 const MOST_WORDS = 300;
 
 async function lastWordsIn(logFile: string, from: number): Promise<string | null> {
+  const text = await partOf(logFile, (size) => ({
+    start: Math.max(from, size - LAST_BYTES),
+    end: size,
+  }));
+  const words = text.split('\n').findLast((line) => !NO_WORDS.test(line));
+  return words === undefined ? null : shortened(plainLine(words), MOST_WORDS);
+}
+
+const firstWordsIn = (logFile: string, from: number): Promise<string> =>
+  partOf(logFile, (size) => ({ start: from, end: Math.min(size, from + FIRST_BYTES) }));
+
+/** Empty if it cannot be read. */
+async function partOf(
+  logFile: string,
+  place: (size: number) => { start: number; end: number },
+): Promise<string> {
   try {
     const log = await open(logFile, 'r');
     try {
-      const { size } = await log.stat();
-      const start = Math.max(from, size - LAST_BYTES);
-      const { buffer, bytesRead } = await log.read(Buffer.alloc(size - start), 0, size - start, start); // prettier-ignore
-      const lines = buffer.toString('utf8', 0, bytesRead).split('\n');
-      const words = lines.findLast((line) => !NO_WORDS.test(line));
-      return words === undefined ? null : shortened(plainLine(words), MOST_WORDS);
+      const { start, end } = place((await log.stat()).size);
+      const length = Math.max(0, end - start);
+      const { buffer, bytesRead } = await log.read(Buffer.alloc(length), 0, length, start);
+      return buffer.toString('utf8', 0, bytesRead);
     } finally {
       await log.close();
     }
   } catch {
-    return null;
+    return '';
   }
 }
 

@@ -1,15 +1,43 @@
+import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Interrupts {
   /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
   signal: AbortSignal;
   abort: (reason: Error) => void;
-  /** Restores the default behaviour of signals. */
+  /** Listens no longer. */
   forget: () => void;
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const PARENT_CHECK_MS = 1000;
+
+/** Of a program that a user left: a shell says the same of one that Ctrl-C has killed. */
+export const INTERRUPTED = 130;
+
+/**
+ * From now on Ctrl-C ends the process with exit code 130 and a word, unless something else listens for it: also before a
+ * command listens, and after it has ended its work.
+ */
+export function leaveOnInterrupt(): void {
+  process.on('SIGINT', leave);
+}
+
+/** For whatever runs code of others, which may keep this process busy: the kernel then ends it, at once. */
+export function dieOfInterrupt(): void {
+  process.off('SIGINT', leave);
+}
+
+function leave(): void {
+  if (process.listenerCount('SIGINT') > 1) return;
+  try {
+    // Not `console`: it may be slower than the exit.
+    writeSync(2, 'interrupted\n');
+  } catch {
+    // Nobody reads.
+  }
+  process.exit(INTERRUPTED);
+}
 
 /** Listens for Ctrl-C and similar signals; `again` is called for the second one. */
 export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): Interrupts {

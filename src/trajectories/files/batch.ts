@@ -1,15 +1,15 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Fault } from '../../model/faults.js';
-import { Sample } from '../../model/sample.js';
+import { parseSample, type Sample } from '../../model/sample.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
 import { groupsFolderOf } from '../places.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
-import { checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
+import { areSameSamples, checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -27,7 +27,7 @@ export async function createBatch(
   if (existing !== null) checkSameRequest(existing, request);
   await disk.makeDirectory(directory);
   await putManifest(directory, { samples, disk });
-  const text = `${JSON.stringify(request, null, 2)}\n`;
+  const text = `${writeJson(request, 2)}\n`;
   if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
     checkSameRequest((await findWritten(directory)) ?? request, request);
   }
@@ -72,22 +72,28 @@ async function putManifest(
   { samples, disk }: { samples: readonly string[]; disk: Disk },
 ): Promise<void> {
   const file = path.join(directory, 'samples.jsonl');
-  const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
   const same = await disk.putOnce(file, async (handle) => {
-    let offset = 0;
-    for (const [row, sample] of samples.entries()) {
-      const line = Buffer.from(`${sample}\n`);
-      await handle.writeFile(line);
-      offset += line.length;
-      index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
-    }
+    for (const sample of samples) await handle.writeFile(`${sample}\n`);
   });
-  if (!same) throw await samplesDiffer(file, samples);
-  await disk.putOnce(path.join(directory, 'samples.index'), index);
+  const stored = same ? samples : await storedSamples(file, samples);
+  await disk.putOnce(path.join(directory, 'samples.index'), indexOf(stored));
 }
 
-async function samplesDiffer(file: string, samples: readonly string[]): Promise<Fault> {
-  return otherSamples((await readFile(file, 'utf8')).split('\n').slice(0, -1), samples);
+/** Where each line ends. */
+function indexOf(samples: readonly string[]): Buffer {
+  const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
+  let offset = 0;
+  for (const [row, sample] of samples.entries()) {
+    offset += Buffer.byteLength(sample) + 1;
+    index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
+  }
+  return index;
+}
+
+async function storedSamples(file: string, samples: readonly string[]): Promise<string[]> {
+  const theirs = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
+  if (areSameSamples(theirs, samples)) return theirs;
+  throw otherSamples(theirs, samples);
 }
 
 export async function sampleCount(directory: string): Promise<number> {
@@ -107,7 +113,7 @@ export async function listJournals(directory: string): Promise<{ row: number; re
 }
 
 export const readSample = (directory: string, row: number): Sample =>
-  Sample.parse(JSON.parse(readSampleText(directory, row)));
+  parseSample(readSampleText(directory, row));
 
 /** One row by its byte offset. The manifest is never read as a whole. */
 export function readSampleText(directory: string, row: number): string {

@@ -1,3 +1,4 @@
+import { writeJson } from '../../platform/json/kept.js';
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -75,7 +76,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
       ),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
-        await disk.replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
+        await disk.replaceFile(files.metrics, `${writeJson(result, 2)}\n`);
         await rm(partsDirectory, { recursive: true, force: true });
       }),
   };

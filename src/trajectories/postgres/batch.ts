@@ -1,8 +1,9 @@
-import { Sample } from '../../model/sample.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
 import {
+  areSameSamples,
   checkSameRequest,
   digestOf,
   otherSamples,
@@ -76,7 +77,7 @@ interface NewBatch {
 async function createBatch(batch: NewBatch, within: Within): Promise<{ existed: boolean }> {
   const { ask, tables } = within;
   const { batch_id, request, samples } = batch;
-  const text = JSON.stringify(request);
+  const text = writeJson(request);
   const put = await ask({
     text: `insert into ${tables.batches} (batch_id, request, request_digest, samples, samples_digest)
              values ($1, $2, $3, $4, $5) on conflict do nothing returning batch_id`,
@@ -110,7 +111,8 @@ async function checkSame({ batch_id, request, samples }: NewBatch, within: Withi
     text: `select sample from ${tables.samples} where batch_id = $1 order by "row"`,
     values: [batch_id],
   });
-  throw otherSamples(theirs.map(({ sample }) => sample), samples); // prettier-ignore
+  const texts = theirs.map(({ sample }) => sample);
+  if (!areSameSamples(texts, samples)) throw otherSamples(texts, samples);
 }
 
 async function putSamples({ batch_id, samples }: NewBatch, { ask, tables }: Within): Promise<void> {
@@ -130,5 +132,3 @@ async function putSamples({ batch_id, samples }: NewBatch, { ask, tables }: With
     first += some.length;
   }
 }
-
-export const parseSample = (text: string): Sample => Sample.parse(JSON.parse(text));

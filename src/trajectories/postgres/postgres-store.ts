@@ -11,7 +11,8 @@ import { checkedBatch, checkedRollout, directoryOf, stepOf } from '../places.js'
 import { createRequestReader } from '../request-reader.js';
 import { storing } from '../storing.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
-import { createBatchTables, parseSample } from './batch.js';
+import { parseSample } from '../../model/sample.js';
+import { createBatchTables } from './batch.js';
 import type { Database } from './database.js';
 import { createTableFacts } from './facts.js';
 import { createGroupCommit } from './group-commit.js';

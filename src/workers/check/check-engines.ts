@@ -4,9 +4,9 @@ import { probeRequest } from '../../generation/logprobs-probe.js';
 import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
-import { describeError, shortened } from '../../platform/errors.js';
+import { preview, previews } from '../../model/problems.js';
+import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
-import { replicaOf } from '../parts.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
@@ -19,9 +19,6 @@ export interface EngineToCheck {
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
 }
-
-/** Characters of the models that it has. */
-const MOST_NAMED = 500;
 
 const NEEDS_TOKENS =
   'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
@@ -42,13 +39,24 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   const ids = models.map(({ id }) => id);
   const model = models.find(({ id }) => id === (settings.model ?? ids[0]));
   if (model === undefined) {
-    const what = `serves ${shortened(ids.join(', '), MOST_NAMED) || 'no model'}, not ${settings.model ?? 'any'}`;
+    const what = `serves ${previews(ids) || 'no model'}, not ${settings.model === null ? 'any' : preview(settings.model)}`;
     return [{ part, state: 'broken', what, remedy: `generation.${name}.model names one of those` }];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
   const found: Finding[] = [
-    { part, state: 'ok', what: `${version ?? 'no version said'}, model ${model.id}${length}` },
+    {
+      part,
+      state: 'ok',
+      what: `${version ?? 'no version said'}, model ${preview(model.id)}${length}`,
+    },
   ];
+  const [asleep] = await pool.askEach((service) => service.isAsleep(), signal);
+  if (asleep?.answer === true) {
+    // Some versions break when they are asked to generate.
+    const what = 'asleep: it generates nothing, and its weights cannot be changed';
+    const remedy = 'somebody has put it to sleep (POST /sleep); POST /wake_up ends that';
+    return [...found, { part, state: 'limited', what, remedy }];
+  }
   const [asked] = await pool.askEach(
     (service, { logprobsMode }) => askToGenerate(service, { engine, part, model: model.id, logprobsMode }), // prettier-ignore
     signal,
@@ -117,7 +125,7 @@ async function checkControl(
 /** Without the URL, which the part names, and with the trial's requests by what they are. */
 const saidOf = (error: unknown, url: string): string =>
   describeError(error)
-    .replaceAll(`${replicaOf(url)}: `, '')
+    .replaceAll(`${url}: `, '')
     .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
 function remedyOf(error: unknown, settings: GenerationServiceSettings): string {

@@ -1,5 +1,5 @@
 import { createEnvironmentFactory } from '../../environments/factory.js';
-import type { Environment } from '../../environments/environment.js';
+import type { ExactEnvironment } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
@@ -51,8 +51,8 @@ export async function loadModules(
   }
 }
 
-async function checkOne(create: () => Promise<Environment>): Promise<Omit<Finding, 'part'>> {
-  let environment: Environment;
+async function checkOne(create: () => Promise<ExactEnvironment>): Promise<Omit<Finding, 'part'>> {
+  let environment: ExactEnvironment;
   try {
     environment = await create();
   } catch (error) {

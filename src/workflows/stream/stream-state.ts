@@ -8,6 +8,7 @@ import type {
 } from '../../activities/contract/stream.js';
 import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
+import { roomForAdmission } from '../../model/workflow-safe/stream/pacing.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import {
   withAdmitted,
@@ -31,6 +32,10 @@ export interface Stream {
   /** The next step is requested. */
   asked(version: number | undefined): void;
   change(change: (pacing: PacingState) => PacingState): void;
+  /** How many groups to admit now. */
+  room(): number;
+  /** The version at which they are born, for all that is known here; null: nobody knows. */
+  born(): number | null;
   admitted(groups: readonly Admitted[]): void;
   completed(group: number): void;
   out(group: number, as: Out): void;
@@ -68,16 +73,18 @@ export function openStream(plan: StreamPlan): Stream {
       set({});
     },
     served: () => servedIn(state),
-    serves: ({ served, is_published, waiting = null }) => {
-      const is_versioned = state.is_versioned || is_published;
-      set({ pacing: withServed(state.pacing, served), is_published, is_versioned, waiting });
+    serves: (served) => {
+      set(withNews(state, served));
     },
     asked: (given) => {
       set(withGiven(state, given));
     },
     change,
+    room: () => (isBlind(state, settings) ? 0 : roomForAdmission(state.pacing, settings)),
+    born: () => bornOf(state),
     admitted: (groups) => {
-      for (const { born } of groups) change((pacing) => withBorn(pacing, { born, settings }));
+      for (const { born } of groups)
+        change((pacing) => withAdmitted(pacing, { ...settings, born }));
     },
     completed: (group) => {
       change((now) => withComplete(now, group));
@@ -86,7 +93,7 @@ export function openStream(plan: StreamPlan): Stream {
       const pacing = withOut(state.pacing, { group, outcome: as });
       if (pacing !== state.pacing) set({ pacing, out: [...state.out, { group, as }] });
     },
-    next: () => nextStep(state.pacing, settings),
+    next: () => nextStep(state.is_versioned ? state.pacing : unversioned(state.pacing), settings),
     factOf: (next) => factOf(next, state),
     put: ({ version, groups }) => {
       const pacing = withStep(state.pacing, { version: version ?? 0, groups });
@@ -106,36 +113,61 @@ export function openStream(plan: StreamPlan): Stream {
   };
 }
 
-const servedIn = ({ pacing, is_published, waiting = null }: StreamState): Served => ({
+const servedIn = ({ pacing, is_published, born, waiting = null }: StreamState): Served => ({
   served: pacing.served,
   is_published,
+  ...(born !== undefined && { born }),
+  ...(pacing.target !== undefined && { target: pacing.target }),
   waiting,
 });
 
-/** An abandoned run may have put it before, when a lower version was served. */
-const withBorn = (
-  pacing: PacingState,
-  { born, settings }: { born: number | null; settings: PacingSettings },
-): PacingState => ({
-  ...withAdmitted({ ...pacing, served: born ?? pacing.served }, settings),
-  served: pacing.served,
+function withNews(
+  state: StreamState,
+  { served, is_published, born, target = null, waiting = null }: Served,
+): Partial<StreamState> {
+  const { pacing, is_versioned } = state;
+  return {
+    pacing: { ...withServed(pacing, served), target: maxOf(pacing.target, target) },
+    is_published,
+    is_versioned: is_versioned || is_published,
+    waiting,
+    ...(born !== undefined && { born }),
+  };
+}
+
+const maxOf = (a: number | null = null, b: number | null = null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.max(a, b);
+
+const bornOf = ({ pacing, is_published, is_versioned, born }: StreamState): number | null => {
+  if (is_published && born !== undefined) return born;
+  return is_versioned ? pacing.served : null;
+};
+
+/**
+ * Whether groups would be admitted only to be dropped or masked, because nobody will know how old they are. If the
+ * trainer asks without a version and nothing is published, nobody ever will, and nothing is too old.
+ */
+const isBlind = (state: StreamState, { when_stale }: PacingSettings): boolean =>
+  when_stale !== 'wait' &&
+  bornOf(state) === null &&
+  (state.is_versioned || state.pacing.version === null);
+
+/** As long as nobody knows any version, no group is too old. */
+const unversioned = (pacing: PacingState): PacingState => ({
+  ...pacing,
+  groups: pacing.groups.map((group) => ({ ...group, born: group.born ?? pacing.served })),
 });
 
 /**
- * Without a policy, the trainer's requests are the only source of the served version. What was sampled before its first
- * request belongs to that version, too.
+ * Without a policy, the trainer's requests are the only source of the served version. Nobody knows it of what was
+ * admitted before its first request.
  */
 function withGiven(state: StreamState, given: number | undefined): StreamState {
   const { pacing, is_versioned, is_published } = state;
-  const isFirst = given !== undefined && !is_versioned && !is_published;
-  const groups = isFirst
-    ? pacing.groups.map((group) => ({ ...group, born: given }))
-    : pacing.groups;
-  const moved =
-    given === undefined || is_published
-      ? { ...pacing, groups }
-      : withServed({ ...pacing, groups }, given);
-  const version = given ?? Math.max(moved.served, moved.last_version ?? 0);
+  const moved = given === undefined || is_published ? pacing : withServed(pacing, given);
+  // The trainer's weights are those that it has published last, also while they are on their way to the engines.
+  const latest = Math.max(moved.served, moved.target ?? 0, moved.last_version ?? 0);
+  const version = given ?? latest;
   return {
     ...state,
     pacing: withAsk(moved, { version }),

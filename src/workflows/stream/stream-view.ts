@@ -90,8 +90,8 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const { steps_dir } = stream.plan;
   const { groups, next_step, served, last_version, admitted, out } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
-  const oldest = groups.reduce((least, { born }) => Math.min(least, born), Infinity);
-  const isKnown = is_versioned && groups.length > 0;
+  const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
+  const isKnown = is_versioned && Number.isFinite(oldest);
   return {
     step: next_step,
     kept_from,

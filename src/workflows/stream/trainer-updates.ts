@@ -1,6 +1,6 @@
-import { condition, isCancellation, setHandler } from '@temporalio/workflow';
+import { condition, isCancellation, patched, setHandler } from '@temporalio/workflow';
 import type { FailureFacts } from '../../activities/contract.js';
-import type { NextStepAnswer, StepAsked } from '../../activities/contract/stream.js';
+import type { NextStepAnswer, StepAsked, StepResult } from '../../activities/contract/stream.js';
 import {
   forgetProblem,
   stepAskedProblem,
@@ -8,6 +8,7 @@ import {
 } from '../../model/workflow-safe/stream/asked.js';
 import type { Deliveries } from './deliveries.js';
 import type { Stream } from './stream-state.js';
+import { watchServed } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
 import { refuse } from '../steering/rollout-limits.js';
@@ -80,6 +81,11 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   const { opened, closed } = state;
   if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
   const { stream, deliveries } = opened;
+  // Histories from before do not have it.
+  const isStrict = patched('versions-from-record');
+  const unread = isStrict ? await readRecord(asked, { stream, left }) : null;
+  if (unread !== null) return { ready: false, why: unread };
+  if (isStrict) checkVersion(asked, stream);
   checkAsked(asked, { stream, asking: state.asking });
   if (asked.step === stream.pacing().next_step) {
     const replaced_by = await awaitPut(asked, { stream, state, left });
@@ -94,8 +100,70 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
     isOver = true;
   };
   rows.then(over, over);
-  if (await condition(() => isOver, left())) return { ready: true, ...(await rows) };
+  if (await condition(() => isOver, left())) {
+    const result = await rows;
+    if (isStrict) checkDelivered(asked, result);
+    return { ready: true, ...result };
+  }
   return { ready: false, why: `the rows of step ${asked.step} are being written` };
+}
+
+/**
+ * What the stream has seen of the record may be older than the trainer's own publish. Returns why it could not be read,
+ * or null.
+ */
+async function readRecord(
+  { step, version }: StepAsked,
+  { stream, left }: { stream: Stream; left: () => number },
+): Promise<string | null> {
+  const { service } = stream.plan;
+  const isGiven = version !== undefined && !stream.served().is_published;
+  if (service === null || step !== stream.pacing().next_step || isGiven) return null;
+  let unread: string | null = `the record of policy ${service} is being read`;
+  const read = async (): Promise<void> => {
+    try {
+      stream.serves(await watchServed({ service, known: stream.served(), at_once: true }));
+      unread = null;
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+      unread = `the record of policy ${service} cannot be read: ${failureOf(error).message}`;
+    }
+  };
+  let isOver = false;
+  const reading = read().finally(() => {
+    isOver = true;
+  });
+  reading.catch(() => undefined);
+  if (await condition(() => isOver, left())) await reading;
+  return unread;
+}
+
+/** A version that nothing serves any more, or that nobody has published, would make the lag a lie. */
+function checkVersion({ step, version }: StepAsked, stream: Stream): void {
+  const { next_step, served, target = null, last_version } = stream.pacing();
+  if (version === undefined || step !== next_step || !stream.now().is_published) return;
+  if (version < served)
+    throw outOfOrder(
+      `version: expected at least ${served}, which replicas serve, got ${version}; a trainer that has gone back publishes its weights under a higher version`,
+    );
+  if (target === null) return;
+  const most = Math.max(target, last_version ?? target) + stream.settings().versions_per_step;
+  if (version > most)
+    throw outOfOrder(
+      `version: expected at most ${most}, because ${target} is the last one published, got ${version}; publish it first`,
+    );
+}
+
+/** Rows, masks and lag of a step belong to the version for which it was delivered. */
+function checkDelivered(
+  { step, version }: StepAsked,
+  delivered: Pick<StepResult, 'version'>,
+): void {
+  if (version === undefined || version === delivered.version) return;
+  const given = delivered.version === null ? 'no version' : `version ${delivered.version}`;
+  throw outOfOrder(
+    `version: step ${step} was delivered for ${given}, got ${version}; ask for it without a version to take it as it is`,
+  );
 }
 
 /**

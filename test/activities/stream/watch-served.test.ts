@@ -1,6 +1,7 @@
 /** What a stream learns of the policy that it waits for, from the policy's record. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Served } from '../../../src/activities/contract/stream.js';
 import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
 import type { ReplicaEntry } from '../../../src/model/policy/record.js';
@@ -52,4 +53,44 @@ test('a load that is under way is no news: it may be one of many tries', async (
   await put(bench, { state: 'updating' });
   const { waiting } = await watch(bench, { ...silent, is_published: false });
   assert.deepEqual(waiting, silent.waiting);
+});
+
+test('a group is born at the lowest version of the record as it is now, whatever the workflow has seen', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  const admit = async (first: number, born: number | null): Promise<number | null> => {
+    const input = { stream_id: 'run', first, count: 1, born, service: 'default' };
+    return (await bench.result('admitGroups', input))[0]!.born;
+  };
+  assert.equal(await admit(0, null), null);
+  assert.equal(await admit(1, 3), 3, 'without a record, what the trainer gave');
+  await put(bench, { state: 'current', version: null });
+  assert.equal(await admit(2, 3), null, 'a replica with weights that nobody published');
+  await put(bench, { state: 'current', version: 5 });
+  assert.equal(await admit(3, 4), 5);
+  assert.equal(await admit(2, 4), null, 'a birth that was put stays');
+});
+
+test('a record that is asked for at once is answered at once, news or not', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  await put(bench, { state: 'current', version: 5 });
+  const input = { service: 'default', known: NOTHING };
+  const known = await bench.result('watchServed', input);
+  assert.deepEqual([known.served, known.born, known.target], [5, 5, null]);
+  assert.deepEqual(await bench.result('watchServed', { ...input, known, at_once: true }), known);
+});
+
+test('a service without a record has no news, also for a stream that has heard so before', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  const known = { ...NOTHING, born: null, target: null, waiting: null };
+  let cancel = (): void => undefined;
+  const watching = bench.run('watchServed', {
+    input: { service: 'default', known },
+    cancelling: (by) => {
+      cancel = by;
+    },
+  });
+  const first = await Promise.race([watching, sleep(700).then(() => 'silent')]);
+  cancel();
+  assert.equal(first, 'silent');
+  await watching;
 });

@@ -93,6 +93,21 @@ describe('a fault', () => {
     assert.deepEqual([limited.status, limited.headers.get('retry-after')], [429, '1.5']);
   });
 
+  test('401 and 404 are answered as vLLM does', async () => {
+    for (const [fault, text] of [
+      ['401', '{"error":"Unauthorized"}'],
+      [
+        '404',
+        '{"error":{"message":"The model does not exist.","type":"NotFoundError","param":"model","code":404}}',
+      ],
+    ] as const) {
+      await inject(url, { fault });
+      const refused = await call(completions, { body: streaming });
+      assert.deepEqual([refused.status, refused.text], [Number(fault), text]);
+      assert.deepEqual(await outcome(), ['rejected', null, 0, fault]);
+    }
+  });
+
   test('stall sends nothing, or nothing more, until the client leaves', async () => {
     await inject(url, { fault: 'stall' });
     await assert.rejects(call(completions, { body: streaming, signal: AbortSignal.timeout(100) }), {

@@ -60,6 +60,19 @@ describe('a simulator that is paused', () => {
     assert.equal((await call(`${url}/health`)).status, 200);
   });
 
+  test('as it is put to sleep says so, and is awake again after /wake_up', async () => {
+    const { url } = await simulator({ dev_mode: true });
+    const states = async () => [
+      await isPaused(url),
+      (await callJson<{ is_sleeping: boolean }>(`${url}/is_sleeping`)).is_sleeping,
+    ];
+    assert.deepEqual(await states(), [false, false]);
+    assert.equal((await post(`${url}/sleep?level=1&mode=wait`)).status, 200);
+    assert.deepEqual(await states(), [true, true]);
+    assert.equal((await post(`${url}/wake_up`)).status, 200);
+    assert.deepEqual(await states(), [false, false]);
+  });
+
   test('accepts requests and answers them when it continues (capture 141)', async () => {
     const { url } = await simulator({ dev_mode: true });
     await post(`${url}/pause`);

@@ -1,7 +1,8 @@
+import type { ForeignObject } from '../../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { Beginning, Environment, EnvironmentReturn } from '../../../src/environments/environment.js'; // prettier-ignore
+import type { Beginning, ExactEnvironment, EnvironmentReturn } from '../../../src/environments/environment.js'; // prettier-ignore
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
@@ -16,10 +17,10 @@ const ROW = { answers: ['one', 'two', 'three'], verifier_metadata: { level: 2 } 
 
 interface Played {
   server: GymnasiumServer;
-  environment: Environment;
-  begun: Beginning;
+  environment: ExactEnvironment;
+  begun: Beginning<ForeignObject>;
   /** Plays a text, from the state that the last step left. */
-  say: (text: string, more?: { was_asked?: true }) => Promise<EnvironmentReturn>;
+  say: (text: string, more?: { was_asked?: true }) => Promise<EnvironmentReturn<ForeignObject>>;
 }
 
 async function played(

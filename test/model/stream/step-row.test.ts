@@ -24,6 +24,22 @@ test('lag is that of tokens; a token without a version is as old as its group', 
     'lag/mean': (4 * 4 + 3 * 2 + 1 * 3) / 9,
     'lag/max': 4,
     'lag/over': 1,
+    'lag/unknown': 0,
   });
   assert.deepEqual(lagMetrics([counted], { version: null, max_lag: 1 }), {});
+});
+
+test('a token without a version, of a group of which nobody knows how old it is, has no lag: it is counted, and too old', () => {
+  const unknown = { ...step, born: new Map<number, number>() };
+  const { row: masked, summary: counted } = inStep({ row, summary }, { ...unknown, masks: true });
+  assert.deepEqual(masked['masked'], [{ start: 0, end: 6 }]);
+  assert.deepEqual(counted.versions, { 5: 4, 8: 3, unknown: 2 });
+  assert.deepEqual(lagMetrics([counted], unknown), {
+    'lag/mean': (4 * 4 + 3 * 1) / 7,
+    'lag/max': 4,
+    'lag/over': 1,
+    'lag/unknown': 2,
+  });
+  const all = { ...counted, versions: { unknown: 9 } };
+  assert.deepEqual(lagMetrics([all], unknown), { 'lag/unknown': 9 });
 });

@@ -125,6 +125,22 @@ describe('an answer', () => {
       assert.deepEqual(elsewhere.received, []);
     });
 
+  const places: [location: string, named: (asked: string) => string][] = [
+    ['/v1/models/?token=abc', (asked) => `${asked}/v1/models/`],
+    ['https://127.0.0.1/v1/models?token=abc', () => 'https://127.0.0.1/v1/models'],
+    ['https://user:pass@elsewhere:8443/login?token=abc', () => 'elsewhere:8443'],
+    ['http://[', () => 'no place that it names'],
+  ];
+  for (const [location, named] of places)
+    test(`a redirect to ${location} is named as far as it helps`, async (t) => {
+      const { url } = await serve((_request, response) => {
+        response.writeHead(307, { location }).end();
+      });
+      const { text } = await clientOf(t)({ url });
+      const { origin } = new URL(url);
+      assert.equal(text, `a redirect to ${named(origin)}: redirects are not followed`);
+    });
+
   test('that quotes a secret of this process comes without it, whatever the status', async (t) => {
     keepSecret(KEY);
     for (const status of [200, 401]) {

@@ -51,6 +51,25 @@ describe('a text of another process', () => {
       );
   });
 
+  test('is refused if its objects have too many different names, in little time', () => {
+    const many = Array.from({ length: 6_000_000 }, (_, at) => `"${at.toString(36)}":0`);
+    const texts = [
+      `{${many.join(',')}}`,
+      lists('{"a":1}', 300_000).replace(']', `,{${many.join(',')}}]`),
+    ];
+    for (const text of texts) {
+      const before = process.cpuUsage();
+      assert.match(shapeProblem(text) ?? '', /^expected at most 262144 different names of members, got more$/); // prettier-ignore
+      const { user, system } = process.cpuUsage(before);
+      assert.ok((user + system) / 1e6 < 1, `took ${(user + system) / 1e6} s of processor time`);
+    }
+    assert.equal(shapeProblem(`{${many.slice(0, 2 ** 18).join(',')}}`), null);
+    const again = `[${Array(5)
+      .fill(`{${many.slice(0, 100_000).join(',')}}`)
+      .join(',')}]`;
+    assert.equal(shapeProblem(again), null);
+  });
+
   test('is read whatever it holds otherwise', () => {
     const honest = [
       lists('{}', 200_000),

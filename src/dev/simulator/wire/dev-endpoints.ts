@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { readBody, validationRefusal } from './body-reader.js';
 import type { Engine, PauseMode } from '../engine.js';
-import { errorBody, Refusal, sendJson, type Exchange } from './http-exchange.js';
+import { errorBody, Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
 import { describeError } from '../../../platform/errors.js';
 import type { FaultSpec } from '../settings.js';
 import type { WeightStore } from '../weights.js';
@@ -31,11 +31,7 @@ export function createDevEndpoints(engine: Engine, weights: WeightStore) {
         sendJson(exchange, { status: 200, body: { weight_version: weights.label() } });
       },
     },
-    '/is_sleeping': {
-      GET: (exchange: Exchange): void => {
-        sendJson(exchange, { status: 200, body: { is_sleeping: false } });
-      },
-    },
+    ...createSleep(engine),
     '/reset_prefix_cache': {
       POST: (exchange: Exchange): void => {
         sendJson(exchange, { status: 200, body: { success: true } });
@@ -61,6 +57,32 @@ export function createDevEndpoints(engine: Engine, weights: WeightStore) {
         const new_version = await readVersion(exchange);
         weights.setLabel(new_version);
         sendJson(exchange, { status: 200, body: { success: true, new_version } });
+      },
+    },
+  };
+}
+
+/** As with `--enable-sleep-mode`: an engine that is asleep is paused, too. */
+function createSleep(engine: Engine) {
+  let is_sleeping = false;
+  return {
+    '/is_sleeping': {
+      GET: (exchange: Exchange): void => {
+        sendJson(exchange, { status: 200, body: { is_sleeping } });
+      },
+    },
+    '/sleep': {
+      POST: async (exchange: Exchange): Promise<void> => {
+        await engine.pause(readMode(exchange));
+        is_sleeping = true;
+        sendText(exchange, { status: 200, type: null, text: '' });
+      },
+    },
+    '/wake_up': {
+      POST: (exchange: Exchange): void => {
+        is_sleeping = false;
+        engine.resume();
+        sendText(exchange, { status: 200, type: null, text: '' });
       },
     },
   };

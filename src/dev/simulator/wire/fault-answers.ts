@@ -24,6 +24,12 @@ export function answerInstead(fault: FaultSpec, context: FaultContext): Outcome 
     case '429':
       sendJson(exchange, { ...TOO_MANY, headers: retryAfter(fault) });
       return 'rejected';
+    case '401':
+      sendJson(exchange, NO_KEY);
+      return 'rejected';
+    case '404':
+      sendJson(exchange, NO_MODEL);
+      return 'rejected';
     default:
       return null;
   }
@@ -58,6 +64,18 @@ const TOO_MANY: Reply = {
     type: 'Too Many Requests',
     param: null,
     code: 429,
+  }),
+};
+
+const NO_KEY: Reply = { status: 401, body: { error: 'Unauthorized' } };
+
+const NO_MODEL: Reply = {
+  status: 404,
+  body: errorBody({
+    message: 'The model does not exist.',
+    type: 'NotFoundError',
+    param: 'model',
+    code: 404,
   }),
 };
 

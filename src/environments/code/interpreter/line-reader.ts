@@ -1,3 +1,4 @@
+import { utf8Text } from '../../../platform/utf8-text.js';
 import type { Readable } from 'node:stream';
 
 /** JSON lines from an untrusted writer, of any number and size. */
@@ -74,7 +75,7 @@ export function readLines(stream: Readable, bound: number): LineReader {
 
 function parse(line: Buffer): unknown {
   try {
-    return JSON.parse(line.toString());
+    return JSON.parse(utf8Text(line));
   } catch {
     return null;
   }

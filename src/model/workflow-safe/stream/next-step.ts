@@ -89,9 +89,15 @@ function whyNotFull(state: PacingState & { version: number }, settings: PacingSe
     return { kind: 'starved', out, more: groupsUntilStarved(settings) };
   }
   if (!isUsedUp && groups.length < groups_per_step && served + max_lag < version)
-    return { kind: 'publish', version, served, max_lag, publish: version - max_lag };
+    return { kind: 'publish', version, served, max_lag, publish: publishable(state, { version, max_lag }) }; // prettier-ignore
   return { kind: 'running', step, groups_per_step, ...countsOf(state) };
 }
+
+/** The lowest version that helps and is not below one that was published, which could not be published any more. */
+const publishable = (
+  { target }: Pick<PacingState, 'target'>,
+  { version, max_lag }: { version: number; max_lag: number },
+): number => Math.max(version - max_lag, target ?? 0);
 
 /** For the caller, and for the line that shows a stream's state. */
 export function whyText(why: Why): string {

@@ -14,11 +14,14 @@ export function versionOfNextStep(
   return last_version === null ? served : Math.max(served, last_version + versions_per_step);
 }
 
-/** How many steps after the next one a group may wait; below 0 it is already too old. */
+/** How many steps after the next one a group may wait; below 0 it is already too old, for all that is known. */
 export const stepsLeft = (
-  born: number,
+  born: number | null,
   { version, settings }: { version: number; settings: PacingSettings },
-): number => Math.floor((born + settings.max_lag - version) / settings.versions_per_step);
+): number =>
+  born === null
+    ? -Infinity
+    : Math.floor((born + settings.max_lag - version) / settings.versions_per_step);
 
 /** How many groups to admit now. */
 export function roomForAdmission(state: PacingState, settings: PacingSettings): number {

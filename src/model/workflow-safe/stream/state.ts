@@ -26,8 +26,8 @@ export interface PacingSettings {
 /** A group that is neither delivered nor discarded. */
 export interface OpenGroup {
   group: number;
-  /** The version served when it was admitted: no token of it is older. */
-  born: number;
+  /** The version served when it was admitted: no token of it is older; null: nobody knows, so it counts as too old. */
+  born: number | null;
   state: 'running' | 'complete';
   /** How many of its rollouts run, by the last report. */
   in_flight: number;
@@ -38,8 +38,10 @@ export const OUTS = ['filtered', 'dropped', 'failed'] as const;
 export type Out = (typeof OUTS)[number];
 
 export interface PacingState {
-  /** The lowest version of tokens from now on. It never falls. */
+  /** The lowest version of tokens from now on, 0 if nobody knows one. It never falls. */
   served: number;
+  /** The highest version that anyone has published; absent or null: none. */
+  target?: number | null;
   /** Steps count from 0. */
   next_step: number;
   /** V of `next_step` as requested; null: not yet requested. */
@@ -73,8 +75,16 @@ export function pacingFrom(
     out_in_row: { ...NONE_OUT, told: false },
     out: found.out ?? { ...NONE_OUT, delivered: 0 },
     // Nothing serves less than what a group was born at.
-    served: Math.max(found.served ?? 0, ...groups.map(({ born }) => born)),
+    served: Math.max(found.served ?? 0, ...groups.map(({ born }) => born ?? 0)),
   };
+}
+
+/** The lowest version that is served by a record; null: some replica serves weights that nobody published. */
+export function lowestServed({ version, replicas }: PolicyView): number | null {
+  const current = Object.values(replicas).filter(({ state }) => state === 'current');
+  const versions = [version, ...current.map((replica) => replica.version)];
+  const known = versions.filter((one) => one !== null);
+  return known.length < versions.length ? null : Math.min(...known);
 }
 
 /**
@@ -85,11 +95,7 @@ export function servedOf(
   { served }: Pick<PacingState, 'served'>,
   { policy, given }: { policy: PolicyView | null; given: number | null },
 ): number {
-  const replicas = Object.values(policy?.replicas ?? {}).filter(({ state }) => state === 'current');
-  const versions =
-    policy === null ? [given] : [policy.version, ...replicas.map(({ version }) => version)];
-  const known = versions.filter((version) => version !== null);
-  return known.length < versions.length ? served : Math.max(served, Math.min(...known));
+  return Math.max(served, (policy === null ? given : lowestServed(policy)) ?? served);
 }
 
 export const withServed = (state: PacingState, served: number): PacingState => ({
@@ -116,13 +122,13 @@ export const withStarvationReported = (state: PacingState): PacingState => ({
 /** Its number is the previous value of `admitted`. */
 export const withAdmitted = (
   state: PacingState,
-  { num_repeats }: Pick<PacingSettings, 'num_repeats'>,
+  { num_repeats, born }: Pick<PacingSettings, 'num_repeats'> & Pick<OpenGroup, 'born'>,
 ): PacingState => ({
   ...state,
   admitted: state.admitted + 1,
   groups: [
     ...state.groups,
-    { group: state.admitted, born: state.served, state: 'running', in_flight: num_repeats },
+    { group: state.admitted, born, state: 'running', in_flight: num_repeats },
   ],
 });
 

@@ -22,6 +22,7 @@ const history = fc.record({
   steady: fc.boolean(),
   hasPolicy: fc.boolean(),
   trouble: fc.constantFrom(0, 0, 2, 8, 15, 16),
+  unknown: fc.constantFrom(0, 0, 1, 3, 9),
   choices: fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 200, size: 'max' }),
 });
 

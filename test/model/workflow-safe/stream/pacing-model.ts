@@ -19,10 +19,11 @@ function versionAhead(
 
 /** In how many steps the group must be delivered: the last one at which it is not too old, or the next one. */
 export function modelOfDue(
-  born: number,
+  born: number | null,
   at: { state: PacingState; settings: PacingSettings },
 ): number {
   let later = 0;
+  if (born === null) return later;
   while (versionAhead(at.state, { ...at, later: later + 1 }) - born <= at.settings.max_lag) later++;
   return later;
 }
@@ -62,9 +63,9 @@ export function modelOfStep(state: PacingState, settings: PacingSettings) {
   const { groups_per_step: size, max_lag, when_stale, epochs, samples } = settings;
   const { version } = state;
   if (version === null) return { ready: false, dropped: [] };
-  const isTooOld = ({ born }: OpenGroup): boolean => version - born > max_lag;
+  const isTooOld = ({ born }: OpenGroup): boolean => born === null || version - born > max_lag;
   const tooOldNext = ({ born }: OpenGroup): boolean =>
-    version + settings.versions_per_step - born > max_lag;
+    born === null || version + settings.versions_per_step - born > max_lag;
   const isComplete = (group: OpenGroup): boolean => group.state === 'complete';
 
   const overdue = when_stale === 'drop' ? state.groups.filter(isTooOld) : [];

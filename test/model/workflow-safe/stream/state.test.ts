@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { PolicyView, ReplicaView } from '../../../../src/model/workflow-safe/policy.js';
 import {
+  lowestServed,
   pacingFrom,
   servedOf,
   withServed,
@@ -62,6 +63,12 @@ describe('what is served', () => {
     assert.equal(servedOf(before, { policy: null, given: 2 }), 5);
     assert.equal(servedOf(before, { policy: null, given: null }), 5);
   });
+});
+
+test('what is born while some replica serves weights that nobody published is born at no known version', () => {
+  assert.equal(lowestServed(policy(null, [])), null);
+  assert.equal(lowestServed(policy(7, [replica('current', 7), replica('current', null)])), null);
+  assert.equal(lowestServed(policy(7, [replica('current', 6), replica('away', null)])), 6);
 });
 
 test('a stream that continues from the store serves nothing older than its groups, and its numbers follow theirs', () => {

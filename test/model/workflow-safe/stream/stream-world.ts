@@ -20,6 +20,8 @@ export interface History {
   /** How many of 16 ended groups give nothing to deliver. */
   trouble: number;
   choices: readonly number[];
+  /** How many of the first groups are admitted before anybody knows a version. */
+  unknown: number;
 }
 
 /** How often what happened, so that no promise holds because nothing came. */
@@ -28,6 +30,8 @@ export interface Seen {
   short: number;
   /** Groups of their steps that were too old. */
   over: number;
+  /** Groups of their steps of which nobody knows how old they are. */
+  unknown: number;
   dropped: number;
   due: number;
   publish: number;
@@ -39,6 +43,7 @@ export const nothingSeen = (): Seen => ({
   steps: 0,
   short: 0,
   over: 0,
+  unknown: 0,
   dropped: 0,
   due: 0,
   publish: 0,
@@ -54,6 +59,8 @@ export class StreamWorld {
   /** The version of the last request for the next step: a steady trainer repeats it, whatever was lost. */
   private asked: number | null = null;
   private ended = false;
+  /** Whether anybody knows what is served. */
+  private isKnown = false;
   private readonly history: History;
   private readonly seen: Seen;
 
@@ -182,8 +189,10 @@ export class StreamWorld {
     if (settings.max_lag === 0 && version === null && last_version !== null)
       assert.ok(room === 0 || served > last_version, 'admitted between a delivery and a publish');
     for (let i = 0; i < room; i++) {
-      this.state = changes.withAdmitted(this.state, settings);
-      assert.ok(this.state.groups.at(-1)!.born === served);
+      this.isKnown ||= version !== null || this.state.admitted >= this.history.unknown;
+      const born = this.isKnown ? served : null;
+      this.state = changes.withAdmitted(this.state, { ...settings, born });
+      assert.ok(this.state.groups.at(-1)!.born === born);
     }
     if (room > 0) assert.equal(roomForAdmission(this.state, settings), 0);
   }
@@ -220,9 +229,13 @@ export class StreamWorld {
     assert.ok(groups.length > 0);
     if (final) assert.equal(samplesLeft(this.state, settings), 0);
     const borns = this.state.groups.filter(({ group }) => groups.includes(group));
-    const over = borns.filter(({ born }) => version - born > max_lag).length;
+    const known = borns.flatMap(({ born }) => (born === null ? [] : [born]));
+    const over = known.filter((born) => version - born > max_lag).length;
     if ((when_stale === 'wait' && steady) || when_stale === 'drop')
       assert.equal(over, 0, `${over} groups of a step are too old`);
+    const unknown = borns.length - known.length;
+    if (when_stale === 'drop') assert.equal(unknown, 0, 'nobody knows how old a group is');
+    this.seen.unknown += unknown;
     this.seen.steps += 1;
     this.seen.short += Number(isShort);
     this.seen.over += over;

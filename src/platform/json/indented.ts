@@ -1,4 +1,4 @@
-import { afterString, objectText } from '../../src/platform/json/members.js';
+import { afterString, objectText } from './members.js';
 
 const STRUCTURE = /["{}[\],:\s]/g;
 

@@ -1,0 +1,26 @@
+/** What `npm run bench:page` measures. `npm run bench -- --write` and `-- --size --write` write the two others. */
+
+interface Section {
+  command: readonly string[];
+  /** About, on two idle cores. */
+  minutes: number;
+}
+
+const tsx = (...args: string[]): string[] => ['node', '--import', 'tsx', ...args];
+
+export const SECTIONS: Readonly<Record<string, Section>> = {
+  'stores-tables': { command: tsx('bench/stores/main.ts', 'tables'), minutes: 4 },
+  'stores-pace': { command: tsx('bench/stores/main.ts', 'pace'), minutes: 5 },
+  'stores-turns': { command: tsx('bench/stores/main.ts', 'turns'), minutes: 7 },
+  sandbox: { command: tsx('bench/sandbox.ts'), minutes: 1 },
+  grader: { command: tsx('bench/grader.ts'), minutes: 2 },
+  retriever: { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'], minutes: 1 }, // prettier-ignore
+  updates: { command: tsx('bench/updates.ts', '2'), minutes: 40 },
+  'gym-aggregate': { command: tsx('bench/gym-aggregate.ts'), minutes: 4 },
+  'gym-collect': { command: tsx('bench/gym-collect.ts'), minutes: 10 },
+  show: { command: tsx('bench/show.ts'), minutes: 2 },
+  'streams-bias': { command: tsx('bench/streams/main.ts', 'bias'), minutes: 30 },
+  'streams-pacing': { command: tsx('bench/streams/main.ts', 'pacing', '90'), minutes: 6 },
+  'streams-many': { command: tsx('bench/streams/main.ts', 'many'), minutes: 37 },
+  'streams-cost': { command: tsx('bench/streams/main.ts', 'cost', '2'), minutes: 5 },
+};

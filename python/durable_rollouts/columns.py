@@ -1,0 +1,37 @@
+"""Columns that a row may have."""
+
+from numbers import Real
+from typing import Any, Mapping, Optional
+
+
+def present(columns: Mapping[str, Any], name: str) -> Any:
+    """A column's value; None if the row lacks it.
+
+    A table (Parquet, ``datasets``, pandas, polars) gives every row every column. Where a row has none, there is None,
+    NaN, NA, or a struct of nothing but these.
+    """
+    value = columns.get(name)
+    return None if _is_nothing(value) else value
+
+
+VALID_STOP_REASONS = ("terminated", "truncated", "max_turns")
+
+
+def failure_of(row: Mapping[str, Any]) -> Optional[str]:
+    """The type of a rollout's failure; None if it is valid.
+
+    A table may also lack the column ``failure`` (``datasets`` takes the columns of its first row): only a valid rollout
+    has one of these stop reasons.
+    """
+    failure, stop_reason = present(row, "failure"), present(row, "stop_reason")
+    if failure is not None:
+        return str(failure.get("type") if isinstance(failure, Mapping) else failure)[:80]
+    return None if stop_reason is None or stop_reason in VALID_STOP_REASONS else f"stop_reason {stop_reason}"
+
+
+def _is_nothing(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return len(value) > 0 and all(map(_is_nothing, value.values()))
+    if isinstance(value, Real):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")

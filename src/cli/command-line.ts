@@ -1,0 +1,94 @@
+import { describeError } from '../platform/errors.js';
+import { UsageError, asksForHelp } from '../platform/command.js';
+import { didYouMean } from '../platform/nearest.js';
+import { plain } from '../platform/plain.js';
+import { COMMANDS } from './commands.js';
+
+const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
+
+  temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
+  temporal-rollout start --input-file FILE [--id ID] [--watch]
+                                            start or continue a batch
+  temporal-rollout watch|stop|result BATCH  its board; end it; its result
+  temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
+  temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed
+  temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch
+  temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
+  temporal-rollout collect [--config FILE] +key=value …
+                                            durable rollouts of NeMo Gym's agent servers
+  temporal-rollout collect-e2e [--config FILE] +split=S +key=value …
+                                            the same, after preparing data and servers
+  temporal-rollout simulator [--port N] …   replaces a GPU generation service
+  temporal-rollout step --environment NAME --input FILE
+                                            try a reward function: one environment step per line of FILE
+  temporal-rollout policy status|publish …  the weights of a generation service: their state, or new ones
+  temporal-rollout stream status|stop|forget …  a stream: its state, its end, deletion of old steps
+  temporal-rollout check                    check every part that temporal.yaml names, with remedies
+  temporal-rollout store migrate [--config FILE]
+                                            create or update the tables in PostgreSQL
+  temporal-rollout check-template --service NAME
+                                            whether a model's chat template can be continued turn by turn
+  temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
+                                            the metrics of NeMo Gym results, from one file or many
+  temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
+                                            their reward profile, task by task
+
+Every command takes --help. All except simulator, cluster, learning, aggregate and profile take --config FILE (default
+./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own server and worker.`;
+
+/** How long a finished command may keep the process alive; its output is written by then. */
+const ENDED_WITHIN_MS = 2000;
+
+/** Runs a command and sets the exit code: 0 done, 1 failed, 2 not understood, 130 interrupted. */
+export async function main(args: string[]): Promise<void> {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    // The reader, such as head, has seen enough.
+    process.exit();
+  });
+  process.exitCode = await runCommand(args);
+  // A failed command may hold the process forever: a Worker that was created and never ran does.
+  setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();
+}
+
+async function runCommand([name = '', ...args]: string[]): Promise<number> {
+  if (name === '' || name === 'help' || name === '--help' || name === '-h') {
+    console.log(USAGE);
+    return name === '' ? 2 : 0;
+  }
+  const command = COMMANDS[name];
+  if (command === undefined) {
+    const hint = didYouMean(name, Object.keys(COMMANDS));
+    console.error(`${USAGE}\n\nunknown command ${JSON.stringify(name)}${hint}`);
+    return 2;
+  }
+  if (asksForHelp(args)) {
+    console.log(command.usage);
+    return 0;
+  }
+  try {
+    return await (
+      await command.load()
+    )(args);
+  } catch (error) {
+    const isUsage =
+      error instanceof TypeError &&
+      'code' in error &&
+      String(error.code).startsWith('ERR_PARSE_ARGS');
+    console.error(
+      plain(
+        isUsage
+          ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
+          : `temporal-rollout ${name}: ${describeError(error)}`,
+      ),
+    );
+    return isUsage || error instanceof UsageError ? 2 : 1;
+  }
+}
+
+/** Of an unknown option: the one of the command's usage that it probably means, in place of Node's advice. */
+function withHint(message: string, usage: string): string {
+  const [said, option] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
+  if (said === undefined || option === undefined) return message;
+  return said + didYouMean(option, usage.match(/--[a-z][a-z-]*/g) ?? []);
+}

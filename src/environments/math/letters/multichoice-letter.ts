@@ -1,0 +1,154 @@
+import { PREFIXES } from '../multichoice.js';
+import { letterAfter, letterAt, type Read, skipDecoration } from './letter-at.js';
+
+/**
+ * The letter that a response answers a multiple choice with. A response says one thing: what comes last counts, of the
+ * strongest kind that it has. The ground truth is not looked at, so that naming several letters is no better than one.
+ */
+export function letterIn(response: string): string | null {
+  const text = withoutThoughts(response.normalize('NFKC'));
+  for (const kind of [stated, chosen, onItsLine, decorated]) {
+    const read = kind(text);
+    if (read !== null) return read === 'several' ? null : read.letter;
+  }
+  return null;
+}
+
+/** The letter of a text that is nothing else: a ground truth such as `C`, `(C)` or `c.`; null: it is more, or less. */
+export function letterOf(ground_truth: string): string | null {
+  const text = ground_truth.normalize('NFKC').trim();
+  const at = skipDecoration(text, 0);
+  const read = letterAt(text, at);
+  const isAlone = skipDecoration(text.replace(/[.\s]+$/, ''), at + 1) >= text.replace(/[.\s]+$/, '').length; // prettier-ignore
+  return read === null || read === 'several' || !isAlone ? null : read.letter;
+}
+
+const THOUGHTS = '</think>';
+
+/** What a model thinks before it answers is no answer. */
+function withoutThoughts(text: string): string {
+  const end = text.lastIndexOf(THOUGHTS);
+  const said = end === -1 ? text : text.slice(end + THOUGHTS.length);
+  const opened = said.indexOf('<think>');
+  return opened === -1 ? said : said.slice(0, opened);
+}
+
+/** How many places are looked at, from the end: a response that repeats a word endlessly answers nothing. */
+const MOST_PLACES = 1000;
+
+/** The last one that there is a letter for. */
+function last(places: readonly number[], readAt: (place: number) => Read): Read {
+  for (const place of places.slice(-MOST_PLACES).reverse()) {
+    const read = readAt(place);
+    if (read !== null) return read;
+  }
+  return null;
+}
+
+const ends = (text: string, pattern: RegExp): number[] =>
+  Array.from(text.matchAll(pattern), ({ 0: found, index }) => index + found.length);
+
+const WORDS = [...PREFIXES, 'Answers', 'Ans']
+  .map((prefix) => prefix.replace(/[\s:：ঃ\u200b]+$/u, '').normalize('NFKC'))
+  .sort((a, b) => b.length - a.length);
+const isLatin = (word: string): boolean => /^\p{Script=Latin}/u.test(word);
+const oneOf = (words: readonly string[]): string => words.join('|');
+/** Latin words stand alone; those of other scripts may have something before and behind them. */
+const ANSWER = new RegExp(
+  `(?<![\\p{L}\\p{N}/])(?:${oneOf(WORDS.filter(isLatin))})(?![\\p{L}\\p{N}])|${oneOf(WORDS.filter((word) => !isLatin(word)))}`,
+  'giu',
+);
+const BOX = /\\(?:boxed|fbox|framebox)\s?\{/g;
+
+/** `Answer: B`, `the answer is (B)`, `\boxed{B}`, in many languages. */
+function stated(text: string): Read {
+  const boxes = new Set(ends(text, BOX));
+  const places = [...ends(text, ANSWER), ...boxes].sort((a, b) => a - b);
+  return last(places, (from) =>
+    boxes.has(from) ? boxedLetter(text, from) : letterAfter(text, { from }),
+  );
+}
+
+/** The previous one of several boxes. */
+const BOX_BEFORE = /[A-Za-z][)\]}*_$\s]{0,6}(?:,|\/|\bor\b|\band\b)[$\s]{0,4}$/;
+
+function boxedLetter(text: string, from: number): Read {
+  const read = letterAfter(text, { from, words: 0 });
+  const box = text.lastIndexOf('\\', from);
+  const isNext = BOX_BEFORE.test(text.slice(Math.max(0, box - 24), box));
+  return read !== null && isNext ? 'several' : read;
+}
+
+const CHOOSE =
+  /(?<![\p{L}\p{N}])(?:options?|choices?|choose|chose|choosing|pick|picked|picking|select|selected|selecting|go(?:ing)? with)(?![\p{L}\p{N}])|选择|選擇|선택/giu;
+const IS = /(?<![\p{L}\p{N}])(?:is|be)(?=[\s:])/giu;
+const NOT = /(?:\bnot|n['’]t|\bnever|\bneither|\bnor)\s{1,3}$/i;
+const WRONG =
+  /^[^\p{L}\n]{0,6}(?:isn['’]t|(?:is|are|was|seems|would be|cannot be)\s+(?:not|wrong|incorrect|false|out|eliminated|invalid))/u;
+const RIGHT =
+  /(?<![\p{L}\p{N}])([A-Z])[)\]}*_`.$"']{0,5}\s{1,3}(?:is|seems|must be)\s{1,3}(?:the\s|most\s|clearly\s|definitely\s){0,2}(?:correct|right|best|answer)(?!\p{L})/gu;
+
+/** `I would pick B`, `B is correct`, and `is B` at the end of a line. */
+function chosen(text: string): Read {
+  const chooses = new Set(ends(text, CHOOSE));
+  const rights = new Map(
+    Array.from(text.matchAll(RIGHT), ({ 1: letter = '', index }) => [index, letter] as const),
+  );
+  const places = [...chooses, ...ends(text, IS), ...rights.keys()].sort((a, b) => a - b);
+  return last(places, (place) => {
+    const letter = rights.get(place);
+    if (letter !== undefined) return isDenied(text, place) ? null : { letter };
+    const isChoice = chooses.has(place);
+    const word = text.slice(Math.max(0, place - 16), place);
+    if (isDenied(text, place - (/[^\s]+$/.exec(word)?.[0].length ?? 0))) return null;
+    const read = letterAfter(text, { from: place, words: isChoice ? 3 : 0 });
+    const at = skipDecoration(text, place);
+    const behind = text.slice(at + 1, at + 49);
+    if (isChoice) return WRONG.test(behind) ? null : read;
+    return /^[*_`~$)\]}"'”’.!\s]{0,8}(?:\n|$)/.test(behind) && /[A-Z]/.test(text[at] ?? '') ? read : null; // prettier-ignore
+  });
+}
+
+const isDenied = (text: string, at: number): boolean =>
+  NOT.test(text.slice(Math.max(0, at - 12), at));
+
+/** `B`, or `B. Paris`, on the last or the first line. */
+function onItsLine(text: string): Read {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const ends = [lines.at(-1) ?? '', lines[0] ?? ''];
+  for (const line of ends) {
+    const read = lineLetter(line, ALONE);
+    if (read !== null) return read;
+  }
+  const before = ends.map((line) => lineLetter(line, BEFORE_TEXT)).find((read) => read !== null);
+  // Another one is a list of the choices.
+  const isList = lines.some((line) => !isSame(lineLetter(line, BEFORE_TEXT) ?? before, before));
+  return isList ? null : (before ?? null);
+}
+
+const isSame = (one: Read | undefined, other: Read | undefined): boolean =>
+  JSON.stringify(one) === JSON.stringify(other);
+
+const ALONE = /^[*_`~$)\]}"'”’.:!\s]{0,12}$/;
+const BEFORE_TEXT = /^[*_`~$\]}"'”’]{0,4}(?:[.):,]|\s?[-–—])[*_`~$"']{0,4}(?:\s|$)/;
+
+function lineLetter(line: string, behind: RegExp): Read {
+  const at = skipDecoration(line, 0);
+  const ahead = line.slice(at + 1, at + 25);
+  return behind.test(ahead) ? letterAt(line, at) : null;
+}
+
+const DECORATED =
+  /(?<![\p{L}\p{N}_^\\}])(?:[([]\s?([A-Za-z])\s?[)\]]|(?:\*{1,3}|_{1,2}|`|"|“|'|\\text(?:bf)?\{)\(?([A-Z])[).:]{0,2}(?:\*{1,3}|_{1,2}|`|"|”|'|\}))(?![\p{L}\p{N}])/gu;
+const BETWEEN_SEVERAL = /^\s{0,3}(?:,|\/|&|or|and|, or|, and)\s{0,3}$/;
+
+/** `(B)`, `**B**`, wherever it is: the last one. */
+function decorated(text: string): Read {
+  const found = [...text.matchAll(DECORATED)];
+  const end = found.at(-1);
+  const before = found.at(-2);
+  const letter = (end?.[1] ?? end?.[2])?.toUpperCase();
+  if (end === undefined || letter === undefined) return null;
+  const between = before && text.slice(before.index + before[0].length, end.index).slice(0, 16);
+  return between !== undefined && BETWEEN_SEVERAL.test(between) ? 'several' : { letter };
+}

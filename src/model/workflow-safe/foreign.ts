@@ -1,0 +1,40 @@
+import type { ForeignMembers } from '../../platform/json/kept.js';
+
+/**
+ * Where requests, samples and journals hold data of others, which stays as it came (`platform/json/kept.ts`). All else
+ * there is ours: a number is a number, however it is written.
+ */
+
+/** Of a sample: all columns that this project does not read. */
+export const IN_SAMPLES = {
+  message_log: null,
+  task_name: null,
+  stop_strings: null,
+  loss_multiplier: null,
+  length: null,
+  '*': 'all',
+} as const satisfies ForeignMembers;
+
+const IN_GENERATION = {
+  chat_template_kwargs: 'all',
+  structured_outputs: { json: 'all' },
+} as const satisfies ForeignMembers;
+
+/**
+ * Of the input of a workflow, whichever it is, and of its result: `readJson(text, IN_PAYLOADS)` leaves all that
+ * workflows read plain.
+ */
+export const IN_PAYLOADS = {
+  samples: [IN_SAMPLES],
+  sample: IN_SAMPLES,
+  metadata: 'all',
+  generation: IN_GENERATION,
+} as const satisfies ForeignMembers;
+
+/** Of a line of a journal. */
+export const IN_LINES = {
+  extra_env_info: 'all',
+  metadata: 'all',
+  answer: { metadata: 'all' },
+  settings: { generation: IN_GENERATION },
+} as const satisfies ForeignMembers;

@@ -1,0 +1,91 @@
+/** Ctrl-C at moments when no command listens for it: before its code is there, and after its work. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { temporaryFolder } from '../dev/fakes.js';
+
+const urlOf = (...parts: string[]): string =>
+  pathToFileURL(path.join(PROJECT_ROOT, 'src', ...parts)).href;
+
+interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stderr: string;
+}
+
+/** Interrupts it once, as soon as it says `here`. */
+async function interruptedHere(t: TestContext, args: readonly string[]): Promise<Ended> {
+  const child = spawn(process.execPath, ['--import', 'tsx', ...args], { cwd: PROJECT_ROOT });
+  t.after(() => child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
+  child.stdout.once('data', () => child.kill('SIGINT'));
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  return { code, signal, stderr };
+}
+
+/** `temporal-rollout` whose loader holds the first module with this in its URL, and says so. */
+async function heldAt(t: TestContext, held: string): Promise<string[]> {
+  const folder = await temporaryFolder(t);
+  const [hooks, registers] = ['hooks.mjs', 'register.mjs'].map((name) => path.join(folder, name));
+  await writeFile(
+    hooks!,
+    `import { writeSync } from 'node:fs';
+    export async function load(url, context, next) {
+      if (!url.includes(${JSON.stringify(held)})) return await next(url, context);
+      writeSync(1, 'here\\n');
+      return await new Promise(() => setInterval(() => undefined, 1000));
+    }`,
+  );
+  await writeFile(
+    registers!,
+    `import { register } from 'node:module'; register(${JSON.stringify(pathToFileURL(hooks!).href)});`,
+  );
+  return ['--import', registers!, path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts')];
+}
+
+describe('an interrupt', { timeout: 60_000 }, () => {
+  for (const [when, held] of [
+    ['the list of commands', '/cli/commands'],
+    ['the code of the command', '/cli/batch'],
+  ] as const)
+    test(`while ${when} is loaded is exit code 130 and a word`, async (t) => {
+      const command = await heldAt(t, held);
+      const ended = await interruptedHere(t, [...command, 'watch', 'some-batch']);
+      assert.deepEqual(ended, { code: 130, signal: null, stderr: 'interrupted\n' });
+    });
+
+  test('after a command has ended its work is exit code 130, too', async (t) => {
+    const file = path.join(await temporaryFolder(t), 'ends.mts');
+    await writeFile(
+      file,
+      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(urlOf('platform', 'process', 'interrupts.ts'))};
+      leaveOnInterrupt();
+      listenForInterrupts(process.env, () => undefined).forget();
+      setInterval(() => undefined, 1000);
+      console.log('here');`,
+    );
+    const { code, signal } = await interruptedHere(t, [file]);
+    assert.deepEqual([code, signal], [130, null]);
+  });
+
+  test('of a command that listens is its own: the first asks it to end, the second ends it', async (t) => {
+    const file = path.join(await temporaryFolder(t), 'listens.mts');
+    await writeFile(
+      file,
+      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(urlOf('platform', 'process', 'interrupts.ts'))};
+      leaveOnInterrupt();
+      const { signal } = listenForInterrupts(process.env, () => process.exit(7));
+      signal.addEventListener('abort', () => process.kill(process.pid, 'SIGINT'));
+      setInterval(() => undefined, 1000);
+      console.log('here');`,
+    );
+    assert.deepEqual(await interruptedHere(t, [file]), { code: 7, signal: null, stderr: '' });
+  });
+});

@@ -1,0 +1,35 @@
+/** What pages may say though no program here has it: names of other programs. */
+
+export const FOREIGN_FILES: ReadonlySet<string> = new Set([
+  // NeMo RL's, NeMo Gym's and trl's.
+  ...['sliding_puzzle.py', 'prepare.py', 'env.yaml', 'qwen3_training.jinja'],
+]);
+
+export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
+  // vLLM's.
+  ...['--stream-interval', '--tokenizer-mode'],
+]);
+
+export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+  // Of trainers (docs/weights.md).
+  ...['in_flight_weight_updates', 'recompute_kv_cache_after_weight_updates'],
+  ...['param_version_start', 'param_version_end', 'clear_kv_cache_on_weight_sync', 'weight_dir'],
+  ...['start_weight_update', 'update_weights', 'finish_weight_update', 'weight_sync_steps'],
+  // Of vLLM and of Ray, as their messages say them (test/interop/README.md).
+  ...['sample_tokens', 'max_num_batched_tokens', 'dashboard_agent_listen_port'],
+  // Of pandas, datasets and TypeScript.
+  ...['read_json', 'load_dataset', 'skipLibCheck'],
+  // A user's.
+  'my_agent',
+]);
+
+/** Read by other programs, or no variables. */
+export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
+  'VLLM_SERVER_DEV_MODE',
+  'FAILED_PRECONDITION',
+]);
+
+/** Of every program, or between processes of ours: no page needs to explain them. */
+export const INTERNAL_VARIABLES: ReadonlySet<string> = new Set([
+  ...['PATH', 'HOME', 'TERM', 'TMPDIR', 'CI', 'LESS', 'ROLLOUT_LIFELINE'],
+]);

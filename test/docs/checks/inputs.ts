@@ -1,0 +1,61 @@
+import type { z } from 'zod';
+import { parse } from 'yaml';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { BatchRequest, SingleRollout } from '../../../src/model/batch-request.js';
+import { Publish } from '../../../src/model/policy/publish.js';
+import { Sample } from '../../../src/model/sample.js';
+import { StreamRequest } from '../../../src/model/stream/stream-request.js';
+import { Config } from '../../../src/workers/config.js';
+import type { Page, Piece, Problem } from './page.js';
+
+/** Whether inputs that pages show parse: parts of temporal.yaml, requests, samples, updates. */
+
+type Found = Piece & { schema: z.ZodType; value: unknown };
+
+export const inputProblems = (page: Page): Problem[] =>
+  [...settingsIn(page), ...requestsIn(page)].flatMap(({ line, schema, value }) => {
+    const issues = schema.safeParse(value).error?.issues ?? [];
+    return issues.map(({ path, message }) => ({ page: page.file, line, what: `${path.join('.')}: ${message}` })); // prettier-ignore
+  });
+
+/** A block of YAML is temporal.yaml, or parts of it, or lines of its environments. */
+function settingsIn({ blocks }: Page): Found[] {
+  return blocks.flatMap(({ line, text, language }) => {
+    if (language !== 'yaml') return [];
+    return Object.entries(parse(text) as Record<string, unknown>).map(([key, value]) => ({
+      line,
+      text: key,
+      schema: key in Config.shape ? Config.shape[key as keyof typeof Config.shape] : EnvironmentSettings, // prettier-ignore
+      value,
+    }));
+  });
+}
+
+const INPUTS: { begins: RegExp; schema: z.ZodType }[] = [
+  { begins: /--type rolloutBatch\b.*--input '(\{.*?\})'/, schema: BatchRequest },
+  { begins: /--type rolloutStream\b.*--input '(\{.*?\})'/, schema: StreamRequest },
+  { begins: /--type rollout\b.*--input '(\{.*?\})'/, schema: SingleRollout },
+  { begins: /--update-name publish\b.*--update-input '(\{.*?\})'/, schema: Publish },
+  { begins: /^(?:request = )?(\{"samples":.*\})$/, schema: BatchRequest },
+  { begins: /^(\{"task_name":.*\})$/, schema: Sample },
+];
+
+/** Those without `…` in them. */
+function requestsIn({ spans, code, blocks }: Page): Found[] {
+  const json = blocks.filter(({ language }) => language === 'json');
+  const whole = json.map(({ line, text }) => ({ line, text: JSON.stringify(JSON.parse(text)) }));
+  const samples = whole.filter(({ text }) => text.startsWith('{"message_log"'));
+  return [
+    ...samples.map((piece) => ({
+      ...piece,
+      schema: Sample,
+      value: JSON.parse(piece.text) as unknown,
+    })),
+    ...[...spans, ...code].flatMap((piece) => {
+      const found = INPUTS.map(({ begins, schema }) => ({ schema, text: begins.exec(piece.text)?.[1] })); // prettier-ignore
+      return found
+        .filter(({ text }) => text !== undefined && !text.includes('…'))
+        .map(({ schema, text = '' }) => ({ ...piece, schema, value: JSON.parse(text) as unknown }));
+    }),
+  ];
+}

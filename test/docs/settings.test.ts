@@ -1,0 +1,139 @@
+/** Tables have the fields of their schemas, each field is explained, and inputs that pages show parse. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { GYM_COMMANDS } from '../../gym/cli/commands.js';
+import { COMMANDS } from '../../src/cli/commands.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { BatchRequest } from '../../src/model/batch-request.js';
+import { Publish } from '../../src/model/policy/publish.js';
+import { Row } from '../../src/model/results/row.js';
+import { Sample } from '../../src/model/sample.js';
+import { StreamRequest } from '../../src/model/stream/stream-request.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { Config } from '../../src/workers/config.js';
+import { inputProblems } from './checks/inputs.js';
+import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
+import { pagesOf, readRepository } from './checks/repository.js';
+import type { SettingsTable } from './checks/tables.js';
+import {
+  allKeysOf,
+  defaultProblems,
+  keysOf,
+  tableProblems,
+  wrongDefaults,
+} from './checks/tables.js';
+
+const repository = await readRepository(PROJECT_ROOT);
+const pages = await Promise.all(
+  pagesOf(repository).map(async (file) =>
+    pageOf(file, await readFile(path.join(PROJECT_ROOT, file), 'utf8')),
+  ),
+);
+const pageNamed = (file: string) => pages.find((page) => page.file === file) ?? assert.fail(file);
+
+const ofBatch = keysOf(BatchRequest);
+/** In every request, and nothing to choose. */
+const isChoice = (name: string): boolean => name !== 'schema_version';
+const ownOfStream = keysOf(StreamRequest).filter((name) => !ofBatch.includes(name));
+const ofGeneration = keysOf(BatchRequest.shape.generation);
+
+const TABLES: Record<string, SettingsTable[]> = {
+  'docs/batches.md': [
+    { heading: 'Request', names: ofBatch, needed: ofBatch.filter(isChoice) },
+    { heading: 'Generation', names: [], needed: ofGeneration, column: -1 },
+    { heading: 'Completion', names: [], needed: allKeysOf(BatchRequest.shape.completion), column: -1 }, // prettier-ignore
+  ],
+  'docs/stream.md': [{ heading: 'Request', names: ownOfStream }],
+  'docs/weights.md': [
+    { heading: 'Update publish', names: keysOf(Publish), needed: allKeysOf(Publish) },
+  ],
+  'docs/training-data.md': [
+    // Of the row, of its messages, and of the sample.
+    { heading: 'One row', names: [...allKeysOf(Row), ...allKeysOf(Sample)], needed: [] },
+  ],
+  'docs/deployment.md': [
+    { heading: 'Deployment', names: keysOf(Config) },
+    { heading: 'Worker', names: keysOf(Config.shape.worker) },
+    { heading: 'Commands', names: [...Object.keys(COMMANDS), 'store migrate'], needed: Object.keys(COMMANDS) }, // prettier-ignore
+  ],
+  'gym/README.md': [
+    { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
+  ],
+};
+
+describe('a table of settings has those of its schema, and all of them', () => {
+  for (const [file, tables] of Object.entries(TABLES))
+    for (const table of tables)
+      test(`${file}, ${table.heading}`, () => {
+        assert.deepEqual(asLines(tableProblems(pageNamed(file), table)), []);
+      });
+});
+
+describe('a table of settings has the defaults of its schema', () => {
+  for (const [file, heading, schema] of [
+    ['docs/batches.md', 'Request', BatchRequest],
+    ['docs/stream.md', 'Request', StreamRequest],
+    ['docs/weights.md', 'Update publish', Publish],
+    ['docs/deployment.md', 'Worker', Config.shape.worker.unwrap()],
+  ] as const)
+    test(`${file}, ${heading}`, () => {
+      assert.deepEqual(asLines(defaultProblems(pageNamed(file), { heading, schema })), []);
+    });
+});
+
+describe('an environment', () => {
+  const page = pageNamed('src/environments/README.md');
+  const rows = tableOf(sectionOf(page, 'Environments'));
+  const explained: Record<string, string[]> = {};
+  const defaults: Record<string, { names: string[]; cell: string }[]> = {};
+  let kind = '';
+  for (const { cells } of rows) {
+    const [first = '', setting = '', cell = ''] = cells;
+    if (first !== '') kind = first.replaceAll('`', '');
+    if (setting.startsWith('–')) continue;
+    (explained[kind] ??= []).push(...codeIn(setting));
+    (defaults[kind] ??= []).push({ names: codeIn(setting), cell });
+  }
+  const { 'behind HTTP': behindHttp = [], 'not in process': queued = [], ...kinds } = explained;
+
+  for (const option of EnvironmentSettings.options) {
+    const name = option.shape.kind.value;
+    test(`of kind ${name} has its settings, and no others, in its README`, () => {
+      const own = keysOf(option).filter((key) => key !== 'kind');
+      const common = [...behindHttp, ...queued].filter((key) => own.includes(key));
+      assert.deepEqual([...new Set([...(kinds[name] ?? []), ...common])].sort(), own.sort());
+    });
+  }
+
+  for (const option of EnvironmentSettings.options)
+    test(`of kind ${option.shape.kind.value} has the defaults that its README says`, () => {
+      const rows = defaults[option.shape.kind.value] ?? [];
+      assert.deepEqual(
+        rows.flatMap(({ names, cell }) => wrongDefaults(names, { cell, schema: option })),
+        [],
+      );
+    });
+
+  test('of any other kind is in no table', () => {
+    assert.deepEqual(Object.keys(kinds).sort(), EnvironmentSettings.options.map(({ shape }) => shape.kind.value).sort()); // prettier-ignore
+  });
+});
+
+test('each setting of temporal.yaml is explained in some page', () => {
+  const said = new Set(
+    pages
+      .filter(({ file }) => /^docs\/|^src\/environments\//.test(file))
+      .flatMap(({ spans, blocks }) => [...spans, ...blocks])
+      .flatMap(({ text }) => text.split(/[^\w]+/)),
+  );
+  assert.deepEqual(allKeysOf(Config).filter((name) => !said.has(name)), []); // prettier-ignore
+});
+
+describe('an input that a page shows parses', () => {
+  for (const page of pages)
+    test(page.file, () => {
+      assert.deepEqual(asLines(inputProblems(page)), []);
+    });
+});
