@@ -38,10 +38,10 @@ describe('a mistyped', () => {
 
   test('service of new weights is refused before anything starts, with those that temporal.yaml has', async (t) => {
     const file = path.join(await temporaryFolder(t), 'temporal.yaml');
-    const service = '{kind: vllm, base_urls: [http://127.0.0.1:1/v1]}';
+    const serviceAt = (port: number) => `{kind: vllm, base_urls: [http://127.0.0.1:${port}/v1]}`;
     // Nothing listens there: a command that went on would say so.
     const temporal = 'temporal: {address: "127.0.0.1:1"}';
-    await writeFile(file, `${temporal}\ngeneration: {default: ${service}, big: ${service}}\nenvironments: {}\n`); // prettier-ignore
+    await writeFile(file, `${temporal}\ngeneration: {default: ${serviceAt(1)}, big: ${serviceAt(2)}}\nenvironments: {}\n`); // prettier-ignore
     const { status, stderr } = run('policy', 'publish', '--service', 'bigg', '--version', '2', '--config', file); // prettier-ignore
     assert.equal(status, 2);
     assert.equal(
