@@ -4,7 +4,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { failWith } from '../ending.js';
-import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
+import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** Limits of a rollout that change while it runs, by its own update or by its batch. */
 export interface RolloutLimits {
@@ -19,6 +19,8 @@ export interface RolloutLimits {
   planned(plan: RolloutPlan): void;
   /** `rollout_timeout`, from the first run's start. */
   timeoutMs(plan: RolloutPlan): number;
+  /** The same before there is a plan, as far as the workflow knows it; null: it does not. */
+  timeoutToOpenMs(): number | null;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
   /** For the next run. */
@@ -28,12 +30,17 @@ export interface RolloutLimits {
 }
 
 /** `before`: what an earlier run of this rollout received. */
-export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
+export function handleLimitUpdates(
+  input: unknown,
+  before: LimitsChange | null = null,
+): RolloutLimits {
   let changed = before ?? limitsOfBatch();
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
   let timer_ms: number | null = null;
+
+  const given_ms = givenTimeoutMs(input);
 
   const moveTimer = (timeout_ms: number | null): void => {
     if (timeout_ms === null || timeout_ms === timer_ms) return;
@@ -82,6 +89,7 @@ export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
       moveTimer(timeoutMs(now));
     },
     timeoutMs,
+    timeoutToOpenMs: () => rolloutTimeoutMs(changed) ?? given_ms,
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
     close: () => {
@@ -107,6 +115,15 @@ function isWorthOpening(
 function limitsOfBatch(): LimitsChange {
   const limits = workflowInfo().memo?.[LIMITS_MEMO];
   return limitsProblem(limits) === null ? (limits as LimitsChange) : {};
+}
+
+/** From the batch, or, started by hand, from its own input, which nobody has checked. */
+function givenTimeoutMs(input: unknown): number | null {
+  const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
+    rollout_timeout?: unknown;
+  };
+  const change = { rollout_timeout } as LimitsChange;
+  return limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
 }
 
 /** For validators: `problem` is the problem, or null. */
