@@ -17,9 +17,15 @@ import logging
 import os
 import resource
 import sys
-import threading
 import time
 from importlib.metadata import version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rollout_environment"))
+from guard import guarded  # noqa: E402
+
+# Its neighbours are not for others to import.
+sys.path.pop(0)
 
 COMPARE_SECONDS = 5  # math-verify's own default, of one comparison as of one parse
 TEXT_SECONDS = 2  # as in math-verify's `math_metric`
@@ -38,7 +44,8 @@ def main():
     options.add_argument("--suspect-mib", type=int, default=MEBIBYTES_SUSPECT)
     given = options.parse_args()
     suspect = given.suspect_mib * 2**20
-    end_with_parent(given.parent)
+    # Also in the middle of a check, when nobody reads stdin.
+    guarded(parent=given.parent)
     limit(resource.RLIMIT_AS, BYTES_AT_MOST)
     limit(resource.RLIMIT_CORE, 0)
 
@@ -167,23 +174,6 @@ def peak_bytes():
     except OSError:
         pass
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def end_with_parent(parent):
-    """Works also in the middle of a check, when nobody reads stdin."""
-    if sys.platform == "linux":
-        import ctypes
-
-        PR_SET_PDEATHSIG, SIGKILL = 1, 9
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    # Elsewhere there is only this thread, which waits while one long operation holds the interpreter.
-    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The process that an environment runs in."""
+"""The process that an environment runs in, and its guard."""
 
 import faulthandler
 import importlib
@@ -9,6 +9,7 @@ import threading
 
 from .answers import CallFailed
 from .calls import Direct
+from .guard import guarded
 from .traces import trace_of
 
 
@@ -22,9 +23,11 @@ def load(name):
     return found() if isinstance(found, type) or (callable(found) and not hasattr(found, "step")) else found
 
 
-def run(name, connection, dump_path):
+def run(name, connection, lifeline, dump_path):
     """Answers calls until the server ends, in any way. What the environment prints goes to the server's log."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Before there is a second thread.
+    guarded(lifeline=lifeline.fileno(), not_here=(connection,))
     os.dup2(2, 1)
     with open(dump_path, "w") as dump:
         faulthandler.enable(dump)

@@ -9,7 +9,7 @@ import threading
 import time
 from concurrent.futures import Future
 
-from . import child
+from . import child, guard
 from .answers import CallFailed
 from .traces import at, place_in_dump
 
@@ -18,6 +18,8 @@ _SPAWN = multiprocessing.get_context("spawn")
 DUMP_S = 0.2
 # So long a place counts as the present one.
 PLACE_S = 1
+# A guard needs less, unless the kernel holds what it ends.
+END_S = 2 * guard.END_S
 
 
 class Process:
@@ -25,10 +27,13 @@ class Process:
         handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
         os.close(handle)
         self.connection, theirs = _SPAWN.Pipe()
-        # Not a daemon: those may have no child processes. It ends when the pipe does.
-        self.process = _SPAWN.Process(target=child.run, args=(name, theirs, self.dump_path))
+        # Its guard ends it, and all that it has started, when our end is closed: by us, or with the server.
+        their_line, self.lifeline = _SPAWN.Pipe(duplex=False)
+        # Not a daemon: those may have no child processes.
+        self.process = _SPAWN.Process(target=child.run, args=(name, theirs, their_line, self.dump_path))
         self.process.start()
         theirs.close()
+        their_line.close()
         self.lock = threading.Lock()
         self.sending = threading.Lock()
         self.reaping = threading.Lock()
@@ -96,7 +101,7 @@ class Process:
 
     def _exit(self):
         with self.reaping:
-            self.process.join(5)
+            self.process.join(END_S)
             code = self.process.exitcode
         return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
 
@@ -149,9 +154,11 @@ class Process:
         with self.lock:
             self.dead = True
         with self.reaping:
+            self.lifeline.close()
+            self.process.join(END_S)
             if self.process.is_alive():
                 self.process.kill()
-            self.process.join(5)
+                self.process.join(END_S)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.dump_path)
 

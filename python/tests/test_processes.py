@@ -1,12 +1,16 @@
 import contextlib
 import io
+import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -21,6 +25,7 @@ SOURCE = textwrap.dedent(
     """
     import os
     import signal
+    import subprocess
     import sys
     import time
 
@@ -43,6 +48,14 @@ SOURCE = textwrap.dedent(
                 sys.exit("no data")
             if said == "exit":
                 os._exit(3)
+            if said.startswith("starts"):
+                # One of its group, one with a session of its own, and one whose parent has gone.
+                started = [subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "600"], start_new_session=True)]
+                orphan = subprocess.run("setsid sleep 600 >/dev/null 2>&1 & echo $!", shell=True, stdout=subprocess.PIPE)
+                pids = [process.pid for process in started] + [int(orphan.stdout)]
+                with open("started", "w") as file:
+                    file.write(" ".join(map(str, pids)))
+                return self.step([[{"content": said.partition(" ")[2]}]], metadata)
             reward = metadata[0]["truth"] if said == "raise" else 1.0
             return {"observations": [{"role": "user", "content": str(os.getpid())}], "rewards": [reward], "terminateds": [1]}
 
@@ -66,6 +79,13 @@ SOURCE = textwrap.dedent(
     broken = 1 / 0 if os.environ.get("BROKEN") else None
     """
 )
+
+
+def runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class Processes(unittest.TestCase):
@@ -105,6 +125,15 @@ class Processes(unittest.TestCase):
         for thread in threads:
             thread.join()
         return seen
+
+    def started(self):
+        return [int(pid) for pid in Path("started").read_text().split()]
+
+    def assert_ended(self, pids):
+        latest = time.monotonic() + 10
+        while any(map(runs, pids)) and time.monotonic() < latest:
+            time.sleep(0.02)
+        self.assertEqual([pid for pid in pids if runs(pid)], [])
 
     def served(self, name, **settings):
         """A server looks at its calls all the time."""
@@ -356,6 +385,47 @@ class Processes(unittest.TestCase):
             self.isolated("One")
         self.assertIn("ZeroDivisionError: division by zero", caught.exception.message)
         self.assertIn('mine.py", line', caught.exception.trace)
+
+    @unittest.skipUnless(sys.platform == "linux", "its processes are found in /proc")
+    def test_what_a_call_started_ends_with_its_process_however_that_ends(self):
+        environment = self.isolated("One", timeout=2)
+        for said, kind in [("hang", "NoAnswer"), ("exit", "ProcessEnded"), ("crash", "ProcessEnded"), ("leave", None)]:
+            with self.subTest(said):
+                failure = self.fails(environment, f"starts {said}")
+                if kind is not None:
+                    self.assertEqual(failure.kind, kind)
+                pids = self.started()
+                self.assertEqual(len(pids), 3)
+                environment.close() if kind is None else None
+                self.assert_ended(pids)
+                os.unlink("started")
+
+    @unittest.skipUnless(sys.platform == "linux", "its processes are found in /proc")
+    def test_what_a_call_started_goes_on_while_its_process_does_and_ends_with_the_server(self):
+        for how in ["close", "SIGTERM", "SIGKILL"]:
+            with self.subTest(how):
+                if how == "close":
+                    environment = self.isolated("One")
+                    self.step(environment, "starts well")
+                    self.assertTrue(all(map(runs, self.started())))
+                    self.step(environment, "again")
+                    self.assertTrue(all(map(runs, self.started())))
+                    environment.close()
+                else:
+                    self.ends_server(getattr(signal, how))
+                self.assert_ended(self.started())
+                os.unlink("started")
+
+    def ends_server(self, number):
+        arguments = [sys.executable, "-m", "rollout_environment", "mine:One", "--port", "0"]
+        path = str(Path(__file__).resolve().parents[1])
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}) as server:
+            url = server.stdout.readline().split()[-1]
+            body = {"message_log_batch": [[{"role": "assistant", "content": "starts well"}]], "metadata": [{}]}
+            asked = urllib.request.Request(f"{url}/step", json.dumps(body).encode(), {"content-type": "application/json"})
+            urllib.request.urlopen(asked, timeout=30).read()
+            self.assertTrue(all(map(runs, self.started())))
+            server.send_signal(number)
 
 
 if __name__ == "__main__":

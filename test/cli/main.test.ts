@@ -91,6 +91,24 @@ test('a batch that the store does not have may still be planned or have failed i
   );
 });
 
+test('show loads nothing that speaks to a server: a list would wait for half a second of code', async (t) => {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  const hooks = path.join(folder, 'hooks.mjs');
+  await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
+  await writeFile(
+    hooks,
+    `import { register } from 'node:module';
+    const refuses = "export const resolve = (name, context, next) => { if (name.startsWith('@temporalio/client')) throw new Error('show loads ' + name); return next(name, context); };";
+    register('data:text/javascript,' + encodeURIComponent(refuses));`,
+  );
+  const args = ['--import', 'tsx', '--import', hooks, MAIN];
+  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  const tried = (...more: string[]) => spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr; // prettier-ignore
+  assert.match(tried('show', 'new'), /^temporal-rollout show: no batch new in /);
+  assert.match(tried('watch', 'new'), /show loads @temporalio\/client/);
+});
+
 test('a relative path of weights is refused, with the absolute one that it has here', () => {
   const { status, stderr } = run('policy', 'publish', '--version', '2', '--path', 'better.json');
   assert.equal(status, 2);

@@ -8,7 +8,7 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
-import { Row } from '../../src/model/results/row.js';
+import { Row } from '../../src/model/results/row-columns.js';
 import { Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';

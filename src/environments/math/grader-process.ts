@@ -7,6 +7,8 @@ import type { GraderCommand } from './grader-install.js';
 
 const MAX_LINE_BYTES = 2 ** 20;
 const KEPT_ERROR_BYTES = 2000;
+/** A guard needs less (python/rollout_environment/guard.py). */
+const KILL_AFTER_MS = 10_000;
 
 export interface Pair {
   /** LaTeX with the right answer. */
@@ -159,7 +161,14 @@ function spawnGrader(
   });
   return {
     send: (value) => child.stdin.write(`${JSON.stringify(value)}\n`),
-    kill: () => child.kill('SIGKILL'),
+    kill: () => {
+      // Its guard ends what it has started, and then itself.
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
+      child.once('close', () => {
+        clearTimeout(timer);
+      });
+    },
     ended,
   };
 }

@@ -99,16 +99,43 @@ async function claimFolder(has_own_uid: boolean): Promise<Claim> {
   if (!has_own_uid) return { folder: await mkdtemp(prefix()), uid: null };
   for (let attempt = 0; attempt < CLAIMS; attempt++) {
     const uid = randomUid();
-    const folder = `${prefix()}${uid}`;
-    try {
-      await mkdir(folder, { mode: 0o700 });
-    } catch {
-      continue;
-    }
+    const folder = await folderOf(uid);
+    if (folder === null) continue;
     await chown(folder, uid, uid);
     return { folder, uid };
   }
   throw new Error(`no user id is free: remove old folders ${prefix()}*`);
+}
+
+/**
+ * null: a sandbox has this id. A name that another user has taken claims nothing, whoever takes all of them: then the
+ * folder has a longer name.
+ */
+async function folderOf(uid: number): Promise<string | null> {
+  const name = `${prefix()}${uid}`;
+  const folder = await mkdir(name, { mode: 0o700 }).then(
+    () => name,
+    async () => ((await isOfOthers(name)) ? await mkdtemp(`${name}${LONGER}`) : null),
+  );
+  if (folder === null) return null;
+  // Made first and looked then: of two workers that claim the same id, one at least sees the other.
+  for (const other of await readdir(tmpdir())) {
+    const path_of_other = path.join(tmpdir(), other);
+    const isOfId = path_of_other === name || path_of_other.startsWith(`${name}${LONGER}`);
+    if (!isOfId || path_of_other === folder || (await isOfOthers(path_of_other))) continue;
+    await rmdir(folder);
+    return null;
+  }
+  return folder;
+}
+
+/** Between an id and what is random. */
+const LONGER = 'x';
+
+/** false also for what has just been removed. */
+async function isOfOthers(name: string): Promise<boolean> {
+  const status = await lstat(name).catch(() => null);
+  return status !== null && !isOfSandboxes(status.uid);
 }
 
 /** Folders of sandboxes that this user may have made, of a certain age. */
