@@ -1,0 +1,165 @@
+/** What an engineer does to workflows with Temporal's own commands: delay, reset, pause, terminate, half a deployment. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { BatchProgress } from '../../src/activities/contract.js';
+import type { BatchHandle } from '../../src/client/batch-client.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { StartedBatch } from '../harness/batch.js';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'operations';
+const HALF = 'operations-half';
+
+describe('in the hands of an operator', { timeout: 300_000 }, () => {
+  let bed: Testbed;
+  let quick: Simulator;
+  let slow: Simulator;
+
+  before(async () => {
+    bed = await startTestbed('operations');
+    const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
+    quick = await startSimulator({ settings: { ...settings, tokens_per_second: 5000 }, port: 0 });
+    // A turn takes about three seconds.
+    slow = await startSimulator({ settings: { ...settings, tokens_per_second: 5 }, port: 0 });
+    const generation = {
+      default: { kind: 'vllm' as const, base_urls: [`${quick.url}/v1`] },
+      slow: { kind: 'vllm' as const, base_urls: [`${slow.url}/v1`] },
+    };
+    const environments = { sliding_puzzle: { kind: 'sliding_puzzle' as const } };
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation,
+      environments,
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    });
+    await bed.startWorker({
+      task_queue: HALF,
+      generation,
+      environments,
+      worker: { roles: ['workflow'] },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await quick.close();
+    await slow.close();
+  });
+
+  const progressOf = (handle: WorkflowHandle): Promise<BatchProgress | null> =>
+    handle.query<BatchProgress>('progress').catch(() => null);
+  const untilRunning = (handle: WorkflowHandle, running: number): Promise<BatchProgress> =>
+    eventually({ what: `${running} rollouts that run`, timeout_ms: 60_000 }, async () => {
+      const progress = await progressOf(handle);
+      return progress?.running === running && progress.turns > 0 && progress;
+    });
+  const slowly = (id: string, turns: number): Promise<StartedBatch> => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: turns });
+    const generation = { ...request.generation, service: 'slow' };
+    return startBatch(bed.batch(id, QUEUE), { ...request, generation });
+  };
+  async function lookingAt<T>(id: string, body: (batch: BatchHandle) => Promise<T>): Promise<T> {
+    const client = await connectBatchClient(onLoopback(bed.server));
+    try {
+      return await body(client.attach(id));
+    } finally {
+      await client.close();
+    }
+  }
+
+  test('a delayed start takes nothing of rollout_timeout, and the board says when it begins', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '8s' });
+    const id = 'delayed';
+    const completion = { policy: 'min_k' as const, k: 2, deadline: '8s' };
+    const { client } = bed.server;
+    const start = { workflowId: id, taskQueue: QUEUE, startDelay: '12s', args: [{ ...request, completion }] }; // prettier-ignore
+    const handle = await client.workflow.start('rolloutBatch', start);
+    const { trouble, closed } = await lookingAt(id, (batch) => batch.look());
+    assert.equal(closed, false);
+    assert.match(trouble ?? '', /^delayed begins at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: its start is delayed$/); // prettier-ignore
+    const { counts } = (await handle.result()) as { counts: object };
+    assert.deepEqual({ ...counts, completed: 2 }, counts);
+  });
+
+  test('a queue that nobody polls is named within ten seconds, and rollout_timeout holds meanwhile', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '15s' });
+    const began = Date.now();
+    const { handle, outcome } = await startBatch(bed.batch('half', HALF), request);
+    const waiting = await eventually({ what: 'waiting', timeout_ms: 60_000 }, async () => (await progressOf(handle))?.waiting); // prettier-ignore
+    const planned_ms = 3000;
+    assert.ok(Date.now() - began < 10_000 + planned_ms, `said after ${Date.now() - began} ms`);
+    assert.equal(waiting.service, `a worker of task queue ${HALF}-generation`);
+    assert.match(waiting.message, /none polls it; start one/);
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['timeout', 'timeout']); // prettier-ignore
+    assert.ok(Date.now() - began < 40_000);
+  });
+
+  test('a rollout that was terminated is waited for no more', async () => {
+    const { handle, outcome } = await slowly('terminated', 12);
+    await untilRunning(handle, 2);
+    await bed.server.client.workflow.getHandle('terminated/0-0').terminate('by hand');
+    await eventually({ what: 'one rollout', timeout_ms: 30_000 }, async () => (await progressOf(handle))?.running === 1); // prettier-ignore
+    // Its journal would have been silent for long enough by now.
+    await sleep(33_000);
+    assert.equal((await progressOf(handle))?.waiting, null);
+    await handle.signal('stop');
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason).toSorted(), ['cancelled', 'stopped']); // prettier-ignore
+  });
+
+  test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
+    const { handle, outcome } = await slowly('reset', 4);
+    await untilRunning(handle, 2);
+    const { client, namespace } = bed.server;
+    const { events } = await handle.fetchHistory();
+    // The task that starts the rollouts.
+    const planned = (events ?? []).findIndex(({ activityTaskCompletedEventAttributes: at }) => at);
+    const task = (events ?? []).slice(planned).find(({ workflowTaskCompletedEventAttributes: at }) => at); // prettier-ignore
+    await client.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId: 'reset' },
+      reason: 'by hand',
+      requestId: randomUUID(),
+      workflowTaskFinishEventId: task?.eventId ?? null,
+    });
+    const again = client.workflow.getHandle('reset');
+    const { rollouts, failures } = await eventually({ what: 'rows', timeout_ms: 120_000 }, async () => {
+      if ((await again.describe()).status.name === 'RUNNING') return null;
+      return await outcome();
+    });
+    assert.deepEqual([rollouts.length, failures.length], [2, 0]);
+    const { counts } = (await again.result()) as { counts: { completed: number } };
+    assert.equal(counts.completed, 2);
+    for (const row of rollouts) assert.equal(row.turn_count, 4);
+  });
+
+  test('a paused batch is open, and called paused with the command that ends it', async () => {
+    const { handle } = await slowly('paused', 12);
+    await untilRunning(handle, 2);
+    const { client, namespace } = bed.server;
+    const request = { namespace, workflowId: 'paused', identity: 'test', reason: 'by hand', requestId: randomUUID() }; // prettier-ignore
+    await client.workflowService.pauseWorkflowExecution(request);
+    const { closed, trouble } = await lookingAt('paused', (batch) => batch.look());
+    assert.equal(closed, false);
+    assert.equal(trouble, 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause'); // prettier-ignore
+    await client.workflowService.unpauseWorkflowExecution({ ...request, requestId: randomUUID() });
+    await handle.terminate();
+  });
+
+  test('a second policy workflow of a service is refused', async () => {
+    const start = { workflowId: 'mine', taskQueue: QUEUE, args: [{ service: 'default' }] };
+    await assert.rejects(bed.server.client.workflow.execute('policy', start), ({ cause }: Error) =>
+      /expected policy\/default as the workflow id of service "default", got mine/.test(String(cause)),
+    );
+  });
+});
