@@ -26,7 +26,10 @@ export const isOpen = ({ status }: HasStatus): boolean => IS_OPEN[status.name];
 export const OPEN_IN_SEARCHES = 'CloseTime IS NULL';
 
 /** That a workflow is paused, and the command that ends it, for people; null: it is not. */
-export function whyPaused({ status, workflowId }: HasStatus & { workflowId: string }): string | null {
+export function whyPaused({
+  status,
+  workflowId,
+}: HasStatus & { workflowId: string }): string | null {
   if (status.name !== 'PAUSED') return null;
   return `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
 }

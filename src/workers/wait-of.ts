@@ -20,7 +20,8 @@ export async function waitOfDescribed(
   const why = await whyTaskFails(workflowService, { described: described.raw, namespace });
   if (why !== null) return { service: REPAIR, message: why };
   for (const activity of described.raw.pendingActivities ?? []) {
-    const { state, activityId, activityOptions, heartbeatDetails } = activity;
+    const { activityId, activityOptions, heartbeatDetails } = activity;
+    const state = Number(activity.state);
     const id = described.workflowId;
     if (state === PAUSED)
       return operatorsHand(

@@ -19,7 +19,7 @@ import { checkReached } from './steering/input-checks.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';
-import { handleLimitUpdates } from './steering/rollout-limits.js';
+import { handleLimitUpdates, timeoutToOpenMs } from './steering/rollout-limits.js';
 import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
 
@@ -34,7 +34,7 @@ export async function rollout(
 ): Promise<RolloutResult | BatchResult> {
   checkReached(reached);
   const view = showRollout();
-  const limits = handleLimitUpdates(input, reached?.limits);
+  const limits = handleLimitUpdates(reached?.limits ?? null);
   const history = watchHistory();
   let started_at = reached?.started_at ?? workflowInfo().runStartTime.getTime();
 
@@ -123,7 +123,7 @@ async function open(
   for (;;) {
     const given = limits.changed();
     try {
-      const until = timeLeft(limits.timeoutToOpenMs(), started_at);
+      const until = timeLeft(timeoutToOpenMs(input, given), started_at);
       return await openRollout(until)(input, ...(Object.keys(given).length > 0 ? [given] : []));
     } catch (error) {
       const { type } = failureOf(error);

@@ -133,10 +133,13 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
       workflowTaskFinishEventId: task?.eventId ?? null,
     });
     const again = client.workflow.getHandle('reset');
-    const { rollouts, failures } = await eventually({ what: 'rows', timeout_ms: 120_000 }, async () => {
-      if ((await again.describe()).status.name === 'RUNNING') return null;
-      return await outcome();
-    });
+    const { rollouts, failures } = await eventually(
+      { what: 'rows', timeout_ms: 120_000 },
+      async () => {
+        if ((await again.describe()).status.name === 'RUNNING') return null;
+        return await outcome();
+      },
+    );
     assert.deepEqual([rollouts.length, failures.length], [2, 0]);
     const { counts } = (await again.result()) as { counts: { completed: number } };
     assert.equal(counts.completed, 2);
@@ -159,7 +162,9 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
   test('a second policy workflow of a service is refused', async () => {
     const start = { workflowId: 'mine', taskQueue: QUEUE, args: [{ service: 'default' }] };
     await assert.rejects(bed.server.client.workflow.execute('policy', start), ({ cause }: Error) =>
-      /expected policy\/default as the workflow id of service "default", got mine/.test(String(cause)),
+      /expected policy\/default as the workflow id of service "default", got mine/.test(
+        String(cause),
+      ),
     );
   });
 });

@@ -60,7 +60,11 @@ export function createLookAtRollouts({
       const waiting =
         told !== null && isUnwritten(told)
           ? told
-          : await withReason(mostCommonWait(await ofOpen(waits, { running, isOver })), { told, service, policy });
+          : await withReason(mostCommonWait(await ofOpen(waits, { running, isOver })), {
+              told,
+              service,
+              policy,
+            });
       return { ...totals, waiting, took_ms };
     });
 }

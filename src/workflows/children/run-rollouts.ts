@@ -103,20 +103,20 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   const line = queueMembers({ ...run, isOver: groups.hasEnough });
   const whole = watchGroups(line, onEnded);
   const announce = inRounds(running.limit);
-  const playing = new Set<Member>();
+  const playing = countPlaying(tally, onChange);
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
     const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
-    tally.running += 1;
-    playing.add(member);
-    if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
-    onChange({ ...tally });
+    playing.begins(member);
     try {
-      const { given, handle } = await startInTurn(async () => {
-        const now = limits;
-        return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
-      }, { workflowId: rolloutId(ref), isOver });
+      const { given, handle } = await startInTurn(
+        async () => {
+          const now = limits;
+          return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
+        },
+        { workflowId: rolloutId(ref), isOver },
+      );
       if (isOver()) unawaited(handle.signal(stopSignal));
       else if (limits !== null && limits !== given) unawaited(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
@@ -125,11 +125,9 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
       if (countFailure(tally, error)) line.failed(member);
     } finally {
-      tally.running -= 1;
-      playing.delete(member);
-      tally.done += 1;
-      whole.ended(ref.row);
-      onChange({ ...tally });
+      playing.ends(member, () => {
+        whole.ended(ref.row);
+      });
     }
   };
 
@@ -155,10 +153,38 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       limits = { ...limits, ...change };
       announce(change);
     },
-    running: () => [...playing].map(({ row, repeat }) => [row, repeat]),
+    running: playing.places,
     // Running rollouts receive limits; `max_in_flight` does not concern them.
     roomProblem: (update) =>
       roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
+  };
+}
+
+/** Who plays, or is about to. */
+function countPlaying(
+  tally: Tally,
+  onChange: Run['onChange'],
+): {
+  begins: (member: Member) => void;
+  ends: (member: Member, ended: () => void) => void;
+  places: () => [row: number, repeat: number][];
+} {
+  const members = new Set<Member>();
+  return {
+    begins: (member) => {
+      members.add(member);
+      tally.running += 1;
+      if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
+      onChange({ ...tally });
+    },
+    ends: (member, ended) => {
+      members.delete(member);
+      tally.running -= 1;
+      tally.done += 1;
+      ended();
+      onChange({ ...tally });
+    },
+    places: () => [...members].map(({ row, repeat }) => [row, repeat]),
   };
 }
 

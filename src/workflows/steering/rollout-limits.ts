@@ -19,8 +19,6 @@ export interface RolloutLimits {
   planned(plan: RolloutPlan): void;
   /** `rollout_timeout`, from the first run's start. */
   timeoutMs(plan: RolloutPlan): number;
-  /** The same before there is a plan, as far as the workflow knows it; null: it does not. */
-  timeoutToOpenMs(): number | null;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
   /** For the next run. */
@@ -30,17 +28,12 @@ export interface RolloutLimits {
 }
 
 /** `before`: what an earlier run of this rollout received. */
-export function handleLimitUpdates(
-  input: unknown,
-  before: LimitsChange | null = null,
-): RolloutLimits {
+export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
   let changed = before ?? limitsOfBatch();
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
   let timer_ms: number | null = null;
-
-  const given_ms = givenTimeoutMs(input);
 
   const moveTimer = (timeout_ms: number | null): void => {
     if (timeout_ms === null || timeout_ms === timer_ms) return;
@@ -89,7 +82,6 @@ export function handleLimitUpdates(
       moveTimer(timeoutMs(now));
     },
     timeoutMs,
-    timeoutToOpenMs: () => rolloutTimeoutMs(changed) ?? given_ms,
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
     close: () => {
@@ -117,13 +109,17 @@ function limitsOfBatch(): LimitsChange {
   return limitsProblem(limits) === null ? (limits as LimitsChange) : {};
 }
 
-/** From the batch, or, started by hand, from its own input, which nobody has checked. */
-function givenTimeoutMs(input: unknown): number | null {
+/**
+ * `rollout_timeout` before there is a plan: changed, or from the batch, or, started by hand, from its own input, which
+ * nobody has checked. null: the workflow does not know it.
+ */
+export function timeoutToOpenMs(input: unknown, changed: LimitsChange): number | null {
   const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
     rollout_timeout?: unknown;
   };
   const change = { rollout_timeout } as LimitsChange;
-  return limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
+  const given = limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
+  return rolloutTimeoutMs(changed) ?? given;
 }
 
 /** For validators: `problem` is the problem, or null. */

@@ -174,10 +174,10 @@ function createRestarts(
   const waiting = new Set<number>();
   const restart = async (group: number): Promise<void> => {
     await CancellationScope.nonCancellable(() =>
-      startInTurn(
-        () => start(group),
-        { workflowId: `${stream_id}/${group}`, isOver: () => !waiting.has(group) },
-      ),
+      startInTurn(() => start(group), {
+        workflowId: `${stream_id}/${group}`,
+        isOver: () => !waiting.has(group),
+      }),
     );
   };
   return {
