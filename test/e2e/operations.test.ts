@@ -81,7 +81,7 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const id = 'delayed';
     const completion = { policy: 'min_k' as const, k: 2, deadline: '8s' };
     const { client } = bed.server;
-    const start = { workflowId: id, taskQueue: QUEUE, startDelay: '12s', args: [{ ...request, completion }] }; // prettier-ignore
+    const start = { workflowId: id, taskQueue: QUEUE, startDelay: '12s' as const, args: [{ ...request, completion }] }; // prettier-ignore
     const handle = await client.workflow.start('rolloutBatch', start);
     const { trouble, closed } = await lookingAt(id, (batch) => batch.look());
     assert.equal(closed, false);
@@ -114,7 +114,7 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.equal((await progressOf(handle))?.waiting, null);
     await handle.signal('stop');
     const { failures } = await outcome();
-    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason).toSorted(), ['cancelled', 'stopped']); // prettier-ignore
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
   });
 
   test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
