@@ -1,4 +1,4 @@
-/** What an engineer does to workflows with Temporal's own commands: delay, reset, pause, terminate, half a deployment. */
+/** What an engineer does to workflows with Temporal's own commands: delay, reset, terminate, half a deployment. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -11,7 +11,7 @@ import { onLoopback } from '../../src/client/server.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { StartedBatch } from '../harness/batch.js';
-import { startBatch } from '../harness/batch.js';
+import { startBatch, startSingleRollout } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
@@ -19,6 +19,12 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'operations';
 const HALF = 'operations-half';
+
+/** Events have a field for each kind. */
+const isOf =
+  (kind: string) =>
+  (event: object): boolean =>
+    Boolean((event as Record<string, unknown>)[kind]);
 
 describe('in the hands of an operator', { timeout: 300_000 }, () => {
   let bed: Testbed;
@@ -66,6 +72,21 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: turns });
     const generation = { ...request.generation, service: 'slow' };
     return startBatch(bed.batch(id, QUEUE), { ...request, generation });
+  };
+  /** To the first workflow task that was completed after an event of this kind. */
+  const reset = async (workflowId: string, after: (event: object) => boolean): Promise<void> => {
+    const { client, namespace } = bed.server;
+    const events = (await client.workflow.getHandle(workflowId).fetchHistory()).events ?? [];
+    const task = events
+      .slice(events.findIndex(after))
+      .find(({ workflowTaskCompletedEventAttributes: at }) => at);
+    await client.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId },
+      reason: 'by hand',
+      requestId: randomUUID(),
+      workflowTaskFinishEventId: task?.eventId ?? null,
+    });
   };
   async function lookingAt<T>(id: string, body: (batch: BatchHandle) => Promise<T>): Promise<T> {
     const client = await connectBatchClient(onLoopback(bed.server));
@@ -120,18 +141,8 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
   test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
     const { handle, outcome } = await slowly('reset', 4);
     await untilRunning(handle, 2);
-    const { client, namespace } = bed.server;
-    const { events } = await handle.fetchHistory();
-    // The task that starts the rollouts.
-    const planned = (events ?? []).findIndex(({ activityTaskCompletedEventAttributes: at }) => at);
-    const task = (events ?? []).slice(planned).find(({ workflowTaskCompletedEventAttributes: at }) => at); // prettier-ignore
-    await client.workflowService.resetWorkflowExecution({
-      namespace,
-      workflowExecution: { workflowId: 'reset' },
-      reason: 'by hand',
-      requestId: randomUUID(),
-      workflowTaskFinishEventId: task?.eventId ?? null,
-    });
+    const { client } = bed.server;
+    await reset('reset', isOf('activityTaskCompletedEventAttributes'));
     const again = client.workflow.getHandle('reset');
     const { rollouts, failures } = await eventually(
       { what: 'rows', timeout_ms: 120_000 },
@@ -143,20 +154,33 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.deepEqual([rollouts.length, failures.length], [2, 0]);
     const { counts } = (await again.result()) as { counts: { completed: number } };
     assert.equal(counts.completed, 2);
+    const after = (await again.fetchHistory()).events ?? [];
+    const cancels = after.filter(({ requestCancelExternalWorkflowExecutionInitiatedEventAttributes: at }) => at); // prettier-ignore
+    assert.equal(cancels.length, 2, 'both played on');
     for (const row of rollouts) assert.equal(row.turn_count, 4);
   });
 
-  test('a paused batch is open, and called paused with the command that ends it', async () => {
-    const { handle } = await slowly('paused', 12);
-    await untilRunning(handle, 2);
-    const { client, namespace } = bed.server;
-    const request = { namespace, workflowId: 'paused', identity: 'test', reason: 'by hand', requestId: randomUUID() }; // prettier-ignore
-    await client.workflowService.pauseWorkflowExecution(request);
-    const { closed, trouble } = await lookingAt('paused', (batch) => batch.look());
-    assert.equal(closed, false);
-    assert.equal(trouble, 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause'); // prettier-ignore
-    await client.workflowService.unpauseWorkflowExecution({ ...request, requestId: randomUUID() });
-    await handle.terminate();
+  test('a rollout that timed out and is reset to its first task has all of rollout_timeout again', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 1 });
+    const { samples, max_seq_len } = request;
+    const [sample] = samples as unknown[];
+    const generation = { ...request.generation, service: 'slow' };
+    const { handle } = await startSingleRollout(bed.batch('timed-out', QUEUE), {
+      sample,
+      generation,
+      max_seq_len,
+      rollout_timeout: '6s',
+    });
+    await assert.rejects(handle.result());
+    await sleep(3000);
+    const { client } = bed.server;
+    await reset('timed-out', isOf('workflowExecutionStartedEventAttributes'));
+    const again = client.workflow.getHandle('timed-out');
+    await assert.rejects(again.result());
+    const { events } = await again.fetchHistory();
+    const times = (events ?? []).map(({ eventTime }) => Number(eventTime?.seconds));
+    const task = (events ?? []).findIndex(({ workflowTaskFailedEventAttributes: at }) => at);
+    assert.ok(times.at(-1)! - times[task]! >= 5, `it had ${times.at(-1)! - times[task]!} s`);
   });
 
   test('a second policy workflow of a service is refused', async () => {

@@ -125,9 +125,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
       if (countFailure(tally, error)) line.failed(member);
     } finally {
-      playing.ends(member, () => {
-        whole.ended(ref.row);
-      });
+      playing.ends(member, whole.ended);
     }
   };
 
@@ -166,7 +164,7 @@ function countPlaying(
   onChange: Run['onChange'],
 ): {
   begins: (member: Member) => void;
-  ends: (member: Member, ended: () => void) => void;
+  ends: (member: Member, ended: (row: number) => void) => void;
   places: () => [row: number, repeat: number][];
 } {
   const members = new Set<Member>();
@@ -181,7 +179,7 @@ function countPlaying(
       members.delete(member);
       tally.running -= 1;
       tally.done += 1;
-      ended();
+      ended(member.row);
       onChange({ ...tally });
     },
     places: () => [...members].map(({ row, repeat }) => [row, repeat]),
