@@ -39,6 +39,8 @@ export interface Dependencies {
    * fails; null: nothing.
    */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
+  /** Whether Temporal says of a workflow that it runs no more, or has none. */
+  isOver: (workflowId: string) => Promise<boolean>;
 }
 
 export interface GenerationPool extends Replicas {

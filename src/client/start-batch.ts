@@ -6,7 +6,7 @@ import {
 import { BATCH_ID } from '../model/workflow-safe/rollout-id.js';
 import { differenceBetween } from '../model/request-difference.js';
 import type { Server } from './server.js';
-import { CALL_MS } from './server.js';
+import { CALL_MS, checkSize } from './server.js';
 
 /** What a batch is started with. */
 export interface BatchStart {
@@ -28,6 +28,7 @@ export async function startOrJoin(
   start: BatchStart,
 ): Promise<'started' | 'continued' | 'joined'> {
   const { batchId, taskQueue, request } = start;
+  checkSize(`the request of batch ${batchId} (write its samples to a file)`, request);
   const earlier = await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
   const isKnown = earlier !== null || (await hasRun(server, batchId));
