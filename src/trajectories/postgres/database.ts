@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { MIGRATE, isPassing, remedyFor } from './faults.js';
 
-/** One statement. With a name it is prepared once per connection. */
+/**
+ * One statement. With a name it is prepared once per connection, if the connection is this client's alone. A pooler in
+ * between may give each transaction another connection.
+ */
 export interface Statement {
   name?: string;
   text: string;
@@ -62,10 +66,10 @@ export function createDatabase(options: DatabaseOptions): Database {
         });
 
   const once = async <T>(use: Use<T>): Promise<T> => {
-    const client = await pool.connect();
+    const client = await pool.connections.connect();
     let problem: Error | undefined;
     try {
-      return await use(asking(client));
+      return await use(asking(client, pool.isOwn(client)));
     } catch (error) {
       problem = error as Error;
       throw error;
@@ -103,29 +107,34 @@ export function createDatabase(options: DatabaseOptions): Database {
         throw problemOf(error);
       }
     },
-    close: () => pool.end(),
+    close: () => pool.connections.end(),
   };
 }
 
 type Use<T> = (ask: Ask) => Promise<T>;
 
-function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): pg.Pool {
+interface OwnPool {
+  connections: pg.Pool;
+  /** Whether nobody else uses this connection of the server; false behind a pooler. */
+  isOwn: (client: pg.ClientBase) => boolean;
+}
+
+function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): OwnPool {
+  const own = new WeakSet<pg.ClientBase>();
   // The pool awaits this check, so nobody gets a connection that it refuses.
   const prepare = async (client: pg.ClientBase): Promise<void> => {
-    // Every statement has an index. A plan that was made for a small table stays when the table has grown.
-    await client.query('set enable_seqscan = off');
-    await check(asking(client));
+    if (await makeOwn(client, statement_ms)) own.add(client);
+    await check(asking(client, false));
   };
   const onConnect = (client: pg.ClientBase): unknown => {
     // A connection that breaks in use fails its statement, which reports it once.
     client.on('error', () => undefined);
     return prepare(client);
   };
-  const pool = new pg.Pool({
+  const connections = new pg.Pool({
     connectionString: url,
     max: max_connections,
     connectionTimeoutMillis: CONNECT_MS,
-    statement_timeout: statement_ms,
     // A silent server, or a network that drops everything.
     query_timeout: statement_ms + CONNECT_MS,
     keepAlive: true,
@@ -133,8 +142,24 @@ function createPool({ url, max_connections, statement_ms, check }: DatabaseOptio
     onConnect,
   });
   // A connection that breaks while idle leaves the pool without any consequence.
-  pool.on('error', () => undefined);
-  return pool;
+  connections.on('error', () => undefined);
+  return { connections, isOwn: (client) => own.has(client) };
+}
+
+/**
+ * Settings of the session, unless a pooler is in between: there they would reach others who use the same connection. A
+ * pooler shows by a process id that is not the server's. Every statement has an index, and a plan that was made for a
+ * small table stays when the table has grown; hence no scans.
+ */
+async function makeOwn(client: pg.ClientBase, statement_ms: number): Promise<boolean> {
+  const { processID = null } = client as { processID?: number | null };
+  const { rows } = await client.query<{ is_own: boolean }>(
+    `select own.is_own, case when own.is_own then set_config('enable_seqscan', 'off', false) end,
+            case when own.is_own then set_config('statement_timeout', $2, false) end
+       from (select coalesce(pg_backend_pid() = $1::int, false) as is_own) as own`,
+    [processID, String(statement_ms)],
+  );
+  return rows[0]?.is_own === true;
 }
 
 async function inTransaction<T>(ask: Ask, run: Use<T>): Promise<T> {
@@ -145,9 +170,15 @@ async function inTransaction<T>(ask: Ask, run: Use<T>): Promise<T> {
 }
 
 const asking =
-  (client: pg.ClientBase): Ask =>
-  async (statement) =>
-    (await client.query<never>(statement)).rows;
+  (client: pg.ClientBase, isOwn: boolean): Ask =>
+  async ({ name, ...statement }) => {
+    const named = isOwn && name !== undefined ? { name: nameOf(name, statement.text) } : {};
+    return (await client.query<never>({ ...statement, ...named })).rows;
+  };
+
+/** A name stands for one text, which has the schema: a shared connection executes no other store's statement. */
+const nameOf = (name: string, text: string): string =>
+  `${name}_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
 
 /** Without user and password. */
 export function placeOf(url: string): string {
