@@ -1,9 +1,10 @@
 import type { Client } from '@temporalio/client';
-import { defaultPayloadConverter } from '@temporalio/common';
+import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
+import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt, waitIn } from '../activities/attempt.js';
-import type { Dependencies, PolicyService } from '../activities/dependencies.js';
+import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
 import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { REPAIR } from '../model/workflow-safe/waiting.js';
@@ -17,7 +18,7 @@ import { generationQueue } from './queues.js';
 
 /** What activities need of Temporal beside their own attempt. */
 export interface Temporal
-  extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts' | 'waitOf'> {
+  extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'endOf'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
@@ -48,6 +49,7 @@ export function createDependencies(
     },
     countOpenRollouts: temporal.countOpenRollouts,
     waitOf: temporal.waitOf,
+    endOf: temporal.endOf,
   };
 }
 
@@ -97,5 +99,26 @@ export function askTemporal(
       const waits = heartbeats.map((one) => waitIn(defaultPayloadConverter.fromPayload(one)));
       return waits.find((wait) => wait !== null) ?? null;
     },
+    endOf: (workflowId) => endOf(client, workflowId),
   };
+}
+
+async function endOf(
+  { workflow }: Pick<Client, 'workflow'>,
+  workflowId: string,
+): Promise<WorkflowEnd | null> {
+  const handle = workflow.getHandle(workflowId);
+  try {
+    const { status } = await handle.describe();
+    if (status.name === 'COMPLETED') return 'completed';
+    // A workflow that runs would be waited for.
+    if (status.name === 'FAILED') await handle.result();
+    return null;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause } = error;
+    if (!(cause instanceof ApplicationFailure)) return null;
+    return { type: cause.type ?? 'Error', message: cause.message };
+  }
 }

@@ -52,6 +52,7 @@ export interface Parts {
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
+  endOf?: Dependencies['endOf'];
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
   /** Controls of the replicas' weights; absent: the service has no policy. */
@@ -177,6 +178,7 @@ export async function activityBench(
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
     waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
+    endOf: parts.endOf ?? (() => Promise.resolve(null)),
   };
   const activities = createActivities(dependencies);
 
