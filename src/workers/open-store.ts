@@ -51,6 +51,8 @@ export const placeOfUrl = ({ url_env, url_file }: PostgresStoreSettings): string
 
 const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): PostgresSettings => ({
   url: urlOf(settings, env),
+  // Passwords are rotated in files. A variable of this process stays.
+  ...(settings.url_file !== null && { latest_url: () => urlOf(settings, env) }),
   schema: settings.schema,
   max_connections: settings.max_connections,
   outputs: settings.outputs,

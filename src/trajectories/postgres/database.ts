@@ -42,6 +42,8 @@ export interface Database {
 export interface DatabaseOptions {
   /** With its password; certificates by `sslmode`, `sslrootcert`, `sslcert`, `sslkey`. */
   url: string;
+  /** Called for each new connection: a password may change meanwhile. Throws if there is none. Default: `url`. */
+  latest_url?: (() => string) | undefined;
   max_connections: number;
   patience_ms: number;
   /** Timeout of one statement, in the server and here; shorter than the patience. */
@@ -119,7 +121,8 @@ interface OwnPool {
   isOwn: (client: pg.ClientBase) => boolean;
 }
 
-function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): OwnPool {
+function createPool(options: DatabaseOptions): OwnPool {
+  const { url, max_connections, statement_ms, check } = options;
   const own = new WeakSet<pg.ClientBase>();
   // The pool awaits this check, so nobody gets a connection that it refuses.
   const prepare = async (client: pg.ClientBase): Promise<void> => {
@@ -133,6 +136,7 @@ function createPool({ url, max_connections, statement_ms, check }: DatabaseOptio
   };
   const connections = new pg.Pool({
     connectionString: url,
+    Client: clientsOf(options),
     max: max_connections,
     connectionTimeoutMillis: CONNECT_MS,
     // A silent server, or a network that drops everything.
@@ -144,6 +148,24 @@ function createPool({ url, max_connections, statement_ms, check }: DatabaseOptio
   // A connection that breaks while idle leaves the pool without any consequence.
   connections.on('error', () => undefined);
   return { connections, isOwn: (client) => own.has(client) };
+}
+
+/** The pool constructs a client for each connection, in places where nobody would catch an error. */
+function clientsOf({ url, latest_url }: DatabaseOptions): new () => pg.Client {
+  let known = url;
+  const latest = (): string => {
+    try {
+      known = latest_url?.() ?? url;
+    } catch {
+      // A file that is being written; the last URL says by itself if it is over.
+    }
+    return known;
+  };
+  return class extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super({ ...config, connectionString: latest() });
+    }
+  };
 }
 
 /**

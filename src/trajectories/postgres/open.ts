@@ -9,6 +9,8 @@ import { createPostgresStore } from './postgres-store.js';
 export interface PostgresSettings {
   /** With its password. */
   url: string;
+  /** Read for each new connection; default: `url`. */
+  latest_url?: () => string;
   /** Schema of its tables in the database. */
   schema: string;
   max_connections: number;
@@ -54,11 +56,12 @@ export async function migratePostgres(
 }
 
 const connectTo = (
-  { url, max_connections, patience_ms = PATIENCE_MS }: PostgresSettings,
+  { url, latest_url, max_connections, patience_ms = PATIENCE_MS }: PostgresSettings,
   check: DatabaseOptions['check'],
 ): Database =>
   createDatabase({
     url,
+    latest_url,
     max_connections,
     patience_ms,
     statement_ms: Math.min(STATEMENT_MS, patience_ms),
