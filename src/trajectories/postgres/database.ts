@@ -223,10 +223,11 @@ export async function checkConnection(
   const [found] = await ask<{
     standby: boolean;
     synchronous_commit: string;
+    encoding: string;
     schema: string | null;
   }>({
     text: `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as synchronous_commit,
-             to_regclass($1) as schema`,
+             current_setting('server_encoding') as encoding, to_regclass($1) as schema`,
     values: [`"${schema}".schema_version`],
   });
   if (found === undefined) return;
@@ -235,6 +236,10 @@ export async function checkConnection(
   if (!['on', 'remote_apply'].includes(found.synchronous_commit))
     refuse(
       `synchronous_commit is ${found.synchronous_commit}, so that a commit may be lost after it was reported: expected on; alter role or database … set synchronous_commit = on`,
+    );
+  if (found.encoding !== 'UTF8')
+    refuse(
+      `the database has encoding ${found.encoding}, which cannot hold every text: expected UTF8; make one with create database … encoding 'UTF8' template template0`,
     );
   if (found.schema === null) refuse(`schema ${schema} has no tables of this store: ${MIGRATE}`);
   const [there] = await ask<{ version: number | null }>({

@@ -30,8 +30,8 @@ const codeOf = (error: Error): string | null =>
 const NAME_AUTHORITY =
   'name the authority that signed the server’s certificate as sslrootcert in the URL';
 
-const REACH = 'see that the server runs, and that host and port in the URL lead to it';
-const NAME_HOST = 'see that the host in the URL has an address';
+export const REACH = 'see that the server runs, and that host and port in the URL lead to it';
+export const NAME_HOST = 'see that the host in the URL has an address';
 
 const SHARED =
   'a pooler shares connections among clients in a way that prepared statements do not survive: let it pool by session, or lead host and port in the URL to the database itself';
@@ -43,12 +43,13 @@ const REMEDIES: Record<string, string> = {
   '42P05': SHARED,
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
   '28000': 'check user, pg_hba.conf and TLS (sslmode in the URL)',
-  '25006': 'lead host and port in the URL to the primary',
+  '25006':
+    'lead host and port in the URL to the primary, and leave its default_transaction_read_only off',
   '3D000': 'create the database, or name another in the URL',
   '3F000': MIGRATE,
   '42P01': MIGRATE,
   '42703': MIGRATE,
-  '42501': 'grant the role the rights on the store’s schema',
+  '42501': 'grant the role the rights on the store’s schema and its tables',
   '53100': 'make room on the database’s disk',
   '53300': 'raise max_connections of the server or lower store.max_connections of the workers',
   '57014': 'the server is overloaded, or another transaction holds the row',

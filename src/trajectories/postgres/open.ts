@@ -5,6 +5,7 @@ import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
 import { SCHEMA_VERSION, migrate } from './migrations.js';
 import { createPostgresStore } from './postgres-store.js';
+import { tryOut } from './try-out.js';
 
 export interface PostgresSettings {
   /** With its password. */
@@ -38,6 +39,7 @@ export function openPostgresStore({
   return {
     store: createPostgresStore({ database, schema, outputs, max_cached_bytes, max_request_bytes }),
     name: `postgres://${placeOf(settings.url)}#${schema}`,
+    tryOut: () => tryOut(database, schema),
     ready: (options) => untilThere(database, options),
     close: database.close,
   };
