@@ -42,6 +42,7 @@ from .faults import (
 )
 from .requests import BatchRequest, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .rows import RowColumns
 from .sync import Batch, Client, Policy, Stream
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "PublishResult",
     "RolloutFault",
     "Row",
+    "RowColumns",
     "StateLost",
     "Step",
     "StepOutOfOrder",
