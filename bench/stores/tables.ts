@@ -127,11 +127,15 @@ async function operate(batch_id: string, { store, database }: Bed): Promise<Spen
 
 /** As a closing pass does, without the files. */
 async function close(batch_id: string, store: TrajectoryStore): Promise<void> {
-  const fold = await batchToFold({ batch_id, stopped: false }, store);
+  const fold = await batchToFold(
+    { batch_id, stopped: false },
+    { store, endOf: () => Promise.resolve(null) },
+  );
   const { signal } = new AbortController();
+  const attempt = { signal, warn: () => undefined };
   const range = { first: 0, last: BATCH.samples - 1 };
   let whole = 0;
-  for await (const { row } of foldRows(rowsOf(range), { ...fold, attempt: { signal } }))
+  for await (const { row } of foldRows(rowsOf(range), { ...fold, attempt }))
     whole += row.turn_count === TURNS ? 1 : 0;
   if (whole !== ROLLOUTS) throw new Error(`expected ${ROLLOUTS} whole rows, got ${whole}`);
 }

@@ -58,6 +58,10 @@ class StateLost(RolloutFault):
     """An environment's state could not be rebuilt as the journal has it."""
 
 
+class JournalLost(RolloutFault):
+    """The journal lost what was in it: the store was restored to an earlier moment, or workers have different stores."""
+
+
 class StoreFault(RolloutFault):
     """The trajectory store failed."""
 

@@ -6,6 +6,7 @@ import type { Waiting } from '../model/workflow-safe/waiting.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
+import type { FailureFacts } from './contract.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
 /** What messages name. */
@@ -41,7 +42,12 @@ export interface Dependencies {
   waitOf: (workflowId: string) => Promise<Waiting | null>;
   /** Whether Temporal says of a workflow that it runs no more, or has none. */
   isOver: (workflowId: string) => Promise<boolean>;
+  /** How a workflow ended by itself; null: it did not, or nobody knows it (any more). */
+  endOf: (workflowId: string) => Promise<WorkflowEnd | null>;
 }
+
+/** With a result, or with its failure. */
+export type WorkflowEnd = 'completed' | FailureFacts;
 
 export interface GenerationPool extends Replicas {
   /** Served name to use if the request names none; null: the service's first. */

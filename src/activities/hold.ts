@@ -79,5 +79,9 @@ export async function recordFault(
   });
 }
 
-export const notStarted = (ref: RolloutRef): Fault =>
-  new Fault({ type: 'StoreFault', message: `the journal of ${rolloutId(ref)} has no start` });
+/** What the workflow has seen in a journal is in it no more. */
+export const journalLost = (ref: RolloutRef, lacks: string): Fault =>
+  new Fault({
+    type: 'JournalLost',
+    message: `the journal of ${rolloutId(ref)} has lost ${lacks}: the store was restored to an earlier moment, or workers of one task queue have different stores`,
+  });

@@ -11,7 +11,7 @@ import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
-import { notStarted } from './hold.js';
+import { journalLost } from './hold.js';
 import { progressOf } from './report.js';
 
 /** Minimum share for a journal's fold. */
@@ -94,7 +94,7 @@ export function playOpened(
       await checkAgentIsThere(ref, { ...dependencies, ...attempt });
       const by = { activity, ...(limits !== undefined && { limits }) };
       const started = async (hold: Hold): Promise<void> => {
-        if (hold.journal.trajectory.start === null) throw notStarted(ref);
+        if (hold.journal.trajectory.start === null) throw journalLost(ref, 'its start');
         await play(hold);
       };
       return progressOf(

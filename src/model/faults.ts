@@ -34,6 +34,11 @@ const RETRYABLE = {
   /** A service lost the rollout's session: the rollout starts over, and fails at the third loss. */
   EnvironmentStateLost: false,
   StoreFault: true,
+  /**
+   * The journal lacks what the workflow has seen in it: its database was restored to an earlier moment, or this worker
+   * has another store. The rollout is opened again, from what the journal has; at the third loss it fails.
+   */
+  JournalLost: false,
   /** An engine reports other weights than the record; retried elsewhere. */
   PolicyVersionMismatch: true,
   /** Update `publish` failed; the caller may repeat it. */

@@ -80,6 +80,8 @@ export interface OpenStore {
    * `signal` aborts. Throws problems that need a person.
    */
   ready: (options: { say: (line: string) => void; signal?: AbortSignal }) => Promise<void>;
+  /** Does once what a worker does, and leaves nothing. A folder is tried by `tryToWrite`. Throws what is in the way. */
+  tryOut: () => Promise<void>;
   close: () => Promise<void>;
 }
 

@@ -1,13 +1,14 @@
 import type { Client } from '@temporalio/client';
+import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
-import type { Dependencies, PolicyService } from '../activities/dependencies.js';
+import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
 import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';
-
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
@@ -17,7 +18,9 @@ import { waitOfDescribed } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
 export interface Temporal
-  extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'isOver'> {
+  extends
+    AttemptDependencies,
+    Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'isOver' | 'endOf'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
@@ -49,6 +52,7 @@ export function createDependencies(
     countOpenRollouts: temporal.countOpenRollouts,
     waitOf: temporal.waitOf,
     isOver: temporal.isOver,
+    endOf: temporal.endOf,
   };
 }
 
@@ -93,9 +97,30 @@ export function askTemporal(
       try {
         return !isOpen(await client.workflow.getHandle(workflowId).describe());
       } catch (error) {
-        if (error instanceof Error && error.name === 'WorkflowNotFoundError') return true;
+        if (error instanceof WorkflowNotFoundError) return true;
         throw error;
       }
     },
+    endOf: (workflowId) => endOf(client, workflowId),
   };
+}
+
+async function endOf(
+  { workflow }: Pick<Client, 'workflow'>,
+  workflowId: string,
+): Promise<WorkflowEnd | null> {
+  const handle = workflow.getHandle(workflowId);
+  try {
+    const { status } = await handle.describe();
+    if (status.name === 'COMPLETED') return 'completed';
+    // A workflow that runs would be waited for.
+    if (status.name === 'FAILED') await handle.result();
+    return null;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause } = error;
+    if (!(cause instanceof ApplicationFailure)) return null;
+    return { type: cause.type ?? 'Error', message: cause.message };
+  }
 }

@@ -3,6 +3,7 @@ import { toMs } from '../model/workflow-safe/durations.js';
 import type { Readers } from '../platform/files.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
+import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
 import { migratePostgres, openPostgresStore } from '../trajectories/postgres/open.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
@@ -21,6 +22,7 @@ export function openStore(
   return {
     store: createFileStore({ root, readers, ...bounds }),
     name: root,
+    tryOut: () => Promise.resolve(),
     ready: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
@@ -33,6 +35,10 @@ export async function migrateStore(
 ): Promise<string> {
   if (store.kind === 'file') return 'a store of files needs no migration';
   const { from, to } = await migratePostgres(settingsOf(store, env));
+  if (to > SCHEMA_VERSION)
+    throw new Error(
+      `schema ${store.schema} is at version ${to}, this release knows ${SCHEMA_VERSION}: use the release that migrated it, or a later one`,
+    );
   if (from === to) return `schema ${store.schema} is at version ${to}: nothing to do`;
   return `schema ${store.schema} is at version ${to}, it was at ${from}`;
 }
@@ -51,6 +57,8 @@ export const placeOfUrl = ({ url_env, url_file }: PostgresStoreSettings): string
 
 const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): PostgresSettings => ({
   url: urlOf(settings, env),
+  // Passwords are rotated in files. A variable of this process stays.
+  ...(settings.url_file !== null && { latest_url: () => urlOf(settings, env) }),
   schema: settings.schema,
   max_connections: settings.max_connections,
   outputs: settings.outputs,

@@ -56,6 +56,7 @@ export async function rollout(
       limits.planned(plan);
       view.planned(plan);
     }
+    const again = startOver(() => open(input, { limits, started_at }));
     // 2. Play turns until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {
@@ -65,7 +66,7 @@ export async function rollout(
       }
       const deadline = started_at + limits.timeoutMs(plan);
       const next = { plan, progress, deadline, limits: limits.ofTurns() };
-      progress = await play(next, view).catch(startOver(() => open(input, { limits, started_at })));
+      progress = await play(next, view).catch(again);
       view.progressed(progress);
     }
     return plan.is_batch ? null : endedAs(plan, { ...progress, ended: progress.ended });
@@ -164,13 +165,20 @@ function run(
   return turnActivity(activity, { plan, turn, deadline })(at);
 }
 
+/** Losses of the journal in one run, which a store that is restored again and again may cause. */
+const MOST_JOURNALS_LOST = 3;
+
 /**
- * If the environment lost the rollout's state, it starts over. The journal says how far it is, and how often this
- * happened.
+ * If the environment lost the rollout's state, or the store what its journal had, it starts over. The journal says how
+ * far it is, and how often its state was lost; a journal cannot say how often it was lost itself.
  */
 function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
+  let lost = 0;
   return async (error) => {
-    if (failureOf(error).type !== 'EnvironmentStateLost') throw error;
+    const { type } = failureOf(error);
+    if (type === 'JournalLost') lost += 1;
+    else if (type !== 'EnvironmentStateLost') throw error;
+    if (lost >= MOST_JOURNALS_LOST) throw error;
     return (await again()).progress;
   };
 }

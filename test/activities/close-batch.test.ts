@@ -4,6 +4,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
+import type { Dependencies } from '../../src/activities/dependencies.js';
 import type { GroupLine } from '../../src/model/results/group-table.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
@@ -19,9 +20,9 @@ const CLOSE = { batch_id: BATCH, stopped: false };
 /** A batch of rollouts that ended so, row by row and repeat by repeat; null: its workflow was terminated; undefined: it never started. */
 async function batchOf(
   t: TestContext,
-  { ends, request = {} }: { ends: (StopReason | null | undefined)[][]; request?: Record<string, unknown> },
+  { ends, request = {}, endOf }: { ends: (StopReason | null | undefined)[][]; request?: Record<string, unknown>; endOf?: Dependencies['endOf'] },
 ): Promise<Bench> {
-  const bench = await activityBench(t);
+  const bench = await activityBench(t, endOf && { endOf });
   const samples = ends.map((_, row) => sampleOf(`prompt ${row} é`, { column: row }));
   await bench.store.createBatch({
     batch_id: BATCH,
@@ -88,6 +89,41 @@ describe('closing a batch', () => {
     const failed = await rowsOf(files.failures);
     const byPlace = new Map(failed.map((row) => [`${row.row}-${row.repeat}`, row.failure?.type]));
     assert.deepEqual(['1-1', '2-0', '3-0'].map((place) => byPlace.get(place)), ['Stopped', 'Stopped', 'Cancelled']); // prettier-ignore
+  });
+
+  test('names a journal that has lost the end of a workflow that ended, and fails the others as their workflows did', async (t) => {
+    const asked: string[] = [];
+    const ended = {
+      '0-0': 'completed',
+      '0-1': { type: 'GenerationRejected', message: 'no such model' },
+      '0-2': { type: 'TimedOut', message: 'rollout_timeout passed' },
+    } as const;
+    const bench = await batchOf(t, {
+      ends: [[undefined, null, undefined, undefined, 'terminated']],
+      endOf: (id) => {
+        asked.push(id);
+        if (id === 'batch/0-3') return Promise.reject(new Error('no server'));
+        return Promise.resolve(ended[id.slice('batch/'.length) as keyof typeof ended]);
+      },
+    });
+    const { counts, files } = await bench.result('closeBatch', CLOSE);
+    assert.deepEqual(asked, ['batch/0-0', 'batch/0-1', 'batch/0-2', 'batch/0-3']);
+    const { completed, failed, timed_out, cancelled } = counts;
+    assert.deepEqual({ completed, failed, timed_out, cancelled }, { completed: 1, failed: 2, timed_out: 1, cancelled: 1 }); // prettier-ignore
+    const failures = (await rowsOf(files.failures)).map(({ failure }) => failure);
+    assert.deepEqual(failures.map((one) => one?.type), ['JournalLost', 'GenerationRejected', 'TimedOut', 'Cancelled']); // prettier-ignore
+    assert.match(
+      failures[0]?.message ?? '',
+      /^the journal of batch\/0-0 has lost its end: the store was restored/,
+    );
+    assert.equal(failures[1]?.message, 'no such model');
+  });
+
+  test('after a stop asks no server about rollouts that never started', async (t) => {
+    const endOf = (): never => assert.fail('nobody is asked');
+    const bench = await batchOf(t, { ends: [[undefined, 'terminated']], endOf });
+    const { counts } = await bench.result('closeBatch', { ...CLOSE, stopped: true });
+    assert.equal(counts.stopped, 1);
   });
 
   test('takes turns that have reached an end for it, though the end was never written', async (t) => {

@@ -176,13 +176,14 @@ describe('a written end', () => {
 });
 
 describe('finishing', () => {
-  test('a rollout that has reached no end, without a reason, is a fault', async (t) => {
+  test('a rollout whose journal has lost the end that its workflow saw is failed as that', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
-    const { type, message } = await bench.failure('finishRollout', ending(null));
-    assert.equal(type, 'StoreFault');
-    assert.match(message, /journal of batch\/0-0 has not reached an end/);
-    assert.equal(await endOf(bench), null);
+    const { failure, result } = await bench.result('finishRollout', ending(null));
+    assert.equal(failure?.type, 'JournalLost');
+    assert.match(failure.message, /journal of batch\/0-0 has lost its end/);
+    assert.equal(result.stop_reason, 'failed');
+    assert.equal((await endOf(bench))?.failure?.type, 'JournalLost');
   });
 
   test('a generated turn without an observation is no end', async (t) => {

@@ -136,11 +136,13 @@ describe('a retried activity', () => {
     bench.checkPlayed();
   });
 
-  test('whose journal has no start fails retryably', async (t) => {
+  test('whose journal has lost its start, or its turn, says so at once: its workflow opens it again', async (t) => {
     const bench = await activityBench(t);
-    const { type, message, nonRetryable } = await bench.failure('generateTurn', AT);
-    assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
-    assert.match(message, /journal of batch\/0-0 has no start/);
+    for (const name of ['generateTurn', 'stepEnvironment', 'playTurns'] as const) {
+      const { type, message, nonRetryable } = await bench.failure(name, AT);
+      assert.deepEqual([type, nonRetryable], ['JournalLost', true]);
+      assert.match(message, /journal of batch\/0-0 has lost its start: the store was restored/);
+    }
   });
 });
 

@@ -53,6 +53,7 @@ export interface Parts {
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
   isOver?: Dependencies['isOver'];
+  endOf?: Dependencies['endOf'];
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
   /** Controls of the replicas' weights; absent: the service has no policy. */
@@ -179,6 +180,7 @@ export async function activityBench(
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
     waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
     isOver: parts.isOver ?? (() => Promise.resolve(false)),
+    endOf: parts.endOf ?? (() => Promise.resolve(null)),
   };
   const activities = createActivities(dependencies);
 

@@ -34,6 +34,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
     countOpenRollouts: () => Promise.resolve(0),
     waitOf: () => Promise.resolve(null),
     isOver: () => Promise.resolve(false),
+    endOf: () => Promise.resolve(null),
     policies: { sayPhase: () => Promise.resolve(), wake: () => Promise.resolve() },
   };
   const activities = createActivities(createDependencies(config, { parts, temporal }));

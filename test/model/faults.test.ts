@@ -15,6 +15,7 @@ describe('Fault', () => {
     AgentFailed: false,
     StateLost: false,
     EnvironmentStateLost: false,
+    JournalLost: false,
     StoreFault: true,
     PolicyVersionMismatch: true,
     PolicyUpdateFailed: false,

@@ -199,6 +199,29 @@ describe('a running store', { skip: noPostgres }, () => {
     await (await store.claim({ ...REF, row: 1 }, by)).commit();
   });
 
+  test('that is restored to an earlier moment has journals as they were then, whatever was cached', async (t) => {
+    const own = await postgresStore(t);
+    const { store } = own.open();
+    const journal = await store.claim(REF, by);
+    await journal.append(entryOf(a.start()));
+    await journal.commit();
+    const next = await store.claim(REF, by);
+    for (const line of wholeTurn(a, { turn: 0, ids: [1, 2] })) await next.append(entryOf(line));
+    await next.commit();
+    const rows = await own.query(`select max(n) as last from "${own.schema}".journal`);
+    const last = Number(rows[0]?.['last']);
+    await own.query(`delete from "${own.schema}".journal where n = ${last}`);
+    const earlier = await store.claim(REF, by);
+    assert.deepEqual([earlier.trajectory.start !== null, earlier.trajectory.turns.length], [true, 0]); // prettier-ignore
+    await earlier.commit();
+    await own.query(`delete from "${own.schema}".journal`);
+    const lost = await store.claim(REF, by);
+    assert.equal(lost.trajectory.start, null);
+    await lost.append(entryOf(a.start()));
+    await lost.commit();
+    assert.notEqual((await own.elsewhere().readTrajectory(REF)).start, null);
+  });
+
   test('whose server took its connections away continues with others', async (t) => {
     const own = await postgresStore(t);
     const { store } = own.open();

@@ -77,6 +77,34 @@ test('the password of a URL is kept as a secret wherever it is in it', async () 
 describe('a password', { skip: noPostgres }, () => {
   endServer();
 
+  test('that a file holds is read again for each new connection, and the last good one where there is none', async (t) => {
+    const { server, schema, outputs, query } = await postgresStore(t);
+    const passwords = ['of-yesterday-1234', 'of-today-1234'] as const;
+    const set = (password: string) => query(`alter role "${schema}" password '${password}'`);
+    const cut = () =>
+      query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${schema}'`);
+    const urlWith = (password: string): string =>
+      server.url.replace(/\/\/.*@/, `//${schema}:${password}@`);
+    await query(`create role "${schema}" login superuser`);
+    await set(passwords[0]);
+    const file = await urlFile(t, urlWith(passwords[0]));
+    const { store, close } = opened(configOf({ url_file: file, schema, outputs: { root: outputs } }), {}); // prettier-ignore
+    t.after(close);
+    const claim = async (row: number): Promise<void> => {
+      await (await store.claim({ ...REF, row }, { activity: 'playTurns' })).commit();
+    };
+    await claim(0);
+    await set(passwords[1]);
+    await cut();
+    await assert.rejects(claim(1), /password authentication failed.*store\.url_file names/);
+    await writeFile(file, `${urlWith(passwords[1])}\n`);
+    await claim(1);
+    assert.equal(withoutSecrets(passwords[1]), '[secret]');
+    await writeFile(file, '');
+    await cut();
+    await claim(2);
+  });
+
   for (const place of ['a variable', 'a file'] as const) {
     test(`that ${place} holds opens the store, and is in no error, in whatever form`, async (t) => {
       const { server, schema, outputs, query } = await postgresStore(t);

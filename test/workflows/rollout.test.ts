@@ -117,11 +117,16 @@ describe('a rollout', () => {
     await ends(history, { as: 'COMPLETED', result: RESULT });
   });
 
-  for (const lost of ['generateTurn', 'stepEnvironment']) {
-    test(`whose ${lost} found the environment's state lost is opened again and continues from there`, async () => {
+  for (const [lost, type] of [
+    ['generateTurn', 'EnvironmentStateLost'],
+    ['stepEnvironment', 'EnvironmentStateLost'],
+    ['generateTurn', 'JournalLost'],
+    ['stepEnvironment', 'JournalLost'],
+  ] as const) {
+    test(`whose ${lost} ended as ${type} is opened again and continues from there`, async () => {
       const history = begin();
       opened(history, { progress: at({ turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' }) }); // prettier-ignore
-      history.failActivity(history.scheduleActivity(lost), 'EnvironmentStateLost');
+      history.failActivity(history.scheduleActivity(lost), type);
       history.task();
       history.activity('openRollout', PLAN);
       history.gives(REF);
@@ -134,6 +139,22 @@ describe('a rollout', () => {
       await ends(history, { as: 'COMPLETED', result: RESULT });
     });
   }
+
+  test('whose journal is lost again and again fails at the third loss', async () => {
+    const history = begin();
+    opened(history);
+    for (let lost = 1; lost <= 3; lost++) {
+      history.failActivity(history.scheduleActivity('generateTurn'), 'JournalLost');
+      history.task();
+      if (lost === 3) break;
+      history.activity('openRollout', PLAN);
+      history.gives(REF);
+      history.task();
+    }
+    history.activity('finishRollout', { result: { ...RESULT, stop_reason: 'failed' }, failure: null, facts: null, batch: null }); // prettier-ignore
+    history.task();
+    await ends(history, { as: 'FAILED' });
+  });
 
   test('that a request makes impossible fails, and nothing is finished', async () => {
     const history = begin();

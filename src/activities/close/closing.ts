@@ -25,10 +25,11 @@ export async function closeWhole(
     attempt,
     store,
     environment,
-  }: Pick<Dependencies, 'store' | 'environment'> & { attempt: Attempt },
+    endOf,
+  }: Pick<Dependencies, 'store' | 'environment' | 'endOf'> & { attempt: Attempt },
 ): Promise<BatchResult> {
   const outputs = store.outputs(input.batch_id);
-  const batch = await batchToFold(input, store);
+  const batch = await batchToFold(input, { store, endOf });
   const samples = await store.sampleCount(input.batch_id);
   const { request } = batch;
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
@@ -87,11 +88,11 @@ export const metricsOf = (
 /** Closes only the rows of a part. */
 export async function closeRows(
   { first, last, ...input }: CloseSlice,
-  { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
+  { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
 ): Promise<void> {
   const part = { first, last };
   const outputs = store.outputs(input.batch_id);
-  await closePart(part, { ...(await batchToFold(input, store)), outputs, attempt });
+  await closePart(part, { ...(await batchToFold(input, { store, endOf })), outputs, attempt });
 }
 
 export interface Closing extends BatchToFold {

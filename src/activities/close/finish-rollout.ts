@@ -2,13 +2,12 @@ import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { Fault } from '../../model/faults.js';
 import { waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { namesOf } from '../hold.js';
+import { journalLost, namesOf } from '../hold.js';
 import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
@@ -57,9 +56,10 @@ function endAs(
 ): NonNullable<Playing['otherwise']> {
   return (trajectory) => {
     const { turns } = trajectory;
+    // The workflow has seen an end, and there is no time left to reach it again.
     if (stop_reason === null) {
-      const message = `the journal of ${rolloutId(ref)} has not reached an end`;
-      throw new Fault({ type: 'StoreFault', message });
+      const { type, message } = journalLost(ref, 'its end');
+      return { stop_reason: 'failed', failure: { type, message, turn: turns.length } };
     }
     const { type, message } = failure ?? REASONS[stop_reason];
     const waited = stop_reason === 'timeout' ? `${message}; ${lastWait(trajectory)}` : message;

@@ -8,9 +8,9 @@ import { batchToFold, foldRows } from './fold-rows.js';
 /** Writes the rows of some groups, as the closing pass would, into a file that is put once. */
 export async function foldGroups(
   { from, rows, ...input }: FoldGroups,
-  { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
+  { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
 ): Promise<FoldedGroups> {
-  const batch = await batchToFold(input, store);
+  const batch = await batchToFold(input, { store, endOf });
   const places = { from, to: from + rows.length };
   try {
     const lines = () => linesOf(rows, { ...batch, attempt });

@@ -1,19 +1,23 @@
-import type { BatchRequest } from '../../model/batch-request.js';
+import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import type { DeliveredIn } from '../../model/stream/step-row.js';
 import { inStep } from '../../model/stream/step-row.js';
 import type { StreamPlace } from '../../model/workflow-safe/stream/sample-order.js';
 import type { ClosingReason, Outcome } from '../../model/journal/outcome.js';
-import { isRow, outcomeOf, surplusOf } from '../../model/journal/outcome.js';
+import { hasEnded, isRow, outcomeOf, surplusOf } from '../../model/journal/outcome.js';
 import type { Row } from '../../model/results/row.js';
 import { toRow } from '../../model/results/row.js';
 import type { Summary } from '../../model/results/summary.js';
 import { toSummary } from '../../model/results/summary.js';
 import type { Sample } from '../../model/sample.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { describeError } from '../../platform/errors.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import { journalLost } from '../hold.js';
 import { requestOf, sampleOf } from '../request-of.js';
 
 /** Journals become rows and their summaries, one at a time and in input order. */
@@ -23,14 +27,18 @@ export interface BatchToFold {
   request: BatchRequest;
   replacements: Replacements;
   store: TrajectoryStore;
+  endOf: Dependencies['endOf'];
   /** For a stream: the step that delivers them. */
   delivered?: DeliveredIn;
 }
 
-export async function batchToFold(input: CloseBatch, store: TrajectoryStore): Promise<BatchToFold> {
+export async function batchToFold(
+  input: CloseBatch,
+  { store, endOf }: Pick<Dependencies, 'store' | 'endOf'>,
+): Promise<BatchToFold> {
   const request = await requestOf(input.batch_id, store);
   const replacements = await findReplacements({ ...input, request, store });
-  return { input, request, replacements, store };
+  return { input, request, replacements, store, endOf };
 }
 
 export interface FoldedRow {
@@ -46,12 +54,13 @@ export async function* foldRows(
     written,
     attempt,
     ...batch
-  }: BatchToFold & { written?: Place | undefined; attempt: Pick<Attempt, 'signal'> },
+  }: BatchToFold & { written?: Place | undefined; attempt: Pick<Attempt, 'signal' | 'warn'> },
 ): AsyncGenerator<FoldedRow> {
   const { input, request, store, delivered } = batch;
   const { semantics } = request;
   const otherwise: ClosingReason = { stop_reason: input.stopped ? 'stopped' : 'cancelled' };
   const members = membersOf(request.completion);
+  const lost = lostEnds({ ...batch, warn: attempt.warn });
   let played: { sample: Sample; place: StreamPlace | null } | null = null;
   for (const place of rolloutsOf(rows, batch)) {
     const isWritten = written !== undefined && !isBehind(place, written);
@@ -61,7 +70,7 @@ export async function* foldRows(
     const trajectory = await store.readTrajectory(ref);
     const outcome = members.judged(place, {
       trajectory,
-      outcome: outcomeOf(trajectory, otherwise),
+      outcome: (await lost(ref, trajectory)) ?? outcomeOf(trajectory, otherwise),
     });
     if (isWritten) continue;
     if (played === null || ref.repeat === 0) played = await sampleOf(ref, store);
@@ -72,6 +81,37 @@ export async function* foldRows(
       ...(delivered === undefined ? folded : inStep(folded, { ...delivered, ...played.place })),
     };
   }
+}
+
+/** Temporal is asked about so many rollouts at most: more are without an end if a batch was cancelled early. */
+const MOST_ASKED = 1000;
+
+/**
+ * The outcome of a rollout whose workflow has ended by itself although its journal has no end: a restored store has
+ * lost it. After a stop, rollouts without an end are those that were not started; a step has only groups that ended.
+ */
+function lostEnds({
+  input: { stopped },
+  delivered,
+  endOf,
+  warn,
+}: Pick<BatchToFold, 'input' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>): (
+  ref: RolloutRef,
+  trajectory: Trajectory,
+) => Promise<Outcome | null> {
+  let asked = stopped && delivered === undefined ? MOST_ASKED : 0;
+  return async (ref, trajectory) => {
+    if (hasEnded(trajectory) || asked >= MOST_ASKED) return null;
+    asked += 1;
+    const end = await endOf(rolloutId(ref)).catch((error: unknown) => {
+      warn(`nobody says how the workflow of ${rolloutId(ref)} ended: ${describeError(error)}`);
+      return null;
+    });
+    if (end === null) return null;
+    const { type, message } = end === 'completed' ? journalLost(ref, 'its end') : end;
+    const stop_reason = type === 'TimedOut' ? 'timeout' : 'failed';
+    return { stop_reason, failure: { type, message, turn: trajectory.turns.length } };
+  };
 }
 
 /** Replacements by row, in order of their repeats. */

@@ -22,7 +22,7 @@ import { dropTokens } from './chunk-recorder.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
-import { notStarted, poolOf, recordFault } from '../hold.js';
+import { journalLost, poolOf, recordFault } from '../hold.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
@@ -54,7 +54,7 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
   const { settings_in_force: settings } = journal.trajectory;
-  if (settings === null) throw notStarted(ref);
+  if (settings === null) throw journalLost(ref, 'its start');
   await checkPrompt(hold);
   const pool = poolOf(settings, dependencies);
   // Without room for tokens, no slot is needed.

@@ -22,7 +22,7 @@ export const createCloseStep =
 
 async function closeStep(
   { stream_id, step }: { stream_id: string; step: number },
-  { store, environment, attempt }: Omit<Dependencies, 'attempt'> & { attempt: Attempt },
+  { store, environment, endOf, attempt }: Omit<Dependencies, 'attempt'> & { attempt: Attempt },
 ): Promise<StepResult> {
   const facts = streamFacts(stream_id, store.facts);
   const outputs = store.stepOutputs({ stream_id, step });
@@ -37,6 +37,7 @@ async function closeStep(
     request,
     replacements: await replacementsOf(groups, { facts, num_repeats: request.num_repeats }),
     store,
+    endOf,
     delivered: {
       step,
       version,

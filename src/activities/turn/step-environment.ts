@@ -16,7 +16,7 @@ import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { unknownTask } from '../unknown-task.js';
-import { notStarted, poolOf, recordFault } from '../hold.js';
+import { journalLost, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, environmentFault } from './session.js';
 
@@ -36,7 +36,7 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
  */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { start, open } = hold.journal.trajectory;
-  if (start === null || open.line === null) throw notStarted(hold.ref);
+  if (start === null || open.line === null) throw journalLost(hold.ref, 'its turn');
   try {
     await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
   } catch (error) {
@@ -51,7 +51,7 @@ async function answerTurn(
 ): Promise<void> {
   const { trajectory } = hold.journal;
   const { settings_in_force: settings, open } = trajectory;
-  if (settings === null || open.line === null) throw notStarted(hold.ref);
+  if (settings === null || open.line === null) throw journalLost(hold.ref, 'its turn');
   const began = performance.now();
   const answer = await askEnvironment(hold, { ...dependencies, share });
   const ids = await encode(answer, { hold, dependencies });

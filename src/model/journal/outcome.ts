@@ -44,6 +44,10 @@ export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Out
   return { stop_reason, failure: failureOf(trajectory, { type, message: MESSAGES[type] }) };
 }
 
+/** By the journal's `end`, or by turns that have reached one. */
+export const hasEnded = (trajectory: Trajectory): boolean =>
+  trajectory.end !== null || naturalEnd(trajectory) !== null;
+
 /** The rule that applies to a truncated rollout; null: it is not truncated. */
 export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] | null {
   if (!isTruncated(trajectory)) return null;

@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { MIGRATE, isPassing, remedyFor } from './faults.js';
 
-/** One statement. With a name it is prepared once per connection. */
+/**
+ * One statement. With a name it is prepared once per connection, if the connection is this client's alone. A pooler in
+ * between may give each transaction another connection.
+ */
 export interface Statement {
   name?: string;
   text: string;
@@ -38,6 +42,8 @@ export interface Database {
 export interface DatabaseOptions {
   /** With its password; certificates by `sslmode`, `sslrootcert`, `sslcert`, `sslkey`. */
   url: string;
+  /** Called for each new connection: a password may change meanwhile. Throws if there is none. Default: `url`. */
+  latest_url?: (() => string) | undefined;
   max_connections: number;
   patience_ms: number;
   /** Timeout of one statement, in the server and here; shorter than the patience. */
@@ -62,10 +68,10 @@ export function createDatabase(options: DatabaseOptions): Database {
         });
 
   const once = async <T>(use: Use<T>): Promise<T> => {
-    const client = await pool.connect();
+    const client = await pool.connections.connect();
     let problem: Error | undefined;
     try {
-      return await use(asking(client));
+      return await use(asking(client, pool.isOwn(client)));
     } catch (error) {
       problem = error as Error;
       throw error;
@@ -103,29 +109,36 @@ export function createDatabase(options: DatabaseOptions): Database {
         throw problemOf(error);
       }
     },
-    close: () => pool.end(),
+    close: () => pool.connections.end(),
   };
 }
 
 type Use<T> = (ask: Ask) => Promise<T>;
 
-function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): pg.Pool {
+interface OwnPool {
+  connections: pg.Pool;
+  /** Whether nobody else uses this connection of the server; false behind a pooler. */
+  isOwn: (client: pg.ClientBase) => boolean;
+}
+
+function createPool(options: DatabaseOptions): OwnPool {
+  const { url, max_connections, statement_ms, check } = options;
+  const own = new WeakSet<pg.ClientBase>();
   // The pool awaits this check, so nobody gets a connection that it refuses.
   const prepare = async (client: pg.ClientBase): Promise<void> => {
-    // Every statement has an index. A plan that was made for a small table stays when the table has grown.
-    await client.query('set enable_seqscan = off');
-    await check(asking(client));
+    if (await makeOwn(client, statement_ms)) own.add(client);
+    await check(asking(client, false));
   };
   const onConnect = (client: pg.ClientBase): unknown => {
     // A connection that breaks in use fails its statement, which reports it once.
     client.on('error', () => undefined);
     return prepare(client);
   };
-  const pool = new pg.Pool({
+  const connections = new pg.Pool({
     connectionString: url,
+    Client: clientsOf(options),
     max: max_connections,
     connectionTimeoutMillis: CONNECT_MS,
-    statement_timeout: statement_ms,
     // A silent server, or a network that drops everything.
     query_timeout: statement_ms + CONNECT_MS,
     keepAlive: true,
@@ -133,8 +146,42 @@ function createPool({ url, max_connections, statement_ms, check }: DatabaseOptio
     onConnect,
   });
   // A connection that breaks while idle leaves the pool without any consequence.
-  pool.on('error', () => undefined);
-  return pool;
+  connections.on('error', () => undefined);
+  return { connections, isOwn: (client) => own.has(client) };
+}
+
+/** The pool constructs a client for each connection, in places where nobody would catch an error. */
+function clientsOf({ url, latest_url }: DatabaseOptions): new () => pg.Client {
+  let known = url;
+  const latest = (): string => {
+    try {
+      known = latest_url?.() ?? url;
+    } catch {
+      // A file that is being written; the last URL says by itself if it is over.
+    }
+    return known;
+  };
+  return class extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super({ ...config, connectionString: latest() });
+    }
+  };
+}
+
+/**
+ * Settings of the session, unless a pooler is in between: there they would reach others who use the same connection. A
+ * pooler shows by a process id that is not the server's. Every statement has an index, and a plan that was made for a
+ * small table stays when the table has grown; hence no scans.
+ */
+async function makeOwn(client: pg.ClientBase, statement_ms: number): Promise<boolean> {
+  const { processID = null } = client as { processID?: number | null };
+  const { rows } = await client.query<{ is_own: boolean }>(
+    `select own.is_own, case when own.is_own then set_config('enable_seqscan', 'off', false) end,
+            case when own.is_own then set_config('statement_timeout', $2, false) end
+       from (select coalesce(pg_backend_pid() = $1::int, false) as is_own) as own`,
+    [processID, String(statement_ms)],
+  );
+  return rows[0]?.is_own === true;
 }
 
 async function inTransaction<T>(ask: Ask, run: Use<T>): Promise<T> {
@@ -145,9 +192,15 @@ async function inTransaction<T>(ask: Ask, run: Use<T>): Promise<T> {
 }
 
 const asking =
-  (client: pg.ClientBase): Ask =>
-  async (statement) =>
-    (await client.query<never>(statement)).rows;
+  (client: pg.ClientBase, isOwn: boolean): Ask =>
+  async ({ name, ...statement }) => {
+    const named = isOwn && name !== undefined ? { name: nameOf(name, statement.text) } : {};
+    return (await client.query<never>({ ...statement, ...named })).rows;
+  };
+
+/** A name stands for one text, which has the schema: a shared connection executes no other store's statement. */
+const nameOf = (name: string, text: string): string =>
+  `${name}_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
 
 /** Without user and password. */
 export function placeOf(url: string): string {
@@ -170,10 +223,11 @@ export async function checkConnection(
   const [found] = await ask<{
     standby: boolean;
     synchronous_commit: string;
+    encoding: string;
     schema: string | null;
   }>({
     text: `select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as synchronous_commit,
-             to_regclass($1) as schema`,
+             current_setting('server_encoding') as encoding, to_regclass($1) as schema`,
     values: [`"${schema}".schema_version`],
   });
   if (found === undefined) return;
@@ -182,6 +236,10 @@ export async function checkConnection(
   if (!['on', 'remote_apply'].includes(found.synchronous_commit))
     refuse(
       `synchronous_commit is ${found.synchronous_commit}, so that a commit may be lost after it was reported: expected on; alter role or database … set synchronous_commit = on`,
+    );
+  if (found.encoding !== 'UTF8')
+    refuse(
+      `the database has encoding ${found.encoding}, which cannot hold every text: expected UTF8; make one with create database … encoding 'UTF8' template template0`,
     );
   if (found.schema === null) refuse(`schema ${schema} has no tables of this store: ${MIGRATE}`);
   const [there] = await ask<{ version: number | null }>({

@@ -5,7 +5,10 @@ import pg from 'pg';
 export const MIGRATE = 'run temporal-rollout store migrate';
 
 /** SQLSTATEs of connection exceptions, shutdown and start, exhausted resources, deadlocks, and read-only servers. */
-const PASSING_STATES = /^(08...|57P0[1-3]|53...|40001|40P01|25006|58030)$/;
+const PASSING_STATES = /^(08(?!P01)...|57P0[1-3]|53...|40001|40P01|25006|58030)$/;
+/** 08P01 is a mistake in the protocol, except for what PgBouncer says of its server and of its own load. */
+const PASSING_VIOLATIONS =
+  /query_wait_timeout|server login (has been )?fail|server conn crashed|server closed|no more connections|shutting down/i;
 /** Codes of sockets. */
 const PASSING_CODES =
   /^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
@@ -17,6 +20,7 @@ export function isPassing(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
   if (code === null) return PASSING_TEXTS.test(error.message);
+  if (code === '08P01') return PASSING_VIOLATIONS.test(error.message);
   return PASSING_STATES.test(code) || PASSING_CODES.test(code);
 }
 
@@ -26,18 +30,26 @@ const codeOf = (error: Error): string | null =>
 const NAME_AUTHORITY =
   'name the authority that signed the server’s certificate as sslrootcert in the URL';
 
-const REACH = 'see that the server runs, and that host and port in the URL lead to it';
-const NAME_HOST = 'see that the host in the URL has an address';
+export const REACH = 'see that the server runs, and that host and port in the URL lead to it';
+export const NAME_HOST = 'see that the host in the URL has an address';
+
+const SHARED =
+  'a pooler shares connections among clients in a way that prepared statements do not survive: let it pool by session, or lead host and port in the URL to the database itself';
 
 const REMEDIES: Record<string, string> = {
+  '08P01':
+    'a pooler in between does not pass on what this client says: let it pool by session, or lead host and port in the URL to the database itself',
+  '26000': SHARED,
+  '42P05': SHARED,
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
   '28000': 'check user, pg_hba.conf and TLS (sslmode in the URL)',
-  '25006': 'lead host and port in the URL to the primary',
+  '25006':
+    'lead host and port in the URL to the primary, and leave its default_transaction_read_only off',
   '3D000': 'create the database, or name another in the URL',
   '3F000': MIGRATE,
   '42P01': MIGRATE,
   '42703': MIGRATE,
-  '42501': 'grant the role the rights on the store’s schema',
+  '42501': 'grant the role the rights on the store’s schema and its tables',
   '53100': 'make room on the database’s disk',
   '53300': 'raise max_connections of the server or lower store.max_connections of the workers',
   '57014': 'the server is overloaded, or another transaction holds the row',

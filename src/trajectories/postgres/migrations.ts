@@ -1,4 +1,4 @@
-import type { Database } from './database.js';
+import type { Ask, Database } from './database.js';
 
 /** The tables of a schema, version by version. An entry is never changed; each change is a new entry. */
 const MIGRATIONS: ((schema: string) => string[])[] = [
@@ -25,7 +25,10 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
 /** Two concurrent migrations wait for each other. */
 const LOCK = 0x6475_7261;
 
-/** Brings the schema to this release's version; a newer one is left as it is. Returns both versions. */
+/**
+ * Brings the schema to this release's version; a newer one is left as it is. Returns both versions. PostgreSQL checks
+ * the right to make a thing before it looks whether the thing exists, so only what is missing is made.
+ */
 export async function migrate(
   database: Database,
   schema: string,
@@ -33,10 +36,15 @@ export async function migrate(
   const name = `"${schema}"`;
   return await database.transaction(async (ask) => {
     await ask({ text: 'select pg_advisory_xact_lock($1)', values: [LOCK] });
-    await ask({ text: `create schema if not exists ${name}` });
-    await ask({
-      text: `create table if not exists ${name}.schema_version (version integer primary key, at timestamptz not null default now())`,
+    const [there] = await ask<{ schema: boolean; table: boolean }>({
+      text: `select to_regnamespace($1) is not null as schema, to_regclass($2) is not null as table`,
+      values: [name, `${name}.schema_version`],
     });
+    if (there?.schema !== true) await createSchema(name, ask);
+    if (there?.table !== true)
+      await ask({
+        text: `create table ${name}.schema_version (version integer primary key, at timestamptz not null default now())`,
+      });
     const [found] = await ask<{ version: number | null }>({
       text: `select max(version) as version from ${name}.schema_version`,
     });
@@ -47,4 +55,18 @@ export async function migrate(
     }
     return { from, to: Math.max(from, SCHEMA_VERSION) };
   });
+}
+
+async function createSchema(name: string, ask: Ask): Promise<void> {
+  try {
+    await ask({ text: `create schema ${name}` });
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause && cause.code === '42501')) throw cause;
+    // Without its code, the error has no other remedy.
+    const { message } = cause;
+    throw new Error(
+      `${message}: let a role that may do it run create schema ${name} authorization the role of the URL, or grant that role create on the database`,
+      { cause },
+    );
+  }
 }

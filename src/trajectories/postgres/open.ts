@@ -5,10 +5,13 @@ import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
 import { SCHEMA_VERSION, migrate } from './migrations.js';
 import { createPostgresStore } from './postgres-store.js';
+import { tryOut } from './try-out.js';
 
 export interface PostgresSettings {
   /** With its password. */
   url: string;
+  /** Read for each new connection; default: `url`. */
+  latest_url?: () => string;
   /** Schema of its tables in the database. */
   schema: string;
   max_connections: number;
@@ -36,6 +39,7 @@ export function openPostgresStore({
   return {
     store: createPostgresStore({ database, schema, outputs, max_cached_bytes, max_request_bytes }),
     name: `postgres://${placeOf(settings.url)}#${schema}`,
+    tryOut: () => tryOut(database, schema),
     ready: (options) => untilThere(database, options),
     close: database.close,
   };
@@ -54,11 +58,12 @@ export async function migratePostgres(
 }
 
 const connectTo = (
-  { url, max_connections, patience_ms = PATIENCE_MS }: PostgresSettings,
+  { url, latest_url, max_connections, patience_ms = PATIENCE_MS }: PostgresSettings,
   check: DatabaseOptions['check'],
 ): Database =>
   createDatabase({
     url,
+    latest_url,
     max_connections,
     patience_ms,
     statement_ms: Math.min(STATEMENT_MS, patience_ms),

@@ -4,12 +4,15 @@ import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import { tryToWrite } from '../../platform/files.js';
-import { MIGRATE } from '../../trajectories/postgres/faults.js';
+import { MIGRATE, NAME_HOST, REACH } from '../../trajectories/postgres/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
 import { openStore, outputsReaders, outputsRoot, placeOfUrl } from '../open-store.js';
 import type { Finding } from './finding.js';
+
+/** What the database's errors say if nobody answers. */
+const UNREACHED = [REACH, NAME_HOST];
 
 const STORE_ANSWERS_WITHIN_MS = 10_000;
 
@@ -42,7 +45,7 @@ async function checkDatabase(
   return await judge(isFile ? `store ${store.root}` : 'store postgres', {
     ask: async () => {
       const policies = await withStore(config, { env, use: (opened) => checkPolicies(config, opened) }); // prettier-ignore
-      return isFile ? policies : [{ state: 'ok', what: 'answers' }, ...policies];
+      return isFile ? policies : [{ state: 'ok', what: 'can be written and read' }, ...policies];
     },
     remedy: (what) => {
       if (what.includes(MIGRATE)) return commandLine('store migrate', file);
@@ -53,7 +56,9 @@ async function checkDatabase(
         return store.url_env === null
           ? 'write the URL into that file'
           : `set ${store.url_env} in the shell that starts workers, and in this one`;
-      return `start the database, or correct the URL of ${place}; workers wait for it meanwhile`;
+      if (UNREACHED.some((text) => what.includes(text)))
+        return `start the database, or correct the URL of ${place}; workers wait for it meanwhile`;
+      return `the database answers: change there what it says, or the URL of ${place}`;
     },
   });
 }
@@ -86,7 +91,7 @@ async function withStore<T>(
 ): Promise<T> {
   const { cached_fold_bytes, request_bytes } = memoryOf(config);
   const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
-  const { store, ready, close } = openStore(config, { env, ...bounds });
+  const { store, ready, tryOut, close } = openStore(config, { env, ...bounds });
   try {
     // The store reports while it waits; the last report is the reason.
     const said: string[] = [];
@@ -96,6 +101,7 @@ async function withStore<T>(
     const signal = AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS);
     await ready({ say, signal });
     if (signal.aborted) throw new Error(said.at(-1) ?? 'no answer');
+    await tryOut();
     return await use(store);
   } finally {
     await close();
