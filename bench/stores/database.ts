@@ -50,6 +50,7 @@ export function openBenchStore({ kind, root, url }: StorePlace): OpenStore {
     store: createFileStore({ root, ...bounds }),
     name: root,
     ready: () => Promise.resolve(),
+    tryOut: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
 }
