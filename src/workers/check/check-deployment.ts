@@ -12,7 +12,7 @@ import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
 
 /**
- * Asks every part that temporal.yaml names once, without changing any. Never rejects because of a part. `file`: the
+ * Asks every part that temporal.yaml names once, and leaves each as it was. Never rejects because of a part. `file`: the
  * user's `--config`, for the commands of remedies.
  */
 export async function checkDeployment(
