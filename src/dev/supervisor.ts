@@ -4,6 +4,7 @@ import { describeError } from '../platform/errors.js';
 import type { Child, Exit } from '../platform/process/child.js';
 import { describeExit, logTail } from '../platform/process/child.js';
 import { readableLines } from '../workers/log.js';
+import { explainCutTask } from '../workers/workflow-thread.js';
 
 /** A process of the stack. */
 export interface Part {
@@ -119,17 +120,16 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
       part.finished();
       return;
     }
-    const end = exit === undefined ? 'could not be started' : `ended ${describeExit(exit)}`;
+    const { end, words, why } = await endOf(child, exit);
     vain = recovered ? NONE : oneMore(vain, exit);
     const isHopeless = vain.byItself > MOST.byItself || vain.killed > MOST.killed;
     if (isHopeless && stack.giveUp !== undefined) {
-      stack.giveUp(await hopeless(part, { end, times: vain.byItself + vain.killed }));
+      stack.giveUp(await hopeless(part, { end, why, times: vain.byItself + vain.killed }));
       return;
     }
     const delayMs = (stack.restartDelayMs ?? RESTART_DELAY_MS) * growth(vain);
-    const words = await lastWords(child, exit);
     stack.say(
-      `${part.name} ${end}${words}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
+      `${part.name} ${end}${words}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})${why}`,
     );
     await sleep(delayMs, undefined, { signal: stack.signal }).catch(() => undefined);
     child = await startAgain(part, stack);
@@ -159,11 +159,20 @@ const growth = ({ byItself }: Vain): number =>
 const isKilled = (exit: Exit | undefined): boolean =>
   exit?.signal === 'SIGKILL' || exit?.signal === 'SIGTERM';
 
-/** ` (TypeError: …)`; nothing for a part that was killed from outside or could not be started. */
-async function lastWords(child: Child | null, exit: Exit | undefined): Promise<string> {
-  if (exit === undefined || isKilled(exit)) return '';
-  const words = await child?.lastWords();
-  return words == null ? '' : ` (${words})`;
+/**
+ * `words`: ` (TypeError: …)`; nothing for a part that was killed from outside or could not be started. `why`: what they
+ * mean, where that is known.
+ */
+async function endOf(
+  child: Child | null,
+  exit: Exit | undefined,
+): Promise<{ end: string; words: string; why: string }> {
+  if (exit === undefined) return { end: 'could not be started', words: '', why: '' };
+  const end = `ended ${describeExit(exit)}`;
+  const words = isKilled(exit) ? null : await child?.lastWords();
+  if (words == null) return { end, words: '', why: '' };
+  const why = explainCutTask(words);
+  return { end, words: ` (${words})`, why: why === null ? '' : `. ${why}` };
 }
 
 /** null if it cannot be started or has been stopped. */
@@ -181,12 +190,12 @@ async function startAgain(part: Part, stack: Stack): Promise<Child | null> {
 
 async function hopeless(
   part: Part,
-  { end, times }: { end: string; times: number },
+  { end, why, times }: { end: string; why: string; times: number },
 ): Promise<Error> {
   const tail = await logTail(part.logFile, 15);
   return new Error(
     [
-      `${part.name} ${end}: the last of ${times} lives in a row that ended before it was ready.`,
+      `${part.name} ${end}: the last of ${times} lives in a row that ended before it was ready${why === '' ? '.' : why}`,
       ...(tail === '' ? [] : [`The end of ${part.logFile}:`, readableLines(tail)]),
     ].join('\n'),
   );

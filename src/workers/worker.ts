@@ -10,6 +10,7 @@ import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { commonEnvironmentQueue, environmentQueue, generationQueue } from './queues.js';
+import { workflowThread } from './workflow-thread.js';
 
 /** The heartbeat timeout of activities other than turns (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
@@ -21,9 +22,10 @@ type Queue = Pick<
   | 'maxConcurrentActivityTaskExecutions'
   | 'maxCachedWorkflows'
   | 'workflowBundle'
-> & {
-  verbs: (keyof AllActivities)[];
-};
+> &
+  Partial<typeof workflowThread> & {
+    verbs: (keyof AllActivities)[];
+  };
 
 /** One Worker per role and queue. Only the workflow role loads the bundle. */
 export async function createWorkers({
@@ -68,6 +70,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
           ),
           taskQueue: temporal.task_queue,
           workflowBundle: { codePath: bundlePath },
+          ...workflowThread,
           maxCachedWorkflows: memory.cached_workflows,
           maxConcurrentActivityTaskExecutions: memory.others,
           verbs: [

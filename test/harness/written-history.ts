@@ -47,8 +47,16 @@ export interface WrittenHistory {
    * not compare these. Write them in the order of the commands; values in between may be omitted.
    */
   gives: (value: unknown) => void;
-  /** Fails if the workflow behaves differently. */
-  replay: () => Promise<void>;
+  /** Fails if the workflow behaves differently. `worker`: settings other than those of a replay. */
+  replay: (worker?: WorkerSettings) => Promise<void>;
+}
+
+export interface WorkerSettings {
+  workflowBundle?: { code: string };
+  /** Default: true, so workflows run in this thread and as long as they like. */
+  debugMode?: boolean;
+  /** Of a workflow task, in ms. */
+  isolateExecutionTimeout?: number;
 }
 
 const NAMESPACE = 'default';
@@ -208,13 +216,13 @@ export function writeHistory(
     gives: (value) => {
       expected.push(value);
     },
-    replay: async () => {
+    replay: async (worker = {}) => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });
       const codePath = path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js');
       const history = historyFromJSON({ events });
       const given: unknown[] = [];
       const dataConverter = { payloadCodecs: [listener(given)] };
-      const options = { workflowBundle: { codePath }, dataConverter };
+      const options = { workflowBundle: { codePath }, dataConverter, ...worker };
       await Worker.runReplayHistory(options, history, workflowId);
       checkGiven(given, expected);
     },
