@@ -1,16 +1,14 @@
 """The protocol: POST /step, /begin, /end and /global_post_process_and_metrics, GET /health. Standard library only."""
 
-import hashlib
 import json
 import math
 import threading
-from collections import OrderedDict
-from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from .answers import CallFailed
 from .calls import Direct
 from .processes import Isolated
+from .remembered import Answers, begun_by, request_of
 from .turns import Caller
 from .watch import Watch, write
 
@@ -25,20 +23,14 @@ class BadRequest(Exception):
     pass
 
 
-class _Answer(Future):
-    def __init__(self, caller):
-        super().__init__()
-        self.caller = caller
-
-
 class _Service:
-    """Caches answers by idempotency key."""
+    """Checks what came, and remembers answers: a key with another body is another request, of another deployment or of
+    a batch that was deleted and started again.
+    """
 
     def __init__(self, calls, max_answers):
         self.calls = calls
-        self.answers = OrderedDict()
-        self.max_answers = max_answers
-        self.lock = threading.Lock()
+        self.answers = Answers(max_answers)
 
     def step(self, body, caller):
         logs, metadata = body.get("message_log_batch"), body.get("metadata")
@@ -51,10 +43,8 @@ class _Service:
             good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
-        # A key with another body is another request: from another store, or after a batch was deleted.
-        digest = hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()
-        known = (caller.key, digest) if caller.key else None
-        return self._once(known, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
+        request = request_of(caller.key, [logs, metadata])
+        return self.answers.once(request, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
 
     def begin(self, body, caller):
         """What `begin(sample)` returns is the first state; None keeps the sample's."""
@@ -63,12 +53,15 @@ class _Service:
             if not isinstance(sample[name], kind):
                 raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
         key = caller.key
-        answer = self._once(key, caller, lambda: self.calls.call("begin", sample, caller=caller))
-        self._forget(key and key.replace("/begin-", "/end-"))
+        request = request_of(key, sample)
+        make = lambda: self.calls.call("begin", sample, caller=caller)  # noqa: E731
+        answer = self.answers.once(request, caller, make, given=sample["metadata"])
+        self.answers.forget(self.answers.of(key and key.replace("/begin-", "/end-")))
         return answer
 
     def end(self, body, caller):
-        """Merges the last state over what `begin` returned. A session that this process has ended is not ended again.
+        """Merges the last state over what `begin` returned, if nobody has heard of that. A session that this process
+        has ended is not ended again.
 
         A session that is still being begun, for a caller that no longer waits, is ended once it has begun.
         """
@@ -78,56 +71,20 @@ class _Service:
         key = caller.key
         # It releases what a rollout holds, also for a caller that has left.
         caller = Caller(key)
-        begin_key = key and key.replace("/end-", "/begin-")
-        begun = self._known(begin_key)
-        state = {**(begun or {}).get("metadata", {}), **metadata}
+        request = request_of(key, body)
+        begun = begun_by(metadata, self.answers.of(key and key.replace("/end-", "/begin-")))
+        state = {**begun.state, **metadata}
         more = [session] if self.calls.end_takes_session else []
-        answer = self._once(key, caller, lambda: self.calls.call("end", state, *more, caller=caller))
-        # A later session of this name is another one: from another store, or after a batch was deleted.
-        self._forget(begin_key)
+        answer = self.answers.once(request, caller, lambda: self.calls.call("end", state, *more, caller=caller))
+        # A later session of this name is another one.
+        self.answers.forget(begun.answers)
         return answer
-
-    def _forget(self, key):
-        with self.lock:
-            self.answers.pop(key, None)
-
-    def _known(self, key):
-        with self.lock:
-            found = self.answers.get(key)
-        return found.result() if found is not None and found.exception() is None else None
 
     def metrics(self, body, caller):
         rollouts = body.get("rollouts")
         if not isinstance(rollouts, list):
             raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
         return self.calls.call("global_post_process_and_metrics", rollouts, caller=caller)
-
-    def _once(self, key, caller, make):
-        """The first request of a key computes, others wait for it, and it runs as long as any of them waits. A failure
-        is not cached.
-        """
-        if not key:
-            return make()
-        with self.lock:
-            found = self.answers.get(key)
-            if found is None:
-                mine = self.answers[key] = _Answer(caller)
-                done = (k for k, f in self.answers.items() if f.done())
-                while len(self.answers) > self.max_answers and (oldest := next(done, None)):
-                    del self.answers[oldest]
-                    done = (k for k, f in self.answers.items() if f.done())
-        if found is not None:
-            found.caller.joined_by(caller)
-            return found.result()
-        try:
-            answer = make()
-        except BaseException as error:
-            with self.lock:
-                self.answers.pop(key, None)
-            mine.set_exception(error)
-            raise
-        mine.set_result(answer)
-        return answer
 
 
 class _Handler(BaseHTTPRequestHandler):
