@@ -1,12 +1,16 @@
 """The protocol: POST /step, /begin, /end and /global_post_process_and_metrics, GET /health. Standard library only."""
 
+import contextlib
 import json
 import math
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import socket
+from http.server import BaseHTTPRequestHandler
 
 from .answers import CallFailed
+from .bodies import MOST_BYTES, TIMES_TOGETHER, Room, read_body
 from .calls import Direct
+from .connections import ANSWER_S, LINGER_S, MOST, Server
+from .gate import Gate
 from .processes import Isolated
 from .remembered import Answers, begun_by, request_of
 from .turns import Caller
@@ -15,8 +19,6 @@ from .watch import Watch, write
 
 # The seconds after which the caller waits no longer.
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
-# How often running calls are looked at.
-LOOK_S = 0.5
 
 
 class BadRequest(Exception):
@@ -90,6 +92,12 @@ class _Service:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def handle_one_request(self):
+        self._within(self.server.idle_s)
+        with contextlib.suppress(ConnectionError):
+            return super().handle_one_request()
+        self.close_connection = True
+
     def do_GET(self):
         self._answer(lambda: self._health() if self.path == "/health" else None)
 
@@ -100,23 +108,28 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path in ("/begin", "/end") and self.path[1:] in service.calls.has:
             self._answer(lambda: getattr(service, self.path[1:])(self._body(), self._caller()))
         elif self.path == "/global_post_process_and_metrics" and self.path[1:] in service.calls.has:
-            self._answer(lambda: service.metrics(self._body(), self._caller()), absent={})
+            self._answer(lambda: service.metrics(self._body(TIMES_TOGETHER), self._caller()), absent={})
         else:
-            self._drain()
-            self._send(404, _error("NotFound", f"there is no POST {self.path}"))
+            self._answer(lambda: None)
 
     def _answer(self, make, absent=None):
+        self.share = self.server.room.share()
+        self.is_read = not ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)
         try:
+            self.server.gate.check(self.headers)
             answer = make()
             answer = absent if answer is None else answer
             if answer is None:
-                return self._send(404, _error("NotFound", f"there is no {self.path}"))
+                self._raw(1)
+                return self._send(404, _error("NotFound", f"there is no {self.command} {self.path}"))
             self._send(200, json.dumps(answer, allow_nan=False))
         except (BadRequest, RecursionError) as error:
             self._send(400, _error("BadRequest", str(error)))
         except CallFailed as error:
             self._log(error)
             self._send(error.status, _error(error.kind, error.message, error.trace))
+        finally:
+            self.share.give()
 
     def _health(self):
         self.server.service.calls.health()
@@ -128,24 +141,19 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
         write("\n".join(line for line in lines if line))
 
-    def _raw(self):
-        """The body, whole or in chunks (metrics are sent in chunks)."""
-        if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
-            yield self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            return
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        while self.rfile.readline().strip():
-            pass
+    def _within(self, seconds):
+        self.server.within(self.connection, seconds)
 
-    def _drain(self):
-        for _ in self._raw():
-            pass
+    def _raw(self, times):
+        self._within(self.server.body_s)
+        body = read_body(self.rfile, self.headers, most=self.server.max_body * times, share=self.share)
+        self.is_read = True
+        self._within(None)
+        return body
 
-    def _body(self):
+    def _body(self, times=1):
         try:
-            body = json.loads(b"".join(self._raw()))
+            body = json.loads(self._raw(times))
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"(body): expected JSON, got {error}") from error
         if not isinstance(body, dict):
@@ -164,14 +172,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status, text):
         data = text.encode()
+        self._within(ANSWER_S)
         try:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
+            # A body that was not read to its end is not the next request.
+            if not self.is_read:
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(data)
-        except ConnectionError:
+            if not self.is_read:
+                self._linger()
+        except OSError:
             self.close_connection = True
+
+    def _linger(self):
+        """A connection that is closed while something comes loses the answer before it."""
+        self.close_connection = True
+        self._within(LINGER_S)
+        self.connection.shutdown(socket.SHUT_WR)
+        while self.rfile.read1(2**16):
+            pass
 
     def log_message(self, *arguments):
         pass
@@ -181,27 +203,27 @@ def _error(kind, message, trace=None):
     return json.dumps({"error": {"type": kind, "message": message, **({} if trace is None else {"trace": trace})}})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
+def create_server(
+    environment,
+    *,
+    host="127.0.0.1",
+    port=9000,
+    max_answers=4096,
+    token=None,
+    allow_hosts=(),
+    max_body=MOST_BYTES,
+    max_connections=MOST,
+):
+    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process.
 
-    def serve_forever(self, poll_interval=0.5):
-        over = threading.Event()
-        threading.Thread(target=self._look, args=(over,), daemon=True).start()
-        try:
-            super().serve_forever(poll_interval)
-        finally:
-            over.set()
-
-    def _look(self, over):
-        while not over.wait(LOOK_S):
-            self.watch.look()
-
-
-def create_server(environment, *, host="127.0.0.1", port=9000, max_answers=4096):
-    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process."""
+    With a `token`, every request has to bring it (`Authorization: Bearer`). Without one, its `Host` has to be an
+    address, a name of this machine, or one of `allow_hosts`. `max_body` is in bytes.
+    """
     calls = environment if isinstance(environment, Isolated) else Direct(environment)
-    server = _Server((host, port), _Handler)
+    server = Server((host, port), _Handler, max_connections)
+    server.gate = Gate(host, token, allow_hosts)
+    server.max_body = max_body
+    server.room = Room(max_body * TIMES_TOGETHER)
     server.service = _Service(calls, max_answers)
     server.watch = Watch(calls)
     return server

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { Duration } from '../model/durations.js';
 import { BaseUrl } from './http/base-url.js';
+import { TOKEN } from './http/token.js';
 import { CODE_SETTINGS } from './code/settings.js';
 import { GymAgentSettings } from './gym-agent/settings.js';
 import { GymnasiumSettings } from './gymnasium/settings.js';
@@ -29,6 +30,7 @@ const CodeSettings = z.strictObject({
   ...CODE_SETTINGS,
   /** A sandbox service instead of this machine. */
   url: BaseUrl.nullable().default(null),
+  ...TOKEN,
   /** Size limit of one answer of that service. */
   max_answer: MaxAnswer.default(MAX_ANSWER),
   ...STEP_QUEUE,
@@ -37,6 +39,7 @@ const CodeSettings = z.strictObject({
 const HttpSettings = z.strictObject({
   kind: z.literal('http'),
   url: BaseUrl,
+  ...TOKEN,
   /** For one step, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
   /** Size limit of one answer. */
