@@ -5,6 +5,7 @@ import { tokenLimit } from './bounds.js';
 import type { ChaosFault } from './faults.js';
 import { FAULTS } from './faults.js';
 import { interruptedBy, measure } from './measurement.js';
+import { playKills } from './kills/play.js';
 import type { Options } from './options.js';
 import { USAGE, readOptions } from './options.js';
 import { playBare } from './play-bare.js';
@@ -157,9 +158,17 @@ async function main(): Promise<void> {
       (!short || part !== null || only !== ''),
   );
   if (faults.length === 0) throw new Error(`no fault's name contains ${only}\n\n${USAGE}`);
-  say(`chaos, store ${store}, seed ${seed}: ${faults.map(({ name }) => name).join(', ')}`);
   const began = performance.now();
-  const played = await playAll({ faults, workload, options });
+  const { parts } = options;
+  const names = [...(parts.faults ? faults.map(({ name }) => name) : []), ...(parts.kills ? ['kills'] : [])]; // prettier-ignore
+  say(`chaos, store ${store}, seed ${seed}: ${names.join(', ')}`);
+  const plan = { faults: parts.faults ? faults : [], workload, options };
+  const played = { ...(await playAll(plan)), kills: [] as ChaosReport['kills'] };
+  if (parts.kills) {
+    const { kills, not_played } = await playKills(say);
+    played.kills.push(...kills);
+    played.not_played.push(...not_played);
+  }
   const duration_s = (performance.now() - began) / 1000;
   const report = summarized({ seed, form: short ? 'short' : 'long', store, duration_s, ...played });
   await publish(report, options.json);

@@ -1,4 +1,6 @@
 import type { Interrupts } from './bounds.js';
+import type { KillsReport } from './kills/report.js';
+import { linesOfKills } from './kills/report.js';
 import type { Measurement } from './measurement.js';
 import type { StoreKind } from './stores.js';
 
@@ -38,6 +40,8 @@ export interface ChaosReport {
   store: StoreKind;
   duration_s: number;
   faults: FaultReport[];
+  /** Of the parts of `npm start`, one after the other. */
+  kills: KillsReport[];
   /** Faults that were not played, with the reason. */
   not_played: { name: string; reason: string }[];
   ok: boolean;
@@ -63,7 +67,8 @@ export function judged(measured: Omit<FaultReport, 'broken'>): FaultReport {
 
 export function summarized(report: Omit<ChaosReport, 'schema_version' | 'ok'>): ChaosReport {
   const ok =
-    report.not_played.length === 0 && report.faults.every(({ broken }) => broken.length === 0);
+    report.not_played.length === 0 &&
+    [...report.faults, ...report.kills].every(({ broken }) => broken.length === 0);
   return { schema_version: 1, ...report, ok };
 }
 
@@ -100,9 +105,16 @@ export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text
 
 const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
 
+const tableLines = (faults: readonly FaultReport[]): string[] => [
+  cells(COLUMNS.map(([title]) => title)),
+  cells(COLUMNS.map((_, i) => (i === 0 || i === COLUMNS.length - 1 ? '---' : '---:'))),
+  ...faults.map(lineOf),
+];
+
 /** In Markdown; each violated bound follows the table. */
 export function tableOf({
   faults,
+  kills,
   not_played,
   seed,
   form,
@@ -112,10 +124,8 @@ export function tableOf({
 }: ChaosReport): string {
   const lines = [
     `${form} form, store ${store}, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
-    '',
-    cells(COLUMNS.map(([title]) => title)),
-    cells(COLUMNS.map((_, i) => (i === 0 || i === COLUMNS.length - 1 ? '---' : '---:'))),
-    ...faults.map(lineOf),
+    ...(faults.length === 0 ? [] : ['', ...tableLines(faults)]),
+    ...(kills.length === 0 ? [] : ['', ...kills.flatMap(linesOfKills)]),
   ];
   const broken = [
     ...faults.flatMap(({ name, broken: reasons }) => reasons.map((reason) => `${name}: ${reason}`)),

@@ -116,7 +116,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'Workflow code is deterministic': [
       `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
     ],
-    'imports only `@temporalio/workflow`, `ms`, `model/workflow-safe`, `platform/plain.ts` and types':
+    'imports only `@temporalio/workflow`, `ms`, `model/workflow-safe`, `platform/plain.ts`, `platform/json/kept.ts`, `platform/json/depth.ts` and types':
       [
         `${HERE} › runs the SDK, \`ms\`, what is workflow-safe, plain text and itself; all else is types`,
       ],
@@ -254,6 +254,18 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,
     `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
     `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
+  ],
+  'an input, signal or update that cannot be decoded': [
+    'test/e2e/undecodable.test.ts › is refused as the input of a workflow of any type: ${what}',
+    'test/e2e/undecodable.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed',
+    'test/e2e/undecodable.test.ts › is ignored or refused by streams, their groups and policies',
+  ],
+  'a bug of this program in an activity': [
+    `${ACTIVITIES}/bug.test.ts › is told at once, and ends its activity when it comes three times in the same way`,
+  ],
+  'a workflow task that fails again and again': [
+    'test/client/failing-task.test.ts › is said with its reason and the next step once it has failed several times, and not before',
+    'test/workers/stuck.test.ts › is said in the log, and terminated after an hour; others, and one started by hand, are left alone',
   ],
 };
 

@@ -41,6 +41,7 @@ from .faults import (
 )
 from .requests import BatchRequest, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .rows import RowColumns
 from .sync import Batch, Client, Policy, Stream
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "PublishResult",
     "RolloutFault",
     "Row",
+    "RowColumns",
     "StateLost",
     "Step",
     "StepOutOfOrder",

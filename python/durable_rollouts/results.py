@@ -11,7 +11,7 @@ from typing_extensions import NotRequired, TypedDict
 from .columns import failure_of
 
 Row = Dict[str, Any]
-"""One rollout: a line of ``rollouts.jsonl`` (see docs/training-data.md)."""
+"""One rollout: a line of ``rollouts.jsonl``, with the sample's own columns and those of ``RowColumns``."""
 
 
 class Counts(TypedDict):
@@ -37,7 +37,7 @@ class Files(TypedDict):
 class BatchResult(TypedDict):
     """The result of a batch, and the content of its ``metrics.json``."""
 
-    schema_version: int
+    schema_version: Literal[1]
     batch_id: str
     counts: Counts
     metrics: Dict[str, float]

@@ -1,10 +1,9 @@
-import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
-import type { Metrics } from '../model/results/metrics.js';
+import type { BatchResult, Counts } from '../model/results/result.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 
@@ -178,25 +177,7 @@ export interface FoldedGroups {
   file: string;
 }
 
-/** The result of workflow `rolloutBatch`, and the content of metrics.json. */
-export interface BatchResult {
-  schema_version: 1;
-  batch_id: string;
-  counts: Counts;
-  metrics: Metrics;
-  files: { rollouts: string; failures: string; groups: string; metrics: string };
-  metadata: ForeignObject;
-}
-
-/** The last five add up to the first. */
-export interface Counts {
-  requested: number;
-  completed: number;
-  failed: number;
-  timed_out: number;
-  stopped: number;
-  cancelled: number;
-}
+export type { BatchResult, Counts };
 
 export type { Waiting } from '../model/workflow-safe/waiting.js';
 

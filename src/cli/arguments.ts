@@ -3,6 +3,8 @@ import { didYouMean } from '../platform/nearest.js';
 
 /** What a command line gives. Each throws an error for the user that says what was expected. */
 
+export const DEFAULT_FILE = './temporal.yaml';
+
 /** The settings that FILE has under this name. */
 export function settingsNamed<T>(
   name: string,

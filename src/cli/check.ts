@@ -11,7 +11,7 @@ import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
-import { DEFAULT_FILE } from './temporal-settings.js';
+import { DEFAULT_FILE } from './arguments.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;

@@ -143,12 +143,13 @@ the token that the template rewrites, its message, and a remedy. The exit code i
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
 with a FILE other than the project's own temporal.yaml (default ./temporal.yaml). The worker has FILE's settings, with
-the simulator as generation service "default". The stack's files go to .rollouts beside FILE.`,
+the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
+--simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {

@@ -11,8 +11,8 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { integerOf, settingsNamed } from './arguments.js';
-import { DEFAULT_FILE, temporalSettings } from './temporal-settings.js';
+import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
+import { temporalSettings } from './temporal-settings.js';
 
 const LOOK_EVERY_MS = 500;
 

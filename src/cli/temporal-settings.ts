@@ -6,8 +6,7 @@ import { plain } from '../platform/plain.js';
 import { Config, loadConfig } from '../workers/config.js';
 import { openStore } from '../workers/open-store.js';
 import { connectionSettings } from '../workers/connection-settings.js';
-
-export const DEFAULT_FILE = './temporal.yaml';
+import { DEFAULT_FILE } from './arguments.js';
 
 const givenConfig = async (file: string | undefined): Promise<Config | null> =>
   file !== undefined || (await exists(DEFAULT_FILE))

@@ -8,7 +8,12 @@ export async function upCommand(args: string[]): Promise<number> {
       exit: { type: 'boolean', default: false },
       'no-batch': { type: 'boolean', default: false },
       config: { type: 'string', default: './temporal.yaml' },
+      simulator: { type: 'string' },
     },
   });
-  return await up({ ...values, batch: !values['no-batch'] });
+  return await up({
+    ...values,
+    batch: !values['no-batch'],
+    simulator: values.simulator ?? null,
+  });
 }

@@ -24,6 +24,8 @@ export interface StackPlace {
 export interface StackOptions extends StackPlace {
   /** The deployment's temporal.yaml. */
   config: string;
+  /** A file of the simulator's settings; null: those of the demonstration. */
+  simulator: string | null;
 }
 
 /**
@@ -82,7 +84,7 @@ export async function planServer(folder: string, from?: Ports): Promise<PlannedS
 
 /** Temporal server, simulator and worker, each restarted on the same ports when it dies. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { config, folder, supervisor } = options;
+  const { config, folder, supervisor, simulator } = options;
   const server = await planServer(folder);
   const { address, namespace, ports, logs } = server;
   const simulatorPort = await firstFreePort(8000, Object.values(ports));
@@ -94,9 +96,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   await loadModules({ environments }, stackEnvironment(process.env));
   const part = nodePart({ ...options, logs });
   await supervisor.run(serverPart({ ...options, ...server }));
-  await supervisor.run(
-    part('simulator', { args: ['--port', String(simulatorPort), ...DEMO_SIMULATOR] }),
-  );
+  const behaves = simulator === null ? DEMO_SIMULATOR : ['--settings', path.resolve(simulator)];
+  await supervisor.run(part('simulator', { args: ['--port', String(simulatorPort), ...behaves] }));
   await supervisor.run(part('worker', { args: ['--config', target] }));
   return { ...server, taskQueue: temporal.task_queue, generationUrl, settings: target };
 }

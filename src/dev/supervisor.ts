@@ -28,7 +28,7 @@ export interface SupervisorOptions {
    * is restarted forever.
    */
   giveUp?: (reason: Error) => void;
-  /** After the first death. It doubles with each further one of a part that does not get ready, up to 15 times that. */
+  /** After a death. It doubles each time that the part ends by itself before it is ready, up to 15 times that. */
   restartDelayMs?: number;
   /** From SIGTERM to SIGKILL, for all parts together. */
   graceMs?: number;
@@ -47,13 +47,14 @@ export interface Supervisor {
 
 /** Whoever lives that long has recovered, whatever it says. */
 const LONG_LIFE_MS = 10_000;
-/** Lives in a row that end before the part is ready: by themselves, and with those that something else has ended. */
+/** Lives in a row that end before the part is ready. */
 interface Vain {
   byItself: number;
-  inAll: number;
+  /** By something else, which says little about the part: on a busy machine a start takes as long as several kills. */
+  killed: number;
 }
-const NONE: Vain = { byItself: 0, inAll: 0 };
-const MOST: Vain = { byItself: 5, inAll: 15 };
+const NONE: Vain = { byItself: 0, killed: 0 };
+const MOST: Vain = { byItself: 5, killed: 60 };
 const RESTART_DELAY_MS = 1000;
 const LONGEST_DELAY = 15;
 const GRACE_MS = 8000;
@@ -120,9 +121,9 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
     }
     const end = exit === undefined ? 'could not be started' : `ended ${describeExit(exit)}`;
     vain = recovered ? NONE : oneMore(vain, exit);
-    const isHopeless = vain.byItself > MOST.byItself || vain.inAll > MOST.inAll;
+    const isHopeless = vain.byItself > MOST.byItself || vain.killed > MOST.killed;
     if (isHopeless && stack.giveUp !== undefined) {
-      stack.giveUp(await hopeless(part, { end, times: vain.inAll }));
+      stack.giveUp(await hopeless(part, { end, times: vain.byItself + vain.killed }));
       return;
     }
     const delayMs = (stack.restartDelayMs ?? RESTART_DELAY_MS) * growth(vain);
@@ -148,12 +149,11 @@ async function lifeOf(
   return { exit, recovered: isLong || isReady };
 }
 
-const oneMore = ({ byItself, inAll }: Vain, exit: Exit | undefined): Vain => ({
-  byItself: byItself + (isKilled(exit) ? 0 : 1),
-  inAll: inAll + 1,
-});
+const oneMore = ({ byItself, killed }: Vain, exit: Exit | undefined): Vain =>
+  isKilled(exit) ? { byItself, killed: killed + 1 } : { byItself: byItself + 1, killed };
 
-const growth = ({ inAll }: Vain): number => Math.min(LONGEST_DELAY, 2 ** Math.max(0, inAll - 1));
+const growth = ({ byItself }: Vain): number =>
+  Math.min(LONGEST_DELAY, 2 ** Math.max(0, byItself - 1));
 
 /** By something else: a crash has other signals. */
 const isKilled = (exit: Exit | undefined): boolean =>
@@ -186,7 +186,7 @@ async function hopeless(
   const tail = await logTail(part.logFile, 15);
   return new Error(
     [
-      `${part.name} ${end}, for the ${times}th time in a row before it was ready.`,
+      `${part.name} ${end}: the last of ${times} lives in a row that ended before it was ready.`,
       ...(tail === '' ? [] : [`The end of ${part.logFile}:`, readableLines(tail)]),
     ].join('\n'),
   );

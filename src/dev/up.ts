@@ -22,6 +22,8 @@ export interface UpOptions {
   batch: boolean;
   /** The deployment's temporal.yaml; the stack keeps its files in `.rollouts` beside it. */
   config: string;
+  /** A file of the simulator's settings; null: those of the demonstration. */
+  simulator: string | null;
 }
 
 const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
@@ -41,12 +43,12 @@ interface Session {
  * and its result. Resolves to the exit code: 0 if every rollout completed, 130 if it was interrupted before the end.
  * Rejects with an error for the user if something cannot be started.
  */
-export async function up({ exit, batch, config }: UpOptions): Promise<number> {
+export async function up({ exit, batch, config, simulator }: UpOptions): Promise<number> {
   const own = await isProjectsOwn(config);
   if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
   const folder = path.join(path.dirname(path.resolve(config)), '.rollouts');
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
-    const stack = await startStack({ ...place, config });
+    const stack = await startStack({ ...place, config, simulator });
     const client = await connectBatchClient(onLoopback(stack));
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };

@@ -19,31 +19,37 @@ import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
  * one in `createEnvironment` (registry.ts).
  */
 
-const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });
-const CalculatorSettings = z.strictObject({ kind: z.literal('calculator') });
-const CodeJaccardSettings = z.strictObject({ kind: z.literal('code_jaccard') });
+const SlidingPuzzleSettings = z.strictObject({
+  kind: z.literal('sliding_puzzle').describe("NeMo RL's sliding puzzle"),
+});
+const CalculatorSettings = z.strictObject({
+  kind: z.literal('calculator').describe("NeMo RL's multi-step calculator"),
+});
+const CodeJaccardSettings = z.strictObject({
+  kind: z.literal('code_jaccard').describe('similarity to the ground truth, by words'),
+});
 const MathSettings = z.strictObject({ ...MATH_SETTINGS, ...STEP_QUEUE });
 const VlmSettings = z.strictObject({ ...VLM_SETTINGS, ...STEP_QUEUE });
 
 const CodeSettings = z.strictObject({
-  kind: z.literal('code'),
+  kind: z.literal('code').describe("runs the policy's code in a sandbox"),
   ...CODE_SETTINGS,
-  /** A sandbox service instead of this machine. */
-  url: BaseUrl.nullable().default(null),
+  url: BaseUrl.nullable().default(null).describe('a sandbox service instead of this machine'),
   ...TOKEN,
-  /** Size limit of one answer of that service. */
-  max_answer: MaxAnswer.default(MAX_ANSWER),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer of that service'),
   ...STEP_QUEUE,
 });
 
 const HttpSettings = z.strictObject({
-  kind: z.literal('http'),
-  url: BaseUrl,
+  kind: z.literal('http').describe('a service of yours'),
+  url: BaseUrl.describe(
+    'its base: `/step`, `/begin`, `/end`, `/health` and `/global_post_process_and_metrics` are appended',
+  ),
   ...TOKEN,
-  /** For one step, from connecting to the last byte of the answer. */
-  timeout: Duration.default('5m'),
-  /** Size limit of one answer. */
-  max_answer: MaxAnswer.default(MAX_ANSWER),
+  timeout: Duration.default('5m').describe(
+    'for one call, from connecting to the last byte of the answer',
+  ),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
   ...STEP_QUEUE,
 });
 
@@ -54,21 +60,29 @@ function pythonIsServed(file: string): string {
 }
 
 const ModuleSettings = z.strictObject({
-  kind: z.literal('module'),
-  /** A TypeScript or JavaScript file. Relative to temporal.yaml. */
+  kind: z.literal('module').describe('a module of yours, which the worker loads'),
   path: z
     .string()
     .min(1)
     .refine((text) => !text.endsWith('.py'), {
       error: ({ input }) => pythonIsServed(String(input)),
-    }),
-  export: z.string().min(1).default('default'),
-  /** The argument of the export if that is a function. */
-  settings: z.record(z.string(), z.unknown()).default({}),
-  /** false: it waits for something (a service, a process), and its steps are separate activities. */
-  in_process: z.boolean().default(true),
-  /** For one call, from the moment when the module's thread begins it. */
-  timeout: Duration.default('1m'),
+    })
+    .describe('a TypeScript or JavaScript file'),
+  export: z
+    .string()
+    .min(1)
+    .default('default')
+    .describe('an object with `stepOne` or `step`, or a function of `settings` that makes one'),
+  settings: z.record(z.string(), z.unknown()).default({}).describe('the argument of that function'),
+  in_process: z
+    .boolean()
+    .default(true)
+    .describe(
+      'false: it waits for something (a service, a process), and its steps are separate activities',
+    ),
+  timeout: Duration.default('1m').describe(
+    "for one call, from the moment when the module's thread begins it",
+  ),
   ...STEP_QUEUE,
 });
 

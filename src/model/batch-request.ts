@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
+import { GenerationSettings } from './generation-settings.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
 import { writeJson } from '../platform/json/kept.js';
 import { utf8Length } from '../platform/utf8.js';
-import { TokenId } from './token-id.js';
 import type { Limits } from './workflow-safe/limits.js';
 import { BATCH_ID } from './workflow-safe/rollout-id.js';
 
@@ -22,73 +22,7 @@ export const BatchId = z
 
 const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
 
-/** vLLM's kinds of structure; exactly one is given. */
-const STRUCTURES = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'] as const;
-/** Limited, because the journal of each rollout contains it. */
-const STRUCTURE_LIMIT = 64 * 1024;
-
-/** A grammar that replies follow, in vLLM's terms (`structured_outputs` of its completions). */
-const StructuredOutputs = z
-  .strictObject({
-    json: z.union([z.string().min(1), foreignObject()]).exactOptional(),
-    regex: z.string().min(1).exactOptional(),
-    choice: z.array(z.string().min(1)).min(1).exactOptional(),
-    grammar: z.string().min(1).exactOptional(),
-    json_object: z.literal(true).exactOptional(),
-    structural_tag: z.string().min(1).exactOptional(),
-    disable_any_whitespace: z.boolean().exactOptional(),
-    disable_additional_properties: z.boolean().exactOptional(),
-    whitespace_pattern: z.string().exactOptional(),
-  })
-  .refine((given) => STRUCTURES.filter((kind) => given[kind] !== undefined).length === 1, {
-    error: `expected exactly one of ${STRUCTURES.join(', ')}`,
-  })
-  .refine((given) => bytesOf(given) <= STRUCTURE_LIMIT, {
-    error: 'expected at most 64 kB, got more',
-  });
-
-/** How the policy is sampled. All of it is sent explicitly, so that no server default changes a distribution. */
-export const GenerationSettings = z
-  .strictObject({
-    /** A key of `generation` in temporal.yaml. */
-    service: z.string().default('default'),
-    /** null: the service's default. */
-    model: z.string().nullable().default(null),
-    temperature: z.number().min(0).default(1),
-    top_p: z.number().gt(0).max(1).default(1),
-    /** -1: off. */
-    top_k: z.int().min(-1).default(-1),
-    min_p: z.number().min(0).max(1).default(0),
-    max_new_tokens: z.int().positive().default(512),
-    /** They apply to every turn. The sample's own list is added; its environment may replace that list. */
-    stop_strings: z.array(z.string().min(1)).default([]),
-    stop_token_ids: z.array(TokenId).default([]),
-    /** Sent as temperature 0. */
-    greedy: z.boolean().default(false),
-    /** No end and no stop string counts before that many tokens. */
-    min_tokens: z.int().nonnegative().default(0),
-    /** Continues past the end of sequence, up to `max_new_tokens`. */
-    ignore_eos: z.boolean().default(false),
-    repetition_penalty: z.number().gt(0).default(1),
-    presence_penalty: z.number().min(-2).max(2).default(0),
-    frequency_penalty: z.number().min(-2).max(2).default(0),
-    structured_outputs: StructuredOutputs.nullable().default(null),
-    seed: z.int().nullable().default(null),
-    include_logprobs: z.boolean().default(true),
-    /** Which logprobs are accepted: only those of the sampled distribution, or also the engine's raw ones. */
-    logprobs_mode: z.enum(['processed', 'raw']).default('processed'),
-    /** For each sampled token, this many of the likeliest ids with their logprobs. */
-    top_logprobs: z.int().min(0).max(20).default(0),
-    prompt_format: z.enum(['chat', 'raw']).default('chat'),
-    /**
-     * How an observation is appended: rendered by the chat template after the policy's turn, or its text alone. null:
-     * chat under `standard` semantics with a chat prompt. Journals record the result; null in a journal means bare.
-     */
-    observation_format: z.enum(['chat', 'bare']).nullable().default(null),
-    chat_template_kwargs: foreignObject().default({}),
-  })
-  .prefault({});
-export type GenerationSettings = z.infer<typeof GenerationSettings>;
+export { GenerationSettings };
 
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
@@ -96,8 +30,12 @@ export type Semantics = z.infer<typeof Semantics>;
 /** How often a turn may fail in one way before its rollout fails. */
 export const AttemptSettings = z
   .strictObject({
-    /** Exceptions of the environment. */
-    environment: z.int().min(1).max(100).default(3),
+    environment: z
+      .int()
+      .min(1)
+      .max(100)
+      .default(3)
+      .describe("how often one turn's environment may raise an exception before the rollout fails"),
   })
   .prefault({});
 
@@ -109,27 +47,48 @@ const INLINE_LIMIT = 256 * 1024;
 
 /** Fields that a batch and a rollout started by hand share. */
 const rolloutSettings = {
-  schema_version: z.literal(1).default(1),
-  generation: GenerationSettings,
-  /** Limit of the whole message log in tokens. */
-  max_seq_len: z.int().positive().default(4096),
-  /** 0: no generation at all. */
-  max_rollout_turns: z.int().nonnegative().default(100),
-  rollout_timeout: Duration.default('1h'),
-  attempts: AttemptSettings,
-  num_repeats_add_seed: z.boolean().default(false),
-  semantics: Semantics.default('standard'),
-  /** For a valid but truncated rollout: keep it, keep it with `loss_multiplier` 0, or make it a failure row. */
-  overlong: Overlong.default('keep'),
-  /** The version of the weights that the service is expected to serve. */
-  policy_version: z.string().min(1).max(255).nullable().default(null),
-  max_version_span: z.int().positive().nullable().default(null),
-  /** Copied to the result, which stays under 16 kB. */
+  schema_version: z.literal(1).default(1).describe('the version of this format'),
+  generation: GenerationSettings.describe(
+    'how the policy is sampled. All of it is sent, so no default of a server changes a distribution',
+  ),
+  max_seq_len: z
+    .int()
+    .positive()
+    .default(4096)
+    .describe('limit of the whole message log, in tokens'),
+  max_rollout_turns: z
+    .int()
+    .nonnegative()
+    .default(100)
+    .describe('limit of turns; 0: no generation at all'),
+  rollout_timeout: Duration.default('1h').describe("limit of time, from the rollout's start"),
+  attempts: AttemptSettings.describe(
+    'how often a turn may fail in one way before its rollout fails',
+  ),
+  num_repeats_add_seed: z.boolean().default(false).describe('repeat r is generated with seed r'),
+  semantics: Semantics.default('standard').describe("or NeMo RL's loops, number for number"),
+  overlong: Overlong.default('keep').describe(
+    'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',
+  ),
+  policy_version: z
+    .string()
+    .min(1)
+    .max(255)
+    .nullable()
+    .default(null)
+    .describe('the version that the service is expected to serve, checked at planning'),
+  max_version_span: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('how many policy versions one turn may contain; null: any number'),
   metadata: foreignObject()
     .refine((metadata) => bytesOf(metadata) <= METADATA_LIMIT, {
       error: 'expected at most 4 kB of metadata, got more',
     })
-    .default({}),
+    .default({})
+    .describe('copied to the result; at most 4 kB'),
 };
 
 const InlineSamples = z
@@ -143,18 +102,28 @@ const InlineSamples = z
 export const Completion = z.discriminatedUnion(
   'policy',
   [
-    z.strictObject({ policy: z.literal('complete') }),
+    z.strictObject({ policy: z.literal('complete').describe('every rollout is played once') }),
     z.strictObject({
-      policy: z.literal('min_k'),
-      /** Valid rollouts that each group needs. A group that has them stops its other members. */
-      k: z.int().positive(),
-      /** From the batch's start. Then all remaining rollouts are stopped. null: never. */
-      deadline: Duration.nullable().default(null),
+      policy: z.literal('min_k').describe('a group ends with k valid rollouts'),
+      k: z
+        .int()
+        .positive()
+        .describe(
+          'valid rollouts that each group needs. A group that has them stops its other members',
+        ),
+      deadline: Duration.nullable()
+        .default(null)
+        .describe("from the batch's start; then all remaining rollouts are stopped. null: never"),
     }),
     z.strictObject({
-      policy: z.literal('refill'),
-      /** How many failed rollouts of the batch are replaced by a new repeat of their sample. */
-      max_replacements: z.int().min(1).max(MOST_REPLACEMENTS),
+      policy: z.literal('refill').describe('failed rollouts are replaced'),
+      max_replacements: z
+        .int()
+        .min(1)
+        .max(MOST_REPLACEMENTS)
+        .describe(
+          'how many failed rollouts of the batch are replaced by a new repeat of their sample',
+        ),
     }),
   ],
   {
@@ -169,28 +138,46 @@ export type Completion = z.infer<typeof Completion>;
 
 /** Fields that a batch and a stream share. */
 export const groupSettings = {
-  /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
-  samples: z.union([z.strictObject({ path: z.string().min(1) }), InlineSamples], {
-    error: (issue) =>
-      issue.input === undefined
-        ? 'required: {"path": "….jsonl"} or a list of samples'
-        : Array.isArray(issue.input) && issue.input.length === 0
-          ? 'expected at least one sample, got an empty batch'
-          : 'expected {"path": "….jsonl"} or a list of samples',
-  }),
-  limit: z.int().positive().nullable().default(null),
-  num_repeats: z.int().min(1).max(300).default(1),
+  samples: z
+    .union(
+      [
+        z.strictObject({
+          path: z.string().min(1).describe("relative to the worker's `inputs_dir`"),
+        }),
+        InlineSamples,
+      ],
+      {
+        error: (issue) =>
+          issue.input === undefined
+            ? 'required: {"path": "….jsonl"} or a list of samples'
+            : Array.isArray(issue.input) && issue.input.length === 0
+              ? 'expected at least one sample, got an empty batch'
+              : 'expected {"path": "….jsonl"} or a list of samples',
+      },
+    )
+    .describe("a JSONL file below the worker's `inputs_dir`, or a list of up to 256 kB"),
+  limit: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('only the first n samples; null: all'),
+  num_repeats: z.int().min(1).max(300).default(1).describe('rollouts per sample'),
   ...rolloutSettings,
-  /** Rollouts running at once. */
-  max_in_flight: z.int().positive().default(256),
+  max_in_flight: z.int().positive().default(256).describe('how many rollouts run at once'),
 };
 
 export const BatchRequest = z
   .strictObject({
     ...groupSettings,
-    completion: Completion.default({ policy: 'complete' }),
-    /** With fewer valid rollouts the batch ends as failed, after writing its files. */
-    min_valid: z.int().nonnegative().default(0),
+    completion: Completion.default({ policy: 'complete' }).describe(
+      'when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were replaced',
+    ),
+    min_valid: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe('with fewer valid rollouts the batch fails after it has written its files'),
   })
   .superRefine(checkSettings)
   .superRefine(checkCompletion);

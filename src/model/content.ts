@@ -5,16 +5,23 @@ import { nullIsAbsent } from './absent.js';
  * Content of a prompt message: text, or parts in reading order, spelled as in OpenAI's chat API and vLLM. Output of the
  * policy and of environments is always text.
  */
-const TextPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+const TextPart = z.strictObject({
+  type: z.literal('text').describe('a text'),
+  text: z.string().describe('the text'),
+});
 const ImagePart = z.strictObject({
-  type: z.literal('image_url'),
+  type: z.literal('image_url').describe('an image'),
   image_url: nullIsAbsent(
     z.strictObject({
-      /** `https:`, `file:` (where the engine allows it) or `data:`. */
-      url: z.string().min(1),
-      detail: z.enum(['auto', 'low', 'high']).optional(),
+      url: z.string().min(1).describe('`https:`, `file:` (where the engine allows it) or `data:`'),
+      detail: z
+        .enum(['auto', 'low', 'high'])
+        .optional()
+        .describe(
+          'the resolution at which the engine looks at it, if its model distinguishes them',
+        ),
     }),
-  ),
+  ).describe('the image'),
 });
 
 const ContentPart = nullIsAbsent(

@@ -158,7 +158,7 @@ const MOST_PROTOCOL_ERRORS = 2;
 const DENIALS: ReadonlySet<number | null> = new Set([401, 403, 404]);
 
 /** How long a denied request is sent again: a gateway or an adapter that comes back does so within that. */
-export const DENIED_FOR_S = 120;
+const DENIED_FOR_S = 120;
 
 /**
  * Whether an engine denies what planning saw. That says something about the engine, while any other refusal says

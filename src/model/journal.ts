@@ -275,7 +275,13 @@ const ResultLine = z.object({
   run_s: z.number(),
 });
 
-export const Failure = z.object({ type: z.string(), message: z.string(), turn: z.int() });
+export const Failure = z.object({
+  type: z
+    .string()
+    .describe('the fault, or `TimedOut`, `Stopped`, `Cancelled`, `Surplus`, `Overlong`'),
+  message: z.string().describe('what happened, where, and what to do'),
+  turn: z.int().describe('the turn in which it failed, from 0'),
+});
 export type Failure = z.infer<typeof Failure>;
 
 const EndLine = z.object({

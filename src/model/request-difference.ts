@@ -12,7 +12,13 @@ export interface Difference {
 
 /** Depth first, in the order of the schema's fields. */
 export function firstDifference(before: unknown, now: unknown): Difference | null {
-  if (!isText(before) && !isText(now) && isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
+  if (
+    !isText(before) &&
+    !isText(now) &&
+    isObject(before) &&
+    isObject(now) &&
+    Array.isArray(before) === Array.isArray(now)
+  ) {
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
       const inner = firstDifference(before[key], now[key]);
       if (inner !== null)

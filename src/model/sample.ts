@@ -11,10 +11,16 @@ import { IN_SAMPLES } from './workflow-safe/foreign.js';
 /** A message of a sample's prompt in upstream's shape. `token_ids` on every message or on none. */
 export const Message = nullIsAbsent(
   z.strictObject({
-    role: z.string(),
-    content: Content,
-    token_ids: listOf(TokenId).optional(),
-    generation_logprobs: listOf(Float32).optional(),
+    role: z
+      .string()
+      .describe('`system`, `user`, `assistant`, or another role that the chat template has'),
+    content: Content.describe('text, or a list of parts with text and images'),
+    token_ids: listOf(TokenId)
+      .optional()
+      .describe('its ids, if the engine is not to render the prompt. On every message or on none'),
+    generation_logprobs: listOf(Float32)
+      .optional()
+      .describe('comes back in the row; these are no actions of this policy'),
   }),
 );
 export type Message = z.infer<typeof Message>;
@@ -66,13 +72,21 @@ export const Sample = withPossibleNames(
   nullIsAbsent(
     z
       .looseObject({
-        /** Empty only for samples that an agent plays (`agent/sample.ts`). */
-        message_log: listOf(Message),
-        task_name: z.string().min(1),
-        extra_env_info: foreignObject().optional(),
-        stop_strings: listOf(z.string().min(1)).nullish(),
-        loss_multiplier: LossMultiplier.optional(),
-        length: z.number().optional(),
+        message_log: listOf(Message).describe('the prompt. Empty only for an agent'),
+        task_name: z.string().min(1).describe('a key of `environments` in temporal.yaml'),
+        extra_env_info: foreignObject()
+          .optional()
+          .describe('what the environment needs to know of the sample, and its first state'),
+        stop_strings: listOf(z.string().min(1))
+          .nullish()
+          .describe(
+            "apply besides the request's, until the environment returns others. Under `nemo-rl-sync` a sample without this column never gets any from the environment, one with null does",
+          ),
+        idx: z.unknown().optional().describe('comes back in the row; absent: the row'),
+        loss_multiplier: LossMultiplier.optional().describe(
+          'comes back in the row; 0: the row is not to be trained on',
+        ),
+        length: z.number().optional().describe('comes back in the row'),
       })
       .superRefine(checkPrompt)
       .superRefine(checkColumns),

@@ -13,10 +13,14 @@ export const DIRECT_CHANNEL = { 'grpc.enable_http_proxy': 0 };
 const MALFORMED = /^Invalid address/;
 
 /** What to do about an error of connecting. `setting`: the one that counts for the address. */
-export const addressRemedy = (said: string, setting: string): string =>
-  MALFORMED.test(said)
-    ? `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`
-    : `start one (npm start), or name it in ${setting}`;
+export function addressRemedy(said: string, setting: string): string {
+  if (MALFORMED.test(said)) return `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`; // prettier-ignore
+  if (/certificate/i.test(said))
+    return 'name the file of the authority that signed its certificate in TEMPORAL_TLS_SERVER_CA_CERT_PATH, or in temporal.toml';
+  if (/wrong version number/i.test(said))
+    return `it speaks no TLS: set TEMPORAL_TLS=false, or name another one in ${setting}`;
+  return `start one (npm start), or name it in ${setting}`;
+}
 
 /** The error of a connection that failed for good. */
 export const noServer = (

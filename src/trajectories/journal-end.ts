@@ -38,8 +38,9 @@ export async function findEnd(tailOf: TailOf): Promise<GlancedEnd | null> {
 async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
     const { bytes: tail, is_whole } = await tailOf(length);
+    // Most have none, and a search from the front is many times faster than one from the back.
+    if (!tail.includes(END)) return [];
     const end = tail.lastIndexOf(END);
-    if (end === -1) return [];
     const claim = tail.lastIndexOf(CLAIM, end);
     if (claim !== -1) {
       const claimed = tail.toString('utf8', claim + 1, tail.indexOf('\n', claim + 1));
@@ -51,7 +52,9 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
 }
 
 /** After any of these lines, totals are known. */
-const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', END];
+const TOTALS = ['{"kind":"observation"', '{"kind":"start"', '{"kind":"end"'].map((kind) =>
+  Buffer.from(kind),
+);
 const CHUNK = '{"kind":"chunk"';
 
 /** As in `TrajectoryStore`. */
@@ -66,7 +69,33 @@ export async function readLastLines(tailOf: TailOf): Promise<JournalLine[]> {
 async function linesAfterTotals(tailOf: TailOf): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
     const { bytes: tail, is_whole } = await tailOf(length);
-    const at = Math.max(...TOTALS.map((kind) => tail.lastIndexOf(kind)));
-    if (at !== -1 || is_whole) return tail.toString('utf8', Math.max(0, at)).split('\n');
+    const at = lastTotals(tail);
+    if (at !== null || is_whole) return tail.toString('utf8', at ?? 0).split('\n');
   }
+}
+
+/** Where the last of these lines begins, found line by line from the back; null: all begin before. */
+function lastTotals(tail: Buffer): number | null {
+  for (
+    let at = tail.lastIndexOf(LINE_FEED);
+    at !== -1;
+    at = at === 0 ? -1 : tail.lastIndexOf(LINE_FEED, at - 1)
+  ) {
+    const begins = (kind: Buffer): boolean =>
+      tail.compare(kind, 0, kind.length, at + 1, Math.min(tail.length, at + 1 + kind.length)) === 0;
+    if (TOTALS.some(begins)) return at + 1;
+  }
+  return null;
+}
+const LINE_FEED = 10;
+
+/** The standing end, or else the last lines, from one reading. */
+export async function findEndOrLastLines(tailOf: TailOf): Promise<GlancedEnd | JournalLine[]> {
+  const tails = new Map<number, Tail>();
+  const remembered = async (bytes: number): Promise<Tail> => {
+    const tail = tails.get(bytes) ?? (await tailOf(bytes));
+    tails.set(bytes, tail);
+    return tail;
+  };
+  return (await findEnd(remembered)) ?? (await readLastLines(remembered));
 }

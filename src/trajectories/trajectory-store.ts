@@ -44,6 +44,8 @@ export interface TrajectoryStore {
    * [] if there is none.
    */
   readLastLines(ref: RolloutRef): Promise<JournalLine[]>;
+  /** The first of the two if there is one, else the second, from one reading. */
+  findEndOrLastLines(ref: RolloutRef): Promise<GlancedEnd | JournalLine[]>;
   /** The rollouts that have a journal, in no order, in one listing. */
   listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
   /** Size of a journal in bytes, 0 if there is none. A follower of a batch reads only journals that grew. */

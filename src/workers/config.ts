@@ -26,10 +26,17 @@ const EngineUrl = BaseUrl.refine(
 /** Where the weights of each replica are changed. */
 const ControlSettings = z
   .strictObject({
-    /** In the order of `base_urls`; null: each replica's base URL without `/v1`. */
-    urls: z.array(BaseUrl).min(1).nullable().default(null),
-    /** null: the service's own. */
-    api_key_env: z.string().nullable().default(null),
+    urls: z
+      .array(BaseUrl)
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe("in the order of `base_urls`; null: each replica's base URL without `/v1`"),
+    api_key_env: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("the variable that holds its key; null: the service's own"),
   })
   .prefault({});
 
@@ -43,33 +50,53 @@ const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
 
 const GenerationServiceSettings = z
   .strictObject({
-    kind: z.literal('vllm'),
-    base_urls: z.array(EngineUrl).min(1),
-    /** Served name; null: the service's first. */
-    model: z.string().nullable().default(null),
-    /** Secrets are named by variable and never written, so they are in no history, journal or log. */
-    api_key_env: z.string().nullable().default(null),
-    /** Texts to remove from content, for services whose detokenizer renders them. */
-    special_tokens: z.array(z.string()).default([]),
-    /** Replaces roles for the chat template, for example `{environment: user}`. */
-    role_map: recordOf(z.string().min(1)).default({}),
-    /**
-     * Prompts with image parts. The engine's chat template renders them, but `/v1/completions` accepts only token ids.
-     * `rendered_ids` sends the ids alone, for a gateway that adds the pictures. By default such prompts are refused.
-     */
-    images: z.enum(['none', 'rendered_ids']).default('none'),
-    first_token_timeout: Duration.default('10m'),
-    idle_timeout: Duration.default('2m'),
-    /** Size limit of one answer, and of one event of a stream; absent: 16MiB. */
-    max_answer: MaxAnswer.optional(),
-    /** Concurrent generations of one replica per worker process; null: an even share of `max_generations`. */
-    max_concurrent: z.int().positive().nullable().default(null),
-    /**
-     * `generate`: vLLM's `/inference/v1/generate`, for servers that have it. The end of its stream names the weights of
-     * each token: what comes from an update on is lost if the worker dies before it.
-     */
-    wire: z.enum(['completions', 'generate']).default('completions'),
-    control: ControlSettings,
+    kind: z.literal('vllm').describe('vLLM, or what speaks its wire'),
+    base_urls: z.array(EngineUrl).min(1).describe('one for each replica; each ends in `/v1`'),
+    model: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("the served name; null: the service's first"),
+    api_key_env: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe(
+        'the variable that holds the key. Secrets are named and never written, so they are in no history, journal or log',
+      ),
+    special_tokens: z
+      .array(z.string())
+      .default([])
+      .describe('texts to remove from content, for services whose detokenizer renders them'),
+    role_map: recordOf(z.string().min(1))
+      .default({})
+      .describe('replaces roles for the chat template, for example `{environment: user}`'),
+    images: z
+      .enum(['none', 'rendered_ids'])
+      .default('none')
+      .describe(
+        'prompts with image parts: refused (`none`), or the rendered ids alone are sent (`rendered_ids`), for a gateway that adds the pictures',
+      ),
+    first_token_timeout: Duration.default('10m').describe('from a request to its first token'),
+    idle_timeout: Duration.default('2m').describe('between two chunks of a stream'),
+    max_answer: MaxAnswer.optional().describe(
+      'size limit of one answer, and of one event of a stream; absent: 16MiB',
+    ),
+    max_concurrent: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe(
+        'concurrent generations of one replica per worker process; null: an even share of `max_generations`',
+      ),
+    wire: z
+      .enum(['completions', 'generate'])
+      .default('completions')
+      .describe(
+        "`completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, which names the weights of each token at the end of its stream: what comes from an update on is lost if the worker dies before it",
+      ),
+    control: ControlSettings.describe('where the weights of each replica are changed'),
   })
   .superRefine(({ base_urls, control }, context) => {
     const { urls } = control;
@@ -96,14 +123,29 @@ const Memory = Size.refine((text) => bytesOf(text) >= bytesOf(LEAST_MEMORY), {
 
 const TemporalSettings = z
   .strictObject({
-    profile: z.string().nullable().default(null),
+    profile: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('a profile of temporal.toml; null: that of `TEMPORAL_PROFILE`, or the default'),
     address: z
       .string()
       .refine((text) => !text.includes('://'), 'expected host:port, such as 127.0.0.1:7233')
       .nullable()
-      .default(null),
-    namespace: z.string().nullable().default(null),
-    task_queue: z.string().min(1).default('rollouts'),
+      .default(null)
+      .describe(
+        'host:port of the Temporal server; null: from `TEMPORAL_ADDRESS` or temporal.toml, else 127.0.0.1:7233',
+      ),
+    namespace: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('null: from `TEMPORAL_NAMESPACE` or temporal.toml, else `default`'),
+    task_queue: z
+      .string()
+      .min(1)
+      .default('rollouts')
+      .describe('the queues of all roles begin with it'),
   })
   .prefault({});
 
@@ -113,15 +155,23 @@ const WorkerSettings = z
       .array(Role)
       .min(1)
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
-      .default(['workflow', 'generation', 'environment']),
-    /** Concurrent turn activities in this process, and so its open generations. */
-    max_generations: z.int().positive().default(256),
+      .default(['workflow', 'generation', 'environment'])
+      .describe('which activities and workflows this process runs'),
+    max_generations: z
+      .int()
+      .positive()
+      .default(256)
+      .describe('concurrent turn activities in this process, and so its open generations'),
     turn_slice: z
       .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
-      .default('2s'),
-    heartbeat_timeout: Duration.default('10s'),
-    /** Memory limit of the whole process, which determines caches and concurrent activities (memory.ts). */
-    memory: Memory.default('1GiB'),
+      .default('2s')
+      .describe('how long one activity plays turn after turn'),
+    heartbeat_timeout: Duration.default('10s').describe(
+      'a worker that is silent for this long counts as dead',
+    ),
+    memory: Memory.default('1GiB').describe(
+      'limit of the whole process, which determines caches and concurrent activities',
+    ),
   })
   .prefault({});
 
@@ -130,36 +180,43 @@ const ReadersSetting = z.enum(READERS).default('owner');
 const DEFAULT_ROOT = '.rollouts/trajectories';
 
 const FileStoreSettings = z.strictObject({
-  kind: z.literal('file'),
-  root: z.string().default(DEFAULT_ROOT),
-  readers: ReadersSetting,
+  kind: z.literal('file').describe('files of one host'),
+  root: z.string().default(DEFAULT_ROOT).describe('folder of journals and results'),
+  readers: ReadersSetting.describe("who may read besides the worker's user, who alone writes"),
 });
 
 /** The URL contains a password, so the settings only say where it is. */
 const PostgresStoreSettings = z
   .strictObject({
-    kind: z.literal('postgres'),
-    /** Name of the environment variable that holds the URL. */
-    url_env: z.string().min(1).nullable().default(null),
-    /** File that holds it. */
-    url_file: z.string().min(1).nullable().default(null),
-    /** Schema of its tables in the database. */
+    kind: z.literal('postgres').describe('a PostgreSQL database, for any number of hosts'),
+    url_env: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe('the environment variable that holds its URL'),
+    url_file: z.string().min(1).nullable().default(null).describe('the file that holds its URL'),
     schema: z
       .string()
       .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'expected a name of small letters, digits and _')
-      .default('durable_rollouts'),
-    /** Per worker process. */
-    max_connections: z.int().min(2).default(8),
-    /** How long a statement waits for an unavailable server before Temporal retries. */
-    patience: Duration.default('20s'),
-    /** Where trainers read results: a folder that all workers with role `workflow` share. */
+      .default('durable_rollouts')
+      .describe('of its tables in the database'),
+    max_connections: z.int().min(2).default(8).describe('of each worker process'),
+    patience: Duration.default('20s').describe(
+      'how long a statement waits for an unavailable server before Temporal retries',
+    ),
     outputs: z
       .strictObject({
-        kind: z.literal('file').default('file'),
-        root: z.string().default(DEFAULT_ROOT),
-        readers: ReadersSetting,
+        kind: z.literal('file').default('file').describe('files'),
+        root: z.string().default(DEFAULT_ROOT).describe('the folder'),
+        readers: ReadersSetting.describe(
+          "who may read besides the worker's user, who alone writes",
+        ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe(
+        'where trainers read results: a folder that all workers with role `workflow` share',
+      ),
   })
   .superRefine(({ url_env, url_file }, context) => {
     if ((url_env === null) !== (url_file === null)) return;
@@ -183,12 +240,18 @@ export const GENERATION_EXAMPLE =
 
 export const Config = z
   .strictObject({
-    temporal: TemporalSettings,
-    store: StoreSettings.prefault({}),
-    inputs_dir: z.string().default('.'),
-    generation: recordOf(GenerationServiceSettings, { example: GENERATION_EXAMPLE }).prefault({}),
-    environments: recordOf(EnvironmentSettings, { example: '{ math: { kind: math } }' }),
-    worker: WorkerSettings,
+    temporal: TemporalSettings.describe(
+      'the Temporal server; what is null comes from its environment variables and temporal.toml',
+    ),
+    store: StoreSettings.prefault({}).describe('where journals and results are'),
+    inputs_dir: z.string().default('.').describe('requests name files of samples below it'),
+    generation: recordOf(GenerationServiceSettings, { example: GENERATION_EXAMPLE })
+      .prefault({})
+      .describe('generation services by name'),
+    environments: recordOf(EnvironmentSettings, { example: '{ math: { kind: math } }' }).describe(
+      'environments by name, which is the `task_name` of samples',
+    ),
+    worker: WorkerSettings.describe('what this process does, and how much of it at once'),
   })
   .superRefine((config, context) => {
     // A queue serves one set of activities. Otherwise tasks would reach a worker without their environment.
@@ -204,16 +267,14 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** An update of one service would change the weights of the other behind its back. */
+/** An update of one service would change the weights of the other behind its back. URLs have one form by now. */
 function sharedEngines(
   services: Record<string, GenerationServiceSettings>,
 ): { path: (string | number)[]; message: string }[] {
   const owners = new Map<string, string>();
   const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
-    // One that is no URL has been reported.
-    const engine = (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '');
-    const owner = owners.get(engine) ?? service;
-    owners.set(engine, owner);
+    const owner = owners.get(url) ?? service;
+    owners.set(url, owner);
     if (owner === service) return [];
     const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
     return [{ path: ['generation', service, 'base_urls', i], message }];

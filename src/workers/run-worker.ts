@@ -21,6 +21,8 @@ import type { PolicyWorkflows } from './policies.js';
 import { keepPolicies, reachPolicies } from './policies.js';
 import { probeParts } from './probe-parts.js';
 import { ensureSearchAttributes } from './search-attributes.js';
+import type { StuckWorkflows } from './stuck.js';
+import { keepUnstuck, reachStuck } from './stuck.js';
 import { createWorkers } from './worker.js';
 
 /** A replaced server (a new database) is noticed within this time. */
@@ -57,7 +59,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected, policies } = started;
+  const { workers, connected, policies, stuck } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -66,6 +68,7 @@ async function runParts(
   signal.addEventListener('abort', shutDown);
   const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
   const endCare = keepPolicies(parts, { workflows: policies, log });
+  const endLooks = upserts(config) ? keepUnstuck(stuck, log) : undefined;
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
@@ -75,6 +78,7 @@ async function runParts(
   } finally {
     clearInterval(recheck);
     endCare();
+    endLooks?.();
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
@@ -87,7 +91,12 @@ async function runParts(
 async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-): Promise<{ connected: Connected; policies: PolicyWorkflows; workers: Worker[] } | null> {
+): Promise<{
+  connected: Connected;
+  policies: PolicyWorkflows;
+  stuck: StuckWorkflows;
+  workers: Worker[];
+} | null> {
   const say = (line: string): void => {
     log.warn(line);
   };
@@ -100,7 +109,13 @@ async function startWorkers(
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
   const activities = createActivities(createDependencies(config, { parts, temporal }));
-  return { connected, policies, workers: await createWorkers({ config, connected, activities }) };
+  const stuck = reachStuck(client, config.temporal.task_queue);
+  return {
+    connected,
+    policies,
+    stuck,
+    workers: await createWorkers({ config, connected, activities }),
+  };
 }
 
 /** Only workflows upsert search attributes. */

@@ -1,9 +1,9 @@
 import type { PayloadConverter } from '@temporalio/workflow';
 import { defaultPayloadConverter } from '@temporalio/workflow';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { isUndecodable, undecodable } from '../model/workflow-safe/undecodable.js';
 import { shapeProblem } from '../platform/json/depth.js';
-import type { Foreign } from '../platform/json/kept.js';
-import { readJson } from '../platform/json/kept.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
 import { plainLine } from '../platform/plain.js';
 
 type Payload = Parameters<PayloadConverter['fromPayload']>[0];
@@ -15,21 +15,14 @@ type Payload = Parameters<PayloadConverter['fromPayload']>[0];
 export const payloadConverter: PayloadConverter = {
   toPayload: (value) => {
     if (isUndecodable(value)) return value.payload as Payload;
-    const as_it_came = isObject(value) ? CAME.get(value) : undefined;
-    return as_it_came ?? defaultPayloadConverter.toPayload(value);
+    if (!isObject(value) || value instanceof Uint8Array)
+      return defaultPayloadConverter.toPayload(value);
+    return CAME.get(value) ?? { metadata: { encoding: bytesOf(JSON_PLAIN) }, data: bytesOf(writeJson(value)) }; // prettier-ignore
   },
   fromPayload: decoded as PayloadConverter['fromPayload'],
 };
 
 const CAME = new WeakMap<object, Payload>();
-
-/** Data of others within requests. */
-const FOREIGN: Foreign = {
-  samples: ['all'],
-  sample: { extra_env_info: { '*': 'all' } },
-  metadata: { '*': 'all' },
-  generation: { chat_template_kwargs: { '*': 'all' } },
-};
 
 const JSON_PLAIN = 'json/plain';
 
@@ -44,11 +37,14 @@ function decoded(payload: Payload): unknown {
   }
 }
 
-/** Workflows and Node have it, though workflows are checked without its type. */
+/** Workflows and Node have both, though workflows are checked without their types. */
+declare const TextEncoder: new () => { encode: (text: string) => Uint8Array };
 declare const TextDecoder: new (
   encoding: 'utf-8',
   options: { fatal: true; ignoreBOM: true },
 ) => { decode: (bytes: Uint8Array) => string };
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /** Bytes that are no UTF-8 are not replaced. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -59,7 +55,7 @@ function parsed({ data }: Payload): unknown {
   // What is nested too deeply could not be written again.
   const problem = shapeProblem(text);
   if (problem !== null) throw new Error(problem);
-  return readJson(text, FOREIGN);
+  return readJson(text, IN_PAYLOADS);
 }
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;

@@ -16,8 +16,10 @@ import { BATCH, REF } from '../fakes/temporary-store.js';
 import type { LineOf } from '../../src/model/journal.js';
 
 /** What a game's server may keep as its state: a seed, floats, and moves by number. */
-const FIRST = '{"seed":9223372036854775783,"p":1.0,"moves":{"3":"c","1":"a"},"far":1e400,"twice":1,"twice":2}';
-const SECOND = '{"seed":9223372036854775783,"p":2.0,"moves":{"3":"c","1":"a","2":"b"},"tiny":1e-400}';
+const FIRST =
+  '{"seed":9223372036854775783,"p":1.0,"moves":{"3":"c","1":"a"},"far":1e400,"twice":1,"twice":2}';
+const SECOND =
+  '{"seed":9223372036854775783,"p":2.0,"moves":{"3":"c","1":"a","2":"b"},"tiny":1e-400}';
 
 /** Answers each step with the second state; records the texts that it was sent. */
 async function startGame(t: TestContext): Promise<{ url: string; sent: string[] }> {
@@ -44,7 +46,10 @@ const stateIn = (body: string): string =>
 describe('an environment behind a service', () => {
   test('gets the state that it gave, number by number and name by name, from journal to row', async (t) => {
     const { url, sent } = await startGame(t);
-    const game = await createEnvironment(EnvironmentSettings.parse({ kind: 'http', url }), bareContext());
+    const game = await createEnvironment(
+      EnvironmentSettings.parse({ kind: 'http', url }),
+      bareContext(),
+    );
     t.after(() => game.close?.());
     const bench = await activityBench(t, { environments: { task: game } });
     const a = author('');
@@ -69,6 +74,14 @@ describe('an environment behind a service', () => {
 
 const SAMPLE = '{"message_log":[{"role":"user","content":"go"}],"task_name":"task"';
 
+type Bench = Awaited<ReturnType<typeof activityBench>>;
+
+async function planned(bench: Bench, input: unknown) {
+  const { result, error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+  assert.equal(error, undefined);
+  return result;
+}
+
 describe('a request', () => {
   const metadata = '{"run":1.0,"by":{"10":"x","9":"y"},"id":9223372036854775783}';
   const own = '{"3":1.0,"1":[1e400]}';
@@ -77,14 +90,14 @@ describe('a request', () => {
 
   test('is stored, continued and answered with its metadata and its samples as they came', async (t) => {
     const bench = await activityBench(t);
-    const plan = () =>
-      bench.result('planBatch', readJson(request, IN_PAYLOADS), { workflow_id: BATCH });
-    assert.equal((await plan()).continued, false);
+    const plan = () => planned(bench, readJson(request, IN_PAYLOADS));
+    assert.equal((await plan())?.continued, false);
     const stored = await bench.store.findRequest(BATCH);
-    assert.deepEqual(stored?.metadata, readJson(metadata));
+    assert.ok(stored !== null);
+    assert.deepEqual(stored.metadata, readJson(metadata));
     assert.deepEqual(stored.generation.chat_template_kwargs, readJson(`{"tools":${own}}`));
     assert.equal(stored.num_repeats, 1);
-    assert.equal((await plan()).continued, true);
+    assert.equal((await plan())?.continued, true);
     const result = await bench.result('closeBatch', { batch_id: BATCH, stopped: true });
     assert.deepEqual(result.metadata, readJson(metadata));
     assert.match(await readFile(result.files.metrics, 'utf8'), /"id":9223372036854775783/);
@@ -95,12 +108,14 @@ describe('a request', () => {
   test('of an earlier version, stored as JavaScript writes it, is continued', async (t) => {
     const bench = await activityBench(t);
     const told = `{"samples":[${SAMPLE},"p":1.0}],"metadata":{"lr":1.0}}`;
-    const plan = (input: unknown) => bench.result('planBatch', input, { workflow_id: BATCH });
-    await plan(JSON.parse(told));
-    assert.equal((await plan(readJson(told, IN_PAYLOADS))).continued, true);
+    await planned(bench, JSON.parse(told));
+    assert.equal((await planned(bench, readJson(told, IN_PAYLOADS)))?.continued, true);
     const other = readJson(told.replaceAll('1.0', '2.0'), IN_PAYLOADS);
     const { error } = await bench.run('planBatch', { input: other, workflow_id: BATCH });
-    assert.match(error?.message ?? '', /metadata\.lr|metadata/);
+    assert.match(
+      String(error),
+      /samples\.0\.p: the batch of this id has 1, got 2\.0; use another batch id/,
+    );
   });
 });
 

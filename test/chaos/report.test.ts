@@ -24,7 +24,15 @@ const MEASURED: Parameters<typeof judged>[0] = {
 };
 
 const report = (faults: FaultReport[], not_played: { name: string; reason: string }[] = []) =>
-  summarized({ seed: 3, form: 'short', store: 'file', duration_s: 20, faults, not_played });
+  summarized({
+    seed: 3,
+    form: 'short',
+    store: 'file',
+    duration_s: 20,
+    faults,
+    kills: [],
+    not_played,
+  });
 
 describe('the limit of tokens sampled twice', () => {
   const pace = { tokens_per_second: 200, heartbeat_timeout_s: 2, commit_s: 0 };

@@ -38,10 +38,10 @@ describe('a mistyped', () => {
 
   test('service of new weights is refused before anything starts, with those that temporal.yaml has', async (t) => {
     const file = path.join(await temporaryFolder(t), 'temporal.yaml');
-    const service = '{kind: vllm, base_urls: [http://127.0.0.1:1/v1]}';
+    const serviceAt = (port: number) => `{kind: vllm, base_urls: [http://127.0.0.1:${port}/v1]}`;
     // Nothing listens there: a command that went on would say so.
     const temporal = 'temporal: {address: "127.0.0.1:1"}';
-    await writeFile(file, `${temporal}\ngeneration: {default: ${service}, big: ${service}}\nenvironments: {}\n`); // prettier-ignore
+    await writeFile(file, `${temporal}\ngeneration: {default: ${serviceAt(1)}, big: ${serviceAt(2)}}\nenvironments: {}\n`); // prettier-ignore
     const { status, stderr } = run('policy', 'publish', '--service', 'bigg', '--version', '2', '--config', file); // prettier-ignore
     assert.equal(status, 2);
     assert.equal(
@@ -89,6 +89,24 @@ test('a batch that the store does not have may still be planned or have failed i
     stderr,
     `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned: temporal-rollout watch new --config ${file}, or it failed in planning: temporal-rollout result new --config ${file}\n`,
   );
+});
+
+test('show loads nothing that speaks to a server: a list would wait for half a second of code', async (t) => {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  const hooks = path.join(folder, 'hooks.mjs');
+  await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
+  await writeFile(
+    hooks,
+    `import { register } from 'node:module';
+    const refuses = "export const resolve = (name, context, next) => { if (name.startsWith('@temporalio/client')) throw new Error('show loads ' + name); return next(name, context); };";
+    register('data:text/javascript,' + encodeURIComponent(refuses));`,
+  );
+  const args = ['--import', 'tsx', '--import', hooks, MAIN];
+  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  const tried = (...more: string[]) => spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr; // prettier-ignore
+  assert.match(tried('show', 'new'), /^temporal-rollout show: no batch new in /);
+  assert.match(tried('watch', 'new'), /show loads @temporalio\/client/);
 });
 
 test('a relative path of weights is refused, with the absolute one that it has here', () => {

@@ -253,6 +253,7 @@ test('a batch that waits, or that an earlier run has played in part, gets no gue
   assert.match(text({}), /about 0:30 left/);
   assert.doesNotMatch(text({ waiting }), /left/);
   assert.doesNotMatch(text({ continued: true }), /left/);
+  assert.match(text({ continued: true }), / running, continued: /);
 });
 
 test('what has not moved while it was watched has no rate and no time left', () => {

@@ -1,36 +1,109 @@
-/** `docs/schemas` is what zod makes of the schemas: `UPDATE_SCHEMAS=1` writes it anew. */
+/**
+ * The schemas are the one source of `docs/schemas`, of the tables that show them, and of Python's types. `UPDATE_SCHEMAS=1`
+ * writes files and tables anew.
+ */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import test from 'node:test';
+import { describe, test } from 'node:test';
 import { format, resolveConfig } from 'prettier';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
-import { Row } from '../../src/model/results/row.js';
-import { Sample } from '../../src/model/sample.js';
+import { BatchResult, StepResult } from '../../src/model/results/result.js';
+import { Row } from '../../src/model/results/row-columns.js';
+import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { Config } from '../../src/workers/config.js';
+import type { Shape } from './schema-fields.js';
+import { fieldsOf, tableOf } from './schema-fields.js';
 
 const SCHEMAS = {
   'batch-request': BatchRequest,
   'stream-request': StreamRequest,
   sample: Sample,
   row: Row,
+  result: BatchResult,
+  'step-result': StepResult,
   publish: Publish,
+  'temporal-yaml': Config,
 };
+type Name = keyof typeof SCHEMAS;
 
-const style = await resolveConfig(PROJECT_ROOT);
+/** As text, so that no field of another kind than JSON's is left. */
+const shapeOf = (name: Name): Shape =>
+  JSON.parse(JSON.stringify(jsonSchemaOf(SCHEMAS[name]))) as Shape;
 
-for (const [name, schema] of Object.entries(SCHEMAS)) {
-  test(`docs/schemas/${name}.json is what zod makes of its schema`, async () => {
-    const file = path.join(PROJECT_ROOT, 'docs', 'schemas', `${name}.json`);
-    const made = jsonSchemaOf(schema);
-    if (process.env['UPDATE_SCHEMAS'] === '1')
-      await writeFile(
-        file,
-        await format(JSON.stringify(made, null, 2), { ...style, filepath: file }),
+const isUpdate = process.env['UPDATE_SCHEMAS'] === '1';
+const style = await resolveConfig(path.join(PROJECT_ROOT, 'package.json'));
+const docs = (...names: string[]): string => path.join(PROJECT_ROOT, 'docs', ...names);
+
+for (const name of Object.keys(SCHEMAS) as Name[]) {
+  describe(`docs/schemas/${name}.json`, () => {
+    const file = docs('schemas', `${name}.json`);
+
+    test('is what zod makes of its schema', async () => {
+      const text = JSON.stringify(shapeOf(name), null, 2);
+      if (isUpdate) await writeFile(file, await format(text, { ...style, filepath: file }));
+      assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), JSON.parse(text));
+    });
+
+    test('describes every field', () => {
+      const fields = fieldsOf(shapeOf(name));
+      assert.ok(fields.length > 10);
+      const bare = fields.filter(({ shape }) => (shape.description ?? '').length < 5);
+      assert.deepEqual(
+        bare.map(({ place }) => place),
+        [],
       );
-    assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), JSON.parse(JSON.stringify(made)));
+    });
   });
 }
+
+/** Tables in pages of `docs`, between comments that name their schema. */
+const TABLES: { page: string; name: Name }[] = [
+  { page: 'training-data.md', name: 'row' },
+  { page: 'metrics.md', name: 'step-result' },
+];
+for (const { page, name } of TABLES) {
+  test(`docs/${page} has the table of ${name}`, async () => {
+    const file = docs(page);
+    const text = await readFile(file, 'utf8');
+    const [begin, end] = [`<!-- fields of schemas/${name}.json -->\n`, '<!-- end of fields -->'];
+    const [before, rest = ''] = text.split(begin);
+    const [table = '', after] = rest.split(end);
+    assert.ok(after !== undefined, `no ${begin}… ${end}`);
+    const made = tableOf(shapeOf(name));
+    if (isUpdate) {
+      const page_text = `${before}${begin}\n${made}\n\n${end}${after}`;
+      await writeFile(file, await format(page_text, { ...style, filepath: file }));
+      return;
+    }
+    const formatted = await format(made, { ...style, parser: 'markdown' });
+    assert.equal(table.trim(), formatted.trim());
+  });
+}
+
+/** Which page explains the fields of a request, each as `field`. */
+const PAGES: { page: string; name: Name; but: readonly string[] }[] = [
+  { page: 'batches.md', name: 'batch-request', but: ['schema_version', 'disable_any_whitespace', 'disable_additional_properties', 'whitespace_pattern', 'environment', 'path', 'policy', 'k', 'deadline'] },
+  { page: 'stream.md', name: 'stream-request', but: Object.keys(shapeOf('batch-request').properties ?? {}) },
+  { page: 'weights.md', name: 'publish', but: ['kind', 'path', 'prompt_ids', 'logprobs', 'tolerance'] },
+]; // prettier-ignore
+for (const { page, name, but } of PAGES) {
+  test(`docs/${page} explains each field of ${name}`, async () => {
+    const text = await readFile(docs(page), 'utf8');
+    const names = Object.keys(shapeOf(name).properties ?? {});
+    const generation = shapeOf(name).properties?.['generation']?.properties ?? {};
+    if (name === 'batch-request') names.push(...Object.keys(generation));
+    const missing = names.filter((field) => !but.includes(field) && !text.includes(`\`${field}\``));
+    assert.deepEqual(missing, []);
+  });
+}
+
+test('a sample may have no column that the row’s schema adds to it, and each that it adds is named so', () => {
+  const own = [...Object.keys(shapeOf('sample').properties ?? {}), 'message_log'];
+  const added = Object.keys(shapeOf('row').properties ?? {}).filter((name) => !own.includes(name));
+  assert.deepEqual(added.toSorted(), [...ROW_COLUMNS, ...STREAM_COLUMNS].toSorted());
+});

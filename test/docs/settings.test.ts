@@ -8,8 +8,6 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
-import { Row } from '../../src/model/results/row.js';
-import { Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
@@ -48,10 +46,6 @@ const TABLES: Record<string, SettingsTable[]> = {
   'docs/stream.md': [{ heading: 'Request', names: ownOfStream }],
   'docs/weights.md': [
     { heading: 'Update publish', names: keysOf(Publish), needed: allKeysOf(Publish) },
-  ],
-  'docs/training-data.md': [
-    // Of the row, of its messages, and of the sample.
-    { heading: 'One row', names: [...allKeysOf(Row), ...allKeysOf(Sample)], needed: [] },
   ],
   'docs/deployment.md': [
     { heading: 'Deployment', names: keysOf(Config) },

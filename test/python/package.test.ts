@@ -12,6 +12,8 @@ import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.j
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { BatchResult } from '../../src/model/results/result.js';
+import { Row } from '../../src/model/results/row-columns.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 
 const install = trainerInstall(process.env);
@@ -50,8 +52,9 @@ describe('package durable_rollouts', { skip }, () => {
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
     };
+    const results = { Row: jsonSchemaOf(Row), BatchResult: jsonSchemaOf(BatchResult) };
     const faults = [...FAULT_TYPES, ...OTHER_FAULTS];
-    await writeFile(schemas, JSON.stringify({ requests, faults }));
+    await writeFile(schemas, JSON.stringify({ requests, results, faults }));
     const report = python(['-m', 'unittest', 'discover', '-s', path.join('tests', 'unit')], {
       PYTHONPATH: PYTHON_PACKAGES,
       SCHEMAS: schemas,

@@ -132,6 +132,7 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
       break;
     case 'GET /weight_info':
     case 'GET /is_paused':
+    case 'GET /is_sleeping':
       // Like a server outside development mode.
       sendJson(response, { status: 404, body: { detail: 'Not Found' } });
       break;

@@ -49,6 +49,8 @@ onEachStore((open) => {
         const { elsewhere, putLines } = await open(t);
         await putLines(lines);
         const end = await elsewhere().findEnd(REF);
+        const last = await elsewhere().readLastLines(REF);
+        assert.deepEqual(await elsewhere().findEndOrLastLines(REF), end ?? last);
         assert.equal(end?.writer ?? null, writer);
         if (end !== null) assert.deepEqual(end.glance, GLANCE);
       });
@@ -116,8 +118,39 @@ onEachStore((open) => {
       assert.ok(last.length <= 3, `${last.length} lines`);
     });
 
+    test('begin with the last answer, prompt or end, whatever lines and texts lie around it', async (t) => {
+      const { elsewhere, putLines, most_runs } = await open(t);
+      // Each has all the words that begin a line, where no line begins.
+      const words = '\n{"kind":"observation"\n{"kind":"start"\n{"kind":"end"';
+      const long = 'x'.repeat(40_000);
+      const lines = {
+        start: a.start({ prompt: [{ role: 'user', content: words, token_ids: [1] }] }),
+        observation: a.observation({ message: { role: 'environment', content: words } }),
+        end: a.end({ failure: { type: 'X', message: words, turn: 0 }, stop_reason: 'failed' }),
+        chunk: a.chunk({ text: words }),
+        long: a.fault({ message: long }),
+        claim: b.claim(),
+      };
+      const kinds = Object.keys(lines) as (keyof typeof lines)[];
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.constantFrom(...kinds), { maxLength: 12 }), async (chosen) => {
+          const all = [a.claim(), ...chosen.map((kind) => lines[kind])];
+          await putLines(all);
+          const at = all.findLastIndex(({ kind }) =>
+            ['start', 'observation', 'end'].includes(kind),
+          );
+          const behind = all.slice(Math.max(0, at));
+          const chunk = behind.findLastIndex(({ kind }) => kind === 'chunk');
+          const expected = behind.filter(({ kind }, i) => kind !== 'chunk' || i === chunk);
+          assert.deepEqual(await elsewhere().readLastLines(REF), expected);
+        }),
+        { numRuns: Math.min(200, most_runs) },
+      );
+    });
+
     test('are none where there is no journal', async (t) => {
       const { elsewhere } = await open(t);
+      assert.deepEqual(await elsewhere().findEndOrLastLines(REF), []);
       assert.deepEqual(await elsewhere().readLastLines(REF), []);
     });
   });

@@ -1,4 +1,4 @@
-"""Requests against the project's schemas: SCHEMAS names a file of JSON Schemas that zod has written, by name."""
+"""Requests, rows and results against the project's schemas: SCHEMAS names a file of JSON Schemas that zod has written, by name."""
 
 import json
 import os
@@ -8,6 +8,8 @@ import unittest
 
 import durable_rollouts.faults as faults
 import durable_rollouts.requests as requests
+import durable_rollouts.results as results
+import durable_rollouts.rows as rows
 from typing_extensions import NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
 with open(os.environ["SCHEMAS"]) as file:
@@ -27,7 +29,8 @@ def of_schema(schema):
     if isinstance(schema.get("type"), list):
         return one_of(("plain", one) for one in schema["type"])
     if schema.get("type") == "array":
-        return ("list", of_schema(schema["items"]))
+        items = schema.get("items")
+        return ("list", of_schema(items if isinstance(items, dict) else {}))
     if "properties" in schema:
         required = set(schema.get("required", []))
         return ("fields", {name: (of_schema(one), name in required) for name, one in schema["properties"].items()})
@@ -109,6 +112,20 @@ class Requests(unittest.TestCase):
         self.assertIsNone(requests.first_difference(requests.with_defaults(there, requests.BATCH_DEFAULTS), filled))
         here = requests.with_defaults({**there, "generation": {}}, requests.BATCH_DEFAULTS)
         self.assertEqual(requests.first_difference(filled, here), "generation.temperature: 0.5 there, 1 here")
+
+
+class Results(unittest.TestCase):
+    maxDiff = None
+    TYPES = {"Row": rows.RowColumns, "BatchResult": results.BatchResult}
+
+    def test_have_the_fields_and_types_of_the_schemas(self):
+        self.assertEqual(self.TYPES.keys(), GIVEN["results"].keys())
+        for name, cls in self.TYPES.items():
+            schema = of_schema(GIVEN["results"][name])
+            self.assertEqual(as_far_as(of_type(cls), schema), schema, name)
+
+    def test_have_the_order_of_the_schemas(self):
+        self.assertEqual(list(rows.RowColumns.__annotations__), list(GIVEN["results"]["Row"]["properties"]))
 
 
 class Faults(unittest.TestCase):

@@ -1,7 +1,8 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
-import type { Activities, BatchResult } from '../contract.js';
+import type { StepResult } from '../../model/results/result.js';
+import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
 
 /** What workflows and activities of a stream exchange. */
@@ -145,12 +146,7 @@ export interface StepCounts extends Record<Out, number> {
   admitted: number;
 }
 
-/** The rows of a step: a batch's result, and which step it is. */
-export interface StepResult extends BatchResult {
-  step: number;
-  version: number | null;
-  final: boolean;
-}
+export type { StepResult };
 
 /** Update `next_step`. */
 export interface StepAsked {

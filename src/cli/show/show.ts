@@ -19,7 +19,7 @@ import { commandLine } from '../../platform/command.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
 import { openStore } from '../../workers/open-store.js';
-import { DEFAULT_FILE } from '../temporal-settings.js';
+import { DEFAULT_FILE } from '../arguments.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';

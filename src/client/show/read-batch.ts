@@ -16,8 +16,7 @@ export type ShowStore = Pick<
   | 'sampleCount'
   | 'listJournals'
   | 'journalSize'
-  | 'findEnd'
-  | 'readLastLines'
+  | 'findEndOrLastLines'
   | 'readTrajectory'
 >;
 
@@ -79,9 +78,10 @@ interface Of {
 
 /** The last lines have all that a list needs. Only unusual journals are folded. */
 async function readLast(ref: Place & { batch_id: string }, store: ShowStore): Promise<Read> {
-  const end = await store.findEnd(ref);
-  if (end !== null) return { glance: end.glance, end, last_at: null, standing: null };
-  const last = lastGlanceOf(await store.readLastLines(ref));
+  const found = await store.findEndOrLastLines(ref);
+  if (!Array.isArray(found))
+    return { glance: found.glance, end: found, last_at: null, standing: null };
+  const last = lastGlanceOf(found);
   return last === null ? (await readWhole(ref, store)).read : { ...last, end: null };
 }
 

@@ -5,29 +5,50 @@ import { bytesOf, Size } from '../../platform/size.js';
 
 /** Settings of kind `code` besides `kind`, `url` and the queue. Limits apply to one turn's code and all that it starts. */
 export const CODE_SETTINGS = {
-  semantics: z.enum(['standard', 'nemo-rl']).default('standard'),
-  /** Code that ends with an expression ends the rollout. */
-  terminate_on_evaluation: z.boolean().default(true),
-  /** Wall-clock time. */
-  timeout: Duration.default('10s'),
-  /** Processor time, of all processes together. */
-  cpu: Duration.default('10s'),
-  /** For all processes together. */
-  memory: Size.default('512MiB'),
-  /** Concurrent processes and threads, the interpreter's own included. */
-  processes: z.int().positive().default(32),
-  /** Files in the working directory, and each file. */
-  disk: Size.default('64MiB'),
-  /** Characters of output, and of a result; the rest is only counted. */
-  max_output: z.int().positive().default(8192),
-  /** Concurrent interpreters in this worker: a new one ends the least recently used one. */
-  max_sandboxes: z.int().positive().default(64),
-  /** An interpreter that is unused for this long ends; it is made again when needed. */
-  idle_timeout: Duration.default('60s'),
-  /** Runs code without confinement if this machine offers no sandbox. */
-  unsafe: z.boolean().default(false),
-  /** The interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use. */
-  python: z.string().min(1).nullable().default(null),
+  semantics: z
+    .enum(['standard', 'nemo-rl'])
+    .default('standard')
+    .describe("`nemo-rl` has upstream's quirks"),
+  terminate_on_evaluation: z
+    .boolean()
+    .default(true)
+    .describe('code that ends with an expression that has a value ends the rollout'),
+  timeout: Duration.default('10s').describe("of one turn's code, on the clock"),
+  cpu: Duration.default('10s').describe(
+    "processor time of one turn's code, of all processes together",
+  ),
+  memory: Size.default('512MiB').describe('of all processes together'),
+  processes: z
+    .int()
+    .positive()
+    .default(32)
+    .describe("concurrent processes and threads, the interpreter's own included"),
+  disk: Size.default('64MiB').describe('files in the working directory, and each file'),
+  max_output: z
+    .int()
+    .positive()
+    .default(8192)
+    .describe('characters of output, and of a result; the rest is only counted'),
+  max_sandboxes: z
+    .int()
+    .positive()
+    .default(64)
+    .describe('concurrent interpreters in this worker: a new one ends the least recently used one'),
+  idle_timeout: Duration.default('60s').describe(
+    'an interpreter that is unused for this long ends; it is made again when needed',
+  ),
+  unsafe: z
+    .boolean()
+    .default(false)
+    .describe('runs code without confinement if this machine offers no sandbox'),
+  python: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'the interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use',
+    ),
 };
 
 export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {

@@ -7,15 +7,15 @@ import { STEP_QUEUE } from '../step-queue.js';
 /** Agent servers of NeMo Gym, which play whole rollouts. */
 export const GymAgentSettings = z
   .strictObject({
-    kind: z.literal('gym_agent'),
-    /** Asked for servers that `agents` does not name; null: there are no others. */
-    head_server: BaseUrl.nullable().default(null),
-    /** The base URL of each, by its name. */
-    agents: z.record(z.string(), BaseUrl).default({}),
-    /** For one run, from connecting to the last byte of the answer, unless the sample has its own timeout. */
-    timeout: Duration.default('4h'),
-    /** Size limit of one answer. */
-    max_answer: MaxAnswer.default('64MiB'),
+    kind: z.literal('gym_agent').describe('agent servers of NeMo Gym, which play whole rollouts'),
+    head_server: BaseUrl.nullable()
+      .default(null)
+      .describe('asked for servers that `agents` does not name; null: there are no others'),
+    agents: z.record(z.string(), BaseUrl).default({}).describe('the base URL of each, by its name'),
+    timeout: Duration.default('4h').describe(
+      'for one run, from connecting to the last byte of the answer, unless the sample has its own',
+    ),
+    max_answer: MaxAnswer.default('64MiB').describe('size limit of one answer'),
     ...STEP_QUEUE,
   })
   .refine(({ head_server, agents }) => head_server !== null || Object.keys(agents).length > 0, {

@@ -6,16 +6,18 @@ import { MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({
-  kind: z.literal('gymnasium'),
-  /** The base URL of a Gym resources server: `/reset`, `/step` and `/close` are appended. */
-  url: BaseUrl,
+  kind: z.literal('gymnasium').describe('a resources server of NeMo Gym with `/reset` and `/step`'),
+  url: BaseUrl.describe('its base: `/reset`, `/step` and `/close` are appended'),
   ...TOKEN,
-  /** For one call, from connecting to the last byte of the answer. */
-  timeout: Duration.default('5m'),
-  /** Size limit of one answer. */
-  max_answer: MaxAnswer.default(MAX_ANSWER),
-  /** Steps of one rollout: the last of them truncates it (upstream: the agent's `max_steps`). */
-  max_steps: z.int().positive().default(10),
+  timeout: Duration.default('5m').describe(
+    'for one call, from connecting to the last byte of the answer',
+  ),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
+  max_steps: z
+    .int()
+    .positive()
+    .default(10)
+    .describe('steps of one rollout; the last of them truncates it'),
   ...STEP_QUEUE,
 });
 export type GymnasiumSettings = z.infer<typeof GymnasiumSettings>;

@@ -2,8 +2,12 @@ import { z } from 'zod';
 
 /** A setting of every kind behind HTTP whose server may ask who speaks. Settings name secrets and never contain them. */
 export const TOKEN = {
-  /** The variable that holds the bearer token; null: none is sent. */
-  token_env: z.string().min(1).nullable().default(null),
+  token_env: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('the variable that holds the bearer token of every request'),
 };
 
 /** A bearer token, and the variable that held it. */

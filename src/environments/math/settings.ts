@@ -12,10 +12,12 @@ export type VerifierName = z.infer<typeof Verifier>;
 
 /** An unknown verifier stops the worker's start; upstream gives every rollout the reward 0. */
 export const MATH_SETTINGS = {
-  kind: z.literal('math'),
-  verifier: Verifier.default('hf_math_verify'),
-  /** Steps return the answer that was compared. */
-  return_extracted_answer: z.boolean().default(false),
+  kind: z.literal('math').describe("compares the answer with the sample's `ground_truth`"),
+  verifier: Verifier.default('hf_math_verify').describe('how answers are compared'),
+  return_extracted_answer: z
+    .boolean()
+    .default(false)
+    .describe('rows have the answer that was compared'),
 };
 
 /** Pure functions; the other verifier is a Python process. */

@@ -3,19 +3,25 @@ import { z } from 'zod';
 
 export const RetrieverSettings = z
   .strictObject({
-    kind: z.literal('retriever'),
-    /** A JSONL file, one document per line. Relative to temporal.yaml. */
-    corpus: z.string().min(1),
-    /** The field of a line that holds its text. */
-    text_column: z.string().min(1).default('text'),
-    /** Documents per search. */
-    num_results: z.int().positive().default(10),
-    /** BM25's saturation and its length normalisation. */
-    k1: z.number().nonnegative().default(1.5),
-    b: z.number().min(0).max(1).default(0.75),
-    tokenizer: z.enum(['alphanumeric', 'wordpiece']).default('alphanumeric'),
-    /** The vocab.txt of `wordpiece`. Relative to temporal.yaml. */
-    vocabulary: z.string().min(1).optional(),
+    kind: z.literal('retriever').describe('BM25 over a corpus'),
+    corpus: z.string().min(1).describe('a JSONL file, one document per line'),
+    text_column: z
+      .string()
+      .min(1)
+      .default('text')
+      .describe('the field of a line that holds its text'),
+    num_results: z.int().positive().default(10).describe('documents per search'),
+    k1: z.number().nonnegative().default(1.5).describe("BM25's saturation"),
+    b: z.number().min(0).max(1).default(0.75).describe("BM25's length normalisation"),
+    tokenizer: z
+      .enum(['alphanumeric', 'wordpiece'])
+      .default('alphanumeric')
+      .describe('runs of letters and digits, or as bert-base-uncased splits'),
+    vocabulary: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('the vocab.txt of `wordpiece`, required there'),
   })
   .superRefine(({ tokenizer, vocabulary }, context) => {
     if ((tokenizer === 'wordpiece') === (vocabulary !== undefined)) return;

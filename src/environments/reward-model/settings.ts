@@ -5,18 +5,30 @@ import { MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const RewardModelSettings = z.strictObject({
-  kind: z.literal('reward_model'),
-  /** With `scores`, the URL of each request; with `vllm`, the server's base, to which `/classify` is appended. */
-  url: BaseUrl,
-  protocol: z.enum(['scores', 'vllm']).default('scores'),
-  /** For `vllm`: the served name; null: the server's default. */
-  model: z.string().min(1).nullable().default(null),
-  /** For one request, from connecting to the last byte of the answer. */
-  timeout: Duration.default('5m'),
-  /** Size limit of one answer. */
-  max_answer: MaxAnswer.default(MAX_ANSWER),
-  /** The variable that holds the bearer token: secrets are named, never written. */
-  api_key_env: z.string().min(1).nullable().default(null),
+  kind: z.literal('reward_model').describe('a reward model behind a service'),
+  url: BaseUrl.describe(
+    "`scores`: the URL of each request; `vllm`: the server's base, to which `/classify` is appended",
+  ),
+  protocol: z
+    .enum(['scores', 'vllm'])
+    .default('scores')
+    .describe('`scores`: message logs in, a number for each out. `vllm`: a model with one label'),
+  model: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("of `vllm`: the served name; null: the server's default"),
+  timeout: Duration.default('5m').describe(
+    'for one request, from connecting to the last byte of the answer',
+  ),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
+  api_key_env: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('the variable that holds the bearer token: secrets are named, never written'),
   ...STEP_QUEUE,
 });
 export type RewardModelSettings = z.infer<typeof RewardModelSettings>;

@@ -5,14 +5,24 @@ const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');
 const Weight = z.number();
 
 const FUNCTIONS = {
-  format: z.strictObject({ think_tag: Tag.default('think'), answer_tag: Tag.default('answer') }),
-  exact_alnum: z.strictObject({ answer_tag: Tag.default('answer') }),
-  math_expr: z.strictObject({ tag: Tag.default('answer') }),
-  bbox_giou: z.strictObject({
-    giou_penalty_thres: z.number().default(10),
-    answer_tag: Tag.default('answer'),
+  format: z.strictObject({
+    think_tag: Tag.default('think').describe('the tag of thoughts'),
+    answer_tag: Tag.default('answer').describe('the tag of the answer'),
   }),
-  geo3k: z.strictObject({ format_score: z.number().default(0.1) }),
+  exact_alnum: z.strictObject({
+    answer_tag: Tag.default('answer').describe('the tag of the answer'),
+  }),
+  math_expr: z.strictObject({ tag: Tag.default('answer').describe('the tag of the answer') }),
+  bbox_giou: z.strictObject({
+    giou_penalty_thres: z
+      .number()
+      .default(10)
+      .describe('below this overlap (IoU), the score is the generalised IoU'),
+    answer_tag: Tag.default('answer').describe('the tag of the answer'),
+  }),
+  geo3k: z.strictObject({
+    format_score: z.number().default(0.1).describe('what the format alone is worth'),
+  }),
 };
 
 const of = <Name extends keyof typeof FUNCTIONS>(
@@ -26,9 +36,9 @@ const of = <Name extends keyof typeof FUNCTIONS>(
   z.core.$strict
 > =>
   z.strictObject({
-    name: z.literal(name),
-    weight: Weight,
-    kwargs: z.prefault(FUNCTIONS[name], {} as never),
+    name: z.literal(name).describe('the function'),
+    weight: Weight.describe('its share of the reward'),
+    kwargs: z.prefault(FUNCTIONS[name], {} as never).describe('its settings'),
   });
 
 const RewardFunction = z.discriminatedUnion(
@@ -46,14 +56,14 @@ function describeName(input: unknown): string | undefined {
 }
 
 export const VLM_SETTINGS = {
-  kind: z.literal('vlm'),
-  /** Weights are renormalised to a sum of 1. */
+  kind: z.literal('vlm').describe('reward functions of texts and boxes'),
   reward_functions: z
     .array(RewardFunction)
     .min(1, 'No reward functions provided')
     .refine((functions) => sumOfWeights(functions) !== 0 || functions.length === 0, {
       error: 'the weights are renormalised: expected a sum other than 0, got 0',
-    }),
+    })
+    .describe('weights are renormalised to a sum of 1'),
 };
 
 export const sumOfWeights = (functions: { weight: number }[]): number =>

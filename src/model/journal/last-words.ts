@@ -36,8 +36,7 @@ export function lastWordsOf(trajectory: Trajectory): string | null {
 
 /** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
 export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
-  const truth =
-    start === null ? null : fieldIn(start.extra_env_info, 'ground_truth');
+  const truth = start === null ? null : fieldIn(start.extra_env_info, 'ground_truth');
   const shown = truth instanceof KeptJson ? truth.text : truth;
   const isShown = typeof shown === 'string' || typeof shown === 'number';
   return isShown ? [`expected ${quoted(String(shown))}`] : [];

@@ -10,18 +10,19 @@ const MAX_PROBE = 16_384;
 
 export const Weights = z.discriminatedUnion('kind', [
   /** Each engine reads it from its own file system. */
-  z.strictObject({ kind: z.literal('checkpoint'), path: z.string().min(1).max(MAX_PATH) }),
+  z.strictObject({
+    kind: z.literal('checkpoint').describe('files'),
+    path: z.string().min(1).max(MAX_PATH).describe('each engine reads it from its own file system'),
+  }),
 ]);
 export type Weights = z.infer<typeof Weights>;
 
 /** The trainer's own logprobs of a prompt. A replica with other logprobs has other weights. */
 const Probe = z
   .strictObject({
-    prompt_ids: TokenIds,
-    /** One for each token of the prompt except the first. */
-    logprobs: FiniteNumbers,
-    /** Largest difference of one logprob. */
-    tolerance: z.number().positive().default(0.01),
+    prompt_ids: TokenIds.describe('the ids of the prompt'),
+    logprobs: FiniteNumbers.describe('one for each id except the first'),
+    tolerance: z.number().positive().default(0.01).describe('largest difference of one logprob'),
   })
   .superRefine(({ prompt_ids, logprobs }, context) => {
     const expected = prompt_ids.length - 1;
@@ -47,26 +48,46 @@ export type CacheRule = z.infer<typeof CacheRule>;
 
 /** How weights are brought to a replica, including one that returns later. */
 const manner = {
-  weights: Weights,
-  cache: CacheRule.default('reset'),
-  probe: Probe.nullable().default(null),
-  /** How long a pause may take. Then streams are cut and the engine is resumed. */
-  pause_limit: Duration.default('10m'),
+  weights: Weights.describe('the new weights'),
+  cache: CacheRule.default('reset').describe(
+    'the prefix cache: emptied (`reset`), or kept; then `cache_salt` separates versions',
+  ),
+  probe: Probe.nullable()
+    .default(null)
+    .describe(
+      "the trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve",
+    ),
+  pause_limit: Duration.default('10m').describe(
+    'how long a pause may take; then streams are cut and the engine is resumed',
+  ),
 };
 
 export const Manner = z.object(manner);
 export type Manner = z.infer<typeof Manner>;
 
 export const Publish = z.strictObject({
-  version: z.int().nonnegative(),
+  version: z
+    .int()
+    .nonnegative()
+    .describe(
+      'above all earlier ones; the same again, with the same weights, completes what is missing',
+    ),
   ...manner,
-  mode: PauseMode.default('keep'),
-  drain_limit: Duration.default('1m'),
-  /** All replicas at once, or at most `max_unavailable` at a time. */
-  order: z.enum(['all', 'rolling']).default('all'),
-  max_unavailable: z.int().positive().default(1),
-  /** How many replicas must have it; null: all that are not away. */
-  quorum: z.int().positive().nullable().default(null),
+  mode: PauseMode.default('keep').describe(
+    'streams: `keep` freezes them, `abort` cuts them, `wait` drains them for `drain_limit` and then cuts',
+  ),
+  drain_limit: Duration.default('1m').describe('of mode `wait`'),
+  order: z
+    .enum(['all', 'rolling'])
+    .default('all')
+    .describe('all replicas at once, or `rolling`: at most `max_unavailable` at a time'),
+  max_unavailable: z.int().positive().default(1).describe('of order `rolling`'),
+  quorum: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('how many replicas must have it; null: all that are not away'),
 });
 export type Publish = z.infer<typeof Publish>;
 

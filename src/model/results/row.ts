@@ -1,114 +1,19 @@
-import { z } from 'zod';
 import { agentColumns } from '../agent/columns.js';
 import type { RolloutRef, Semantics } from '../batch-request.js';
 import { rolloutId } from '../workflow-safe/rollout-id.js';
-import { Content, restoreImages } from '../content.js';
-import { Failure, Finish } from '../journal.js';
+import { restoreImages } from '../content.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
-import { LOGPROBS_MODES, modeOfAll } from '../logprobs-mode.js';
-import { foreignObject } from '../foreign-object.js';
-import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import { modeOfAll } from '../logprobs-mode.js';
 import type { Outcome } from '../journal/outcome.js';
 import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
-import { type LogMessage, LossMultiplier, type Sample } from '../sample.js';
+import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
-import { TokenId } from '../token-id.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
 import type { Segment, Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
+import type { Row, Timing } from './row-columns.js';
 
-/** Offsets count the rollout's generated tokens from 0. */
-const Run = z.object({ start: z.int(), end: z.int() });
-
-const RowMessage = z.strictObject({
-  role: z.string(),
-  content: Content,
-  token_ids: z.array(TokenId),
-  generation_logprobs: z.array(z.number()).optional(),
-  generation_top_logprobs: z.array(z.array(z.tuple([TokenId, z.number()]))).exactOptional(),
-  /** The policy sampled it, and no logprobs show that. */
-  sampled: z.literal(true).exactOptional(),
-  /** In failures.jsonl, on the last message: no environment has answered it. */
-  partial: z.literal(true).exactOptional(),
-  /** From an agent's model server. */
-  is_invalid_tool_call: z.boolean().exactOptional(),
-  has_malformed_thinking: z.boolean().exactOptional(),
-  routed_experts: z.array(z.unknown()).exactOptional(),
-});
-
-/**
- * Seconds. `wall_s` spans the rollout's start and its end, or the last thing played. The others are sums over its whole
- * turns. An agent's run is one step.
- */
-const Timing = z.object({
-  /** From a request to its first token: the engine's queue and prefill. */
-  queue_s: z.number(),
-  generate_s: z.number(),
-  step_s: z.number(),
-  wall_s: z.number(),
-});
-export type Timing = z.infer<typeof Timing>;
-
-/** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
-export const Row = z.looseObject({
-  task_name: z.string(),
-  loss_multiplier: LossMultiplier.optional(),
-  schema_version: z.literal(1),
-  rollout_id: z.string(),
-  batch_id: z.string(),
-  row: z.int(),
-  repeat: z.int(),
-  /** For a replacement: the repeat of this row that failed. */
-  replaces: z.int().exactOptional(),
-  message_log: z.array(RowMessage),
-  extra_env_info: foreignObject(),
-  /** How many ids of the log come before the first generated one. */
-  prompt_tokens: z.int(),
-  total_reward: z.number(),
-  /** Sums by component, if the environment names components. */
-  rewards: z.record(z.string(), z.number()),
-  /** For each whole turn: its reward, and how the engine ended it. */
-  turn_rewards: z.array(z.number()),
-  finish_reasons: z.array(Finish.shape.finish_reason),
-  stop_reason: z.enum(STOP_REASONS),
-  terminated: z.boolean(),
-  truncated: z.boolean(),
-  max_turns_reached: z.boolean(),
-  turn_count: z.int(),
-  total_tokens: z.int(),
-  assistant_tokens: z.int(),
-  env_tokens: z.int(),
-  policy_versions: z.array(Run.extend({ version: z.string().nullable() })),
-  /** The source of those versions, by the least certain token: the engine itself, the policy's record, or none. */
-  version_source: z.enum(['engine', 'record', 'none']),
-  segments: z.array(Run.extend({ turn: z.int(), replica: z.string(), request_id: z.string() })),
-  attempts: z.int(),
-  /**
-   * Turns that were cut and sampled again from their beginning, because the settings allow no continuation or the
-   * weights changed.
-   */
-  restarted_turns: z.array(z.int()),
-  /** For all its logprobs; null: it has none. `unknown` also if replicas differ. */
-  logprobs_mode: z.enum(LOGPROBS_MODES).nullable(),
-  timing: Timing,
-  /** The last answer that an environment extracted. */
-  extracted_answer: z.string().exactOptional(),
-  /**
-   * For an agent's rollout: its last answer, parsed, without the tokens that `message_log` has. The journal has its
-   * text.
-   */
-  agent_result: z.unknown().exactOptional(),
-  /** For an agent's rollout: why `message_log` is empty. */
-  untokenized: z.string().exactOptional(),
-  failure: Failure.exactOptional(),
-  /** For a stream: which sample its group plays, in which epoch, and the step that delivers it. */
-  sample_row: z.int().exactOptional(),
-  epoch: z.int().exactOptional(),
-  step: z.int().exactOptional(),
-  /** For a stream that masks: runs of tokens that are too old to train on. */
-  masked: z.array(Run).exactOptional(),
-});
-export type Row = z.infer<typeof Row>;
+export type { Row };
 
 export interface RowInput {
   sample: Sample;

@@ -10,28 +10,52 @@ const MOST_GROUPS = 1000;
 export const StreamRequest = z
   .strictObject({
     ...groupSettings,
-    /** B: how many groups a step delivers. */
-    groups_per_step: z.int().min(1).max(MOST_GROUPS),
-    /** How many versions older a token may be than the weights that train on it. */
-    max_lag: z.int().nonnegative().default(1),
-    /** How many versions the trainer publishes for each step. */
-    versions_per_step: z.int().positive().default(1),
-    /**
-     * How groups that would become too old are handled: waited for in time, dropped, or delivered with old tokens
-     * masked.
-     */
-    when_stale: z.enum(['wait', 'drop', 'mask']).default('wait'),
-    /** `zero_variance` replaces groups whose valid members all have the same reward in float32: they teach nothing. */
-    filter: z.enum(['zero_variance']).nullable().default(null),
-    /** Failed members of one group that are replaced by a new repeat; absent: as many as `num_repeats`. */
-    max_replacements: z.int().nonnegative().max(300).exactOptional(),
-    /** How often all samples are played; null: without end. */
-    epochs: z.int().positive().nullable().default(null),
-    shuffle: z.boolean().default(true),
-    /** Seed of the sample order. */
-    seed: z.int().default(0),
-    /** How many delivered steps are kept; null: all, until `forget`. */
-    keep_steps: z.int().positive().nullable().default(null),
+    groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
+    max_lag: z
+      .int()
+      .nonnegative()
+      .default(1)
+      .describe('how many versions older a token may be than the weights that train on it'),
+    versions_per_step: z
+      .int()
+      .positive()
+      .default(1)
+      .describe('how many versions the trainer publishes for each step'),
+    when_stale: z
+      .enum(['wait', 'drop', 'mask'])
+      .default('wait')
+      .describe(
+        'groups that would become too old: `wait` for them in time, `drop` and replace them, or `mask` their old tokens',
+      ),
+    filter: z
+      .enum(['zero_variance'])
+      .nullable()
+      .default(null)
+      .describe(
+        '`zero_variance` replaces groups whose valid members all have the same reward in float32: they teach nothing',
+      ),
+    max_replacements: z
+      .int()
+      .nonnegative()
+      .max(300)
+      .exactOptional()
+      .describe(
+        'how many failed members of one group are replaced by a new repeat; absent: `num_repeats`',
+      ),
+    epochs: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe('how often all samples are played; null: without end'),
+    shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
+    seed: z.int().default(0).describe('of that order'),
+    keep_steps: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe('how many delivered steps are kept; null: all, until `forget`'),
   })
   .superRefine(checkSettings)
   .superRefine(({ groups_per_step, max_lag }, context) => {

@@ -8,6 +8,7 @@ import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
 import { decoded, errorText, wholeText, type Pace } from './body.js';
 import { eventsOf, type StreamBounds } from './event-stream.js';
 import { brokenBy, HttpFailure } from './failure.js';
+import { explained } from './tls.js';
 
 /**
  * The only HTTP client. Every exchange has a deadline or a signal, and a bounded answer. No redirect is followed, and
@@ -161,6 +162,8 @@ async function open(
     // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
     headers: { 'accept-encoding': 'identity', ...headers },
     dispatcher,
+  }).catch(async (error: unknown) => {
+    throw sent.signal.aborted ? error : await explained(error, url);
   });
   const header = (name: string): string | null => [response.headers[name]].flat()[0] ?? null;
   const encoding = header('content-encoding');

@@ -4,6 +4,8 @@ import { describeError } from '../errors.js';
 export type HttpFailureKind =
   /** Refused, reset, not found, cut short. */
   | 'broken'
+  /** The two sides do not agree on TLS: a person must change something. */
+  | 'tls'
   /** The deadline passed. */
   | 'late'
   /** A large answer was slower than `SLOWEST` in body.ts. */
@@ -54,6 +56,9 @@ export function httpFailureIn(error: unknown): HttpFailure | null {
   }
   return null;
 }
+
+/** Whether starting the server, or waiting for it, does not help. */
+export const isOfTls = (error: unknown): boolean => httpFailureIn(error)?.kind === 'tls';
 
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',

@@ -14,7 +14,7 @@ export const MAX_LEVELS = 512;
 const MOST_ANYWAY = 2 ** 18;
 const CHARACTERS_EACH = 16;
 /** Names that differ. Each costs about a microsecond; one that is known costs next to nothing. */
-const MOST_NAMES = 2 ** 18;
+const MOST_NAMES = 2 ** 19;
 
 /**
  * Returns whether lists and objects of a JSON text are nested more than `levels` deep. `JSON.parse` reads any depth,

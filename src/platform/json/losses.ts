@@ -23,9 +23,9 @@ export const firstLoss = (text: string): Loss | null =>
 export const firstLostNumber = (text: string): Loss | null =>
   firstOf(text, { isLostNumber: isOutOfReach, names: false });
 
-/** The first whole number beyond 2^53. */
+/** The first whole number beyond 2^53, which has 16 digits at least. */
 export const firstLostInteger = (text: string): Loss | null =>
-  firstOf(text, { isLostNumber: isBeyondIntegers, names: false });
+  /\d{16}/.test(text) ? firstOf(text, { isLostNumber: isBeyondIntegers, names: false }) : null;
 
 const isRewritten = (number: string): boolean => String(Number(number)) !== number;
 

@@ -9,7 +9,13 @@ import { isMissing, syncDirectory } from '../../platform/files.js';
 import { groupsFolderOf } from '../places.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
-import { areSameSamples, checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
+import {
+  areSameSamples,
+  checkSameRequest,
+  otherSamples,
+  parseRequest,
+  storedRequest,
+} from '../same-batch.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 

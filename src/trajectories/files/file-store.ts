@@ -13,7 +13,7 @@ import {
   sampleCount,
 } from './batch.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { findEnd, readLastLines } from '../journal-end.js';
+import { findEnd, findEndOrLastLines, readLastLines } from '../journal-end.js';
 import { claimJournal, readJournal, withTail } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
@@ -73,6 +73,11 @@ export function createFileStore({
       storing(
         `journal of ${rolloutId(ref)}`,
         async () => (await withTail(journalIn(ref), readLastLines)) ?? [],
+      ),
+    findEndOrLastLines: (ref) =>
+      storing(
+        `journal of ${rolloutId(ref)}`,
+        async () => (await withTail(journalIn(ref), findEndOrLastLines)) ?? [],
       ),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),

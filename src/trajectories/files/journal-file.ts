@@ -144,7 +144,7 @@ async function readLines(
 
 /** The bytes of this range that the file has. */
 function readBytes(fd: number, { from, to }: { from: number; to: number }): Buffer {
-  const bytes = Buffer.alloc(to - from);
+  const bytes = Buffer.allocUnsafe(to - from);
   let length = 0;
   while (length < bytes.length) {
     const read = readSync(fd, bytes, length, bytes.length - length, from + length);

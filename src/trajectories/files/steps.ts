@@ -1,3 +1,5 @@
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
+import { readJson } from '../../platform/json/kept.js';
 import { readFile, rm } from 'node:fs/promises';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
@@ -14,7 +16,7 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
     readMetrics: () =>
       storing(`reading ${metrics}`, async () => {
         try {
-          return JSON.parse(await readFile(metrics, 'utf8')) as unknown;
+          return readJson(await readFile(metrics, 'utf8'), IN_PAYLOADS);
         } catch (error) {
           if (isMissing(error)) return null;
           throw error;

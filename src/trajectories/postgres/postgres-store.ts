@@ -6,7 +6,7 @@ import { reopenBatch } from '../files/batch.js';
 import { createFileOutputs } from '../files/outputs.js';
 import { createStepOutputs } from '../files/steps.js';
 import { createFoldCache } from '../fold-cache.js';
-import { findEnd, readLastLines } from '../journal-end.js';
+import { findEnd, findEndOrLastLines, readLastLines } from '../journal-end.js';
 import { checkedBatch, checkedRollout, directoryOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import { storing } from '../storing.js';
@@ -86,6 +86,7 @@ function journalsIn(
   | 'readTrajectory'
   | 'findEnd'
   | 'readLastLines'
+  | 'findEndOrLastLines'
   | 'listJournals'
   | 'journalSize'
   | 'forgetJournals'
@@ -105,6 +106,10 @@ function journalsIn(
       ofJournal(ref, (checked) => findEnd((bytes) => table.tail(rolloutId(checked), bytes))),
     readLastLines: (ref) =>
       ofJournal(ref, (checked) => readLastLines((bytes) => table.tail(rolloutId(checked), bytes))),
+    findEndOrLastLines: (ref) =>
+      ofJournal(ref, (checked) =>
+        findEndOrLastLines((bytes) => table.tail(rolloutId(checked), bytes)),
+      ),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, async () => {
         const names = await table.list(checkedBatch(batchId));

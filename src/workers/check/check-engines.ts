@@ -5,6 +5,7 @@ import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { preview, previews } from '../../model/problems.js';
+import { isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
 import type { Finding } from './finding.js';
@@ -132,6 +133,7 @@ function remedyOf(error: unknown, settings: GenerationServiceSettings): string {
   const status = error instanceof Fault ? error.status : null;
   const refused = refusedKey(status, settings);
   if (refused !== null) return refused;
+  if (isOfTls(error)) return 'mend that where workers run; they wait for it meanwhile';
   // vLLM answers these two to anybody.
   const isOther = error instanceof Fault && error.type === 'ProtocolError';
   if (status === 404 || isOther)

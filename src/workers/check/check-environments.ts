@@ -1,6 +1,7 @@
 import { createEnvironmentFactory } from '../../environments/factory.js';
 import type { ExactEnvironment } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
+import { isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import type { Finding } from './finding.js';
@@ -71,7 +72,9 @@ async function checkOne(create: () => Promise<ExactEnvironment>): Promise<Omit<F
     if (error instanceof Fault && error.type === 'EnvironmentRejected') {
       return { state: 'ok', what: 'answers (and has no /health)' };
     }
-    const remedy = 'start it, or correct its settings; batches wait for it meanwhile';
+    const remedy = isOfTls(error)
+      ? 'mend that where workers run; batches wait for it meanwhile'
+      : 'start it, or correct its settings; batches wait for it meanwhile';
     return { state: 'broken', what: describeError(error), remedy };
   }
 }

@@ -77,3 +77,13 @@ test('steps that were forgotten stay so', async () => {
   await facts.forgotten.put(0, { through: 0 });
   assert.equal((await findState(facts, { num_repeats: 2 })).kept_from, 1);
 });
+
+test('a group of which nobody knew how old it is stays so when the stream starts again, whatever its last step was of', async () => {
+  const facts = streamFacts('s', createFacts());
+  for (let group = 0; group < 5; group++)
+    await facts.admitted.put(group, { group, born: group < 4 ? null : 7 });
+  await facts.steps.put(0, stepFact({ version: 7 }));
+  const { pacing, is_versioned } = await findState(facts, { num_repeats: 2 });
+  assert.deepEqual(pacing.groups.map(({ group, born }) => [group, born]), [[1, null], [3, null], [4, 7]]); // prettier-ignore
+  assert.deepEqual([is_versioned, pacing.served], [true, 7]);
+});

@@ -27,6 +27,9 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
 export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
   'VLLM_SERVER_DEV_MODE',
   'FAILED_PRECONDITION',
+  // Node.js reads it.
+  'NODE_EXTRA_CA_CERTS',
+  'ROW_COLUMNS',
 ]);
 
 /** Of every program, or between processes of ours: no page needs to explain them. */

@@ -59,11 +59,11 @@ describe('a text of another process', () => {
     ];
     for (const text of texts) {
       const before = process.cpuUsage();
-      assert.match(shapeProblem(text) ?? '', /^expected at most 262144 different names of members, got more$/); // prettier-ignore
+      assert.match(shapeProblem(text) ?? '', /^expected at most 524288 different names of members, got more$/); // prettier-ignore
       const { user, system } = process.cpuUsage(before);
-      assert.ok((user + system) / 1e6 < 1, `took ${(user + system) / 1e6} s of processor time`);
+      assert.ok((user + system) / 1e6 < 2, `took ${(user + system) / 1e6} s of processor time`);
     }
-    assert.equal(shapeProblem(`{${many.slice(0, 2 ** 18).join(',')}}`), null);
+    assert.equal(shapeProblem(`{${many.slice(0, 2 ** 19).join(',')}}`), null);
     const again = `[${Array(5)
       .fill(`{${many.slice(0, 100_000).join(',')}}`)
       .join(',')}]`;

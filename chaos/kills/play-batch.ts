@@ -1,0 +1,60 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describeError } from '../../src/platform/errors.js';
+import { describeExit, logTail } from '../../src/platform/process/child.js';
+import { readRows } from '../../test/harness/batch.js';
+import { checkLabels } from '../../test/harness/policy-labels.js';
+import { puzzleRequest } from '../../test/harness/puzzle-request.js';
+import { within } from '../../test/harness/waiting.js';
+import type { Played } from './report.js';
+import type { KilledStack } from './stack.js';
+
+const ID = 'killed-batch';
+/** Twelve at a time: about a minute without a kill. */
+const SIZE = { samples: 24, num_repeats: 4 };
+const AT_ONCE = 12;
+const ENDS_WITHIN_MS = 6 * 60_000;
+
+/** A batch that a user starts, and watches until it has ended. */
+export async function playBatch(stack: KilledStack, begun: () => void): Promise<Played> {
+  const { directory, config, store_root } = stack;
+  const file = path.join(directory, 'batch.json');
+  const generation = { seed: 3, max_new_tokens: 256 };
+  const request = puzzleRequest(SIZE, { generation, max_in_flight: AT_ONCE, max_rollout_turns: 8 });
+  await writeFile(file, JSON.stringify(request));
+  await run(stack, ['start', '--id', ID, '--input-file', file, '--config', config]);
+  begun();
+  await run(stack, ['watch', ID, '--config', config]);
+  const of = (name: string) => readRows(path.join(store_root, ID, name));
+  const [rows, failures] = [await of('rollouts.jsonl'), await of('failures.jsonl')];
+  const ids = [...rows, ...failures].map(({ rollout_id }) => rollout_id);
+  return {
+    name: 'batch',
+    rows_expected: SIZE.samples * SIZE.num_repeats,
+    rows: new Set(rows.map(({ rollout_id }) => rollout_id)).size,
+    rows_duplicated: ids.length - new Set(ids).size,
+    failures: failures.length,
+    ...{ steps: 0, steps_changed: 0 },
+    labels: await checkLabels({
+      journals: path.join(store_root, ID, 'journals'),
+      engines: [{ directory }],
+    }),
+    problems: [],
+  };
+}
+
+/** Throws what it said if it does not end well: a board must outlive whatever it watches. */
+async function run({ command, directory }: KilledStack, args: string[]): Promise<void> {
+  const [name = ''] = args;
+  const log = path.join(directory, `${name}.log`);
+  const child = await command(args, log);
+  try {
+    const wait = { what: `the end of ${name}`, timeout_ms: ENDS_WITHIN_MS };
+    const exit = await within(wait, child.exited);
+    if (exit.code !== 0) throw new Error(`${name} ended ${describeExit(exit)}`);
+  } catch (error) {
+    throw new Error(`${describeError(error)}:\n${await logTail(log, 8)}`);
+  } finally {
+    await child.stop();
+  }
+}

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { writeJson } from '../platform/json/kept.js';
+import { utf8Length } from '../platform/utf8.js';
+import { foreignObject } from './foreign-object.js';
+import { TokenId } from './token-id.js';
+
+/** vLLM's kinds of structure; exactly one is given. */
+const STRUCTURES = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'] as const;
+/** Limited, because the journal of each rollout contains it. */
+const STRUCTURE_LIMIT = 64 * 1024;
+
+/** A grammar that replies follow, in vLLM's terms (`structured_outputs` of its completions). */
+const StructuredOutputs = z
+  .strictObject({
+    json: z
+      .union([z.string().min(1), foreignObject()])
+      .exactOptional()
+      .describe('a JSON Schema, or its text'),
+    regex: z.string().min(1).exactOptional().describe('a regular expression'),
+    choice: z.array(z.string().min(1)).min(1).exactOptional().describe('the possible replies'),
+    grammar: z.string().min(1).exactOptional().describe('a context-free grammar'),
+    json_object: z.literal(true).exactOptional().describe('any JSON object'),
+    structural_tag: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe('structures between tags, as JSON text'),
+    disable_any_whitespace: z
+      .boolean()
+      .exactOptional()
+      .describe('JSON without optional whitespace'),
+    disable_additional_properties: z
+      .boolean()
+      .exactOptional()
+      .describe('objects have only the fields of their schema'),
+    whitespace_pattern: z
+      .string()
+      .exactOptional()
+      .describe('a regular expression of the whitespace in JSON'),
+  })
+  .refine((given) => STRUCTURES.filter((kind) => given[kind] !== undefined).length === 1, {
+    error: `expected exactly one of ${STRUCTURES.join(', ')}`,
+  })
+  .refine((given) => utf8Length(writeJson(given)) <= STRUCTURE_LIMIT, {
+    error: 'expected at most 64 kB, got more',
+  });
+
+/** How the policy is sampled. All of it is sent explicitly, so that no server default changes a distribution. */
+export const GenerationSettings = z
+  .strictObject({
+    service: z.string().default('default').describe('a key of `generation` in temporal.yaml'),
+    model: z.string().nullable().default(null).describe("the served name; null: the service's own"),
+    temperature: z.number().min(0).default(1).describe('divides the logits'),
+    top_p: z
+      .number()
+      .gt(0)
+      .max(1)
+      .default(1)
+      .describe('samples from the likeliest tokens that have this probability together'),
+    top_k: z
+      .int()
+      .min(-1)
+      .default(-1)
+      .describe('samples from the k likeliest tokens; -1: from all'),
+    min_p: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0)
+      .describe('drops tokens that are less likely than this share of the likeliest one'),
+    max_new_tokens: z.int().positive().default(512).describe('limit of one turn'),
+    stop_strings: z
+      .array(z.string().min(1))
+      .default([])
+      .describe(
+        "end every turn. The sample's own list is added; its environment may replace that list",
+      ),
+    stop_token_ids: z.array(TokenId).default([]).describe('end every turn'),
+    greedy: z
+      .boolean()
+      .default(false)
+      .describe('the likeliest token always; sent as temperature 0'),
+    min_tokens: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe('no end and no stop string counts before so many tokens'),
+    ignore_eos: z
+      .boolean()
+      .default(false)
+      .describe('continues past the end of sequence, up to `max_new_tokens`'),
+    repetition_penalty: z
+      .number()
+      .gt(0)
+      .default(1)
+      .describe('of tokens that the prompt or the reply has; 1: none'),
+    presence_penalty: z.number().min(-2).max(2).default(0).describe('of tokens that the reply has'),
+    frequency_penalty: z
+      .number()
+      .min(-2)
+      .max(2)
+      .default(0)
+      .describe('of tokens by their number in the reply'),
+    structured_outputs: StructuredOutputs.nullable()
+      .default(null)
+      .describe(
+        "a structure that replies follow, in vLLM's terms; exactly one of the first six fields",
+      ),
+    seed: z
+      .int()
+      .nullable()
+      .default(null)
+      .describe(
+        'each request gets its own from this, the row, repeat and turn, and the number of tokens that it continues after; null: none is sent',
+      ),
+    include_logprobs: z
+      .boolean()
+      .default(true)
+      .describe('rows have the logprob of each sampled token'),
+    logprobs_mode: z
+      .enum(['processed', 'raw'])
+      .default('processed')
+      .describe(
+        "which logprobs are accepted: only those of the sampled distribution (`processed`), or the engine's `raw` ones, too",
+      ),
+    top_logprobs: z
+      .int()
+      .min(0)
+      .max(20)
+      .default(0)
+      .describe('for each sampled token, so many of the likeliest ids with their logprobs'),
+    prompt_format: z
+      .enum(['chat', 'raw'])
+      .default('chat')
+      .describe(
+        '`chat`: the chat template renders the prompt. `raw`: the texts are encoded one after the other',
+      ),
+    // Journals record the result; null in a journal means bare.
+    observation_format: z
+      .enum(['chat', 'bare'])
+      .nullable()
+      .default(null)
+      .describe(
+        "how an observation is appended: rendered by the chat template behind the policy's turn (`chat`), or its text alone (`bare`). null: `chat` under `standard` semantics with a chat prompt, else `bare`",
+      ),
+    chat_template_kwargs: foreignObject().default({}).describe('arguments of the chat template'),
+  })
+  .prefault({});
+export type GenerationSettings = z.infer<typeof GenerationSettings>;

@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { foreignObject } from '../foreign-object.js';
+
+/** How many of a batch's rollouts ended how. The last five add up to the first. */
+export const Counts = z.strictObject({
+  requested: z.int().describe('all, including replacements and rollouts that never started'),
+  completed: z.int().describe('rows of rollouts.jsonl'),
+  failed: z.int().describe('rows of failures.jsonl that failed'),
+  timed_out: z.int().describe('those whose `rollout_timeout` passed'),
+  stopped: z.int().describe('those that were stopped'),
+  cancelled: z.int().describe('those that were cancelled or never started'),
+});
+export type Counts = z.infer<typeof Counts>;
+
+const path = (what: string) => z.string().describe(`path of ${what}`);
+
+/** The result of workflow `rolloutBatch`, and the content of metrics.json. */
+export const BatchResult = z.strictObject({
+  schema_version: z.literal(1).describe('the version of this format'),
+  batch_id: z.string().describe('the id of the batch or stream'),
+  counts: Counts.describe('how many rollouts ended how; the last five add up to the first'),
+  metrics: z.record(z.string(), z.number()).describe('numbers by name (docs/metrics.md)'),
+  files: z
+    .strictObject({
+      rollouts: path('rollouts.jsonl, the valid rollouts'),
+      failures: path('failures.jsonl, the others'),
+      groups: path('groups.jsonl, a line for each group'),
+      metrics: path('metrics.json, which has this result'),
+    })
+    .describe("absolute paths on the worker's host"),
+  metadata: foreignObject().describe("the request's"),
+});
+export type BatchResult = z.infer<typeof BatchResult>;
+
+/** The content of metrics.json of a stream's step. */
+export const StepResult = BatchResult.extend({
+  step: z.int().describe('the step, from 0'),
+  version: z
+    .int()
+    .nullable()
+    .describe('the version of the weights that train on it; null: none was ever given or served'),
+  final: z.boolean().describe("the stream's epochs are used up; this step may be short"),
+});
+export type StepResult = z.infer<typeof StepResult>;

@@ -1,0 +1,82 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import { describeError } from '../platform/errors.js';
+import type { Described } from '../platform/failing-task.js';
+import { failingTask, whyTaskFails } from '../platform/failing-task.js';
+
+/** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
+const PATIENCE_MS = 60 * 60_000;
+const LOOK_MS = 60_000;
+/** In one look. */
+const MOST_AT_ONCE = 20;
+
+/**
+ * The server sets this search attribute of a workflow whose task failed several times in a row, and removes it when one
+ * completes. An older server does not know it; then nothing is found.
+ */
+const queryOf = (task_queue: string): string =>
+  `ExecutionStatus = 'Running' AND TaskQueue = '${task_queue.replaceAll("'", "''")}' AND WorkflowType IN ('rollout', 'rolloutSlice') AND TemporalReportedProblems IS NOT NULL`;
+
+/** Rollouts and slices of batches whose workflow tasks fail. */
+export interface StuckWorkflows {
+  list: () => AsyncIterable<{ workflowId: string; runId: string }>;
+  describe: (workflow: { workflowId: string; runId: string }) => Promise<DescribedTask>;
+  why: (described: DescribedTask) => Promise<string | null>;
+  terminate: (workflow: { workflowId: string; runId: string }, reason: string) => Promise<void>;
+}
+
+export interface DescribedTask extends Described {
+  pendingWorkflowTask?: {
+    attempt?: number | null;
+    originalScheduledTime?: { seconds?: unknown } | null;
+  } | null;
+}
+
+export function reachStuck(client: Client, task_queue: string): StuckWorkflows {
+  const { workflow, workflowService, options } = client;
+  const { namespace } = options;
+  return {
+    list: () => workflow.list({ query: queryOf(task_queue) }),
+    describe: async ({ workflowId, runId }) =>
+      (await workflow.getHandle(workflowId, runId).describe()).raw,
+    why: (described) => whyTaskFails(workflowService, { described, namespace }),
+    terminate: async ({ workflowId, runId }, reason) => {
+      await workflow.getHandle(workflowId, runId).terminate(reason);
+    },
+  };
+}
+
+/**
+ * A batch waits for its rollouts, and one whose workflow task fails hears of no deadline, stop or cancellation. The log
+ * says so at once. After an hour the rollout is terminated, so that its batch ends: its journal stays, and starting the
+ * batch again continues it. One that somebody started by hand is left to them.
+ */
+export async function endStuck(
+  workflows: StuckWorkflows,
+  { log, now_ms }: { log: Pick<Logger, 'error'>; now_ms: number },
+): Promise<void> {
+  let seen = 0;
+  for await (const one of workflows.list()) {
+    if (!one.workflowId.includes('/')) continue;
+    if (++seen > MOST_AT_ONCE) return;
+    const described = await workflows.describe(one);
+    const why = await workflows.why(described);
+    if (failingTask(described) === null || why === null) continue;
+    const { seconds } = described.pendingWorkflowTask?.originalScheduledTime ?? {};
+    const failing_ms = now_ms - Number(seconds ?? now_ms / 1000) * 1000;
+    log.error({ workflow_id: one.workflowId }, why);
+    if (failing_ms >= PATIENCE_MS) await workflows.terminate(one, why);
+  }
+}
+
+/** Returns a function that ends the looks. */
+export function keepUnstuck(workflows: StuckWorkflows, log: Logger): () => void {
+  const looking = setInterval(() => {
+    endStuck(workflows, { log, now_ms: Date.now() }).catch((error: unknown) => {
+      log.debug(`workflows whose tasks fail are not known: ${describeError(error)}`);
+    });
+  }, LOOK_MS);
+  return () => {
+    clearInterval(looking);
+  };
+}

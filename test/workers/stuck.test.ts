@@ -1,0 +1,65 @@
+/** Rollouts whose workflow tasks fail: on a real server, where a worker of a script fails them, and with its clock. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { onLoopback, openServer } from '../../src/client/server.js';
+import { endStuck, reachStuck } from '../../src/workers/stuck.js';
+import type { OwnServer } from '../harness/dev-server.js';
+import { startOwnServer } from '../harness/dev-server.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { eventually } from '../harness/waiting.js';
+
+const HOUR_MS = 3_600_000;
+
+describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
+  let directory: TemporaryDirectory;
+  let server: OwnServer;
+  before(async () => {
+    directory = await makeTemporaryDirectory('stuck');
+    server = await startOwnServer({ directory: directory.path, db_file: null });
+  });
+  after(async () => {
+    await server.stop();
+    await directory.remove();
+  });
+
+  test('is said in the log, and terminated after an hour; others, and one started by hand, are left alone', async () => {
+    const { client, within, close } = openServer(onLoopback(server));
+    const { workflowService, connection, options } = server.client;
+    const { namespace } = options;
+    const started = ['b/0-0', 'by-hand', 'b/healthy'];
+    for (const [at, workflowId] of started.entries())
+      await client.workflow.start('rollout', { workflowId, taskQueue: `q${at}` });
+    const place = { namespace, identity: 'failing' };
+    for (const name of ['q0', 'q1'])
+      for (let time = 0; time < 5; time++) {
+        const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
+          workflowService.pollWorkflowTaskQueue({ ...place, taskQueue: { name } }),
+        );
+        const failure = { message: 'TypeError: a bug' };
+        await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, failure });
+      }
+    const said: unknown[] = [];
+    const log = { error: (...line: unknown[]) => said.push(line) };
+    const look = async (now_ms: number): Promise<void> => {
+      for (const queue of ['q0', 'q1', 'q2'])
+        await within(20_000, () => endStuck(reachStuck(client, queue), { log, now_ms }));
+    };
+    const statusOf = async (id: string) => (await client.workflow.getHandle(id).describe()).status.name; // prettier-ignore
+    await eventually({ what: 'the failing task in the log', timeout_ms: 30_000 }, async () => {
+      await look(Date.now());
+      return said.length > 0;
+    });
+    const [fields, message] = said[0] as [object, string];
+    assert.deepEqual(fields, { workflow_id: 'b/0-0' });
+    assert.match(message, /^the workflow task of b\/0-0 fails \(\d+ tries\): TypeError: a bug; /);
+    assert.equal(await statusOf('b/0-0'), 'RUNNING', 'a worker may be repaired');
+    await look(Date.now() + HOUR_MS + 60_000);
+    assert.deepEqual(await Promise.all(started.map(statusOf)), [
+      'TERMINATED',
+      'RUNNING',
+      'RUNNING',
+    ]);
+    await close();
+  });
+});
