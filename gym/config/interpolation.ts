@@ -18,8 +18,18 @@ export interface Resolved {
 
 type Env = Partial<Record<string, string>>;
 
+/**
+ * References and copied values of a whole configuration. Two references to one text that has two to another, and so on,
+ * double with each level; real configurations have hundreds.
+ */
+const MOST_STEPS = 2 ** 19;
+/** Of one text. */
+const MOST_CHARACTERS = 2 ** 22;
+
 interface Scope {
   root: JsonObject;
+  /** Shared by all texts of a configuration. */
+  steps: { left: number };
   env: Env;
   /** Keys being resolved: a repeated one is a cycle. */
   open: string[];
@@ -36,9 +46,10 @@ interface Scope {
  */
 export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
   const unresolved: Unresolved[] = [];
+  const steps = { left: MOST_STEPS };
   const resolveIn = (value: Json, path: string[]): Json => {
     if (typeof value === 'string') {
-      const scope = { root: config, env, open: [path.join('.')], parents: path.slice(0, -1) };
+      const scope = { root: config, env, steps, open: [path.join('.')], parents: path.slice(0, -1) }; // prettier-ignore
       return attempt(value, { scope, unresolved });
     }
     if (Array.isArray(value))
@@ -61,9 +72,10 @@ export function resolveTakenOut(
   { config, env }: { config: JsonObject; env: Env },
 ): Resolved {
   const unresolved: Unresolved[] = [];
+  const steps = { left: MOST_STEPS };
   const taken = (value: Json, path: string[]): Json => {
     if (typeof value !== 'string') return value;
-    const scope = { root: config, env, open: [path.join('.')], parents: path.slice(0, -1), isShallow: true }; // prettier-ignore
+    const scope = { root: config, env, steps, open: [path.join('.')], parents: path.slice(0, -1), isShallow: true }; // prettier-ignore
     return attempt(value, { scope, unresolved });
   };
   const mapping = taken(config[key] ?? null, [key]);
@@ -119,7 +131,9 @@ function resolveText(text: string, scope: Scope): Json {
     }
   }
   if (parts.length === 1 && plain === '') return parts[0] ?? null;
-  return parts.map(strOf).join('') + plain;
+  const whole = parts.map(strOf).join('') + plain;
+  if (whole.length <= MOST_CHARACTERS) return whole;
+  throw new Error(`expected a text of at most ${MOST_CHARACTERS} characters, got ${whole.length}`);
 }
 
 function closingBrace(text: string, start: number): number {
@@ -132,7 +146,17 @@ function closingBrace(text: string, start: number): number {
   throw new Error(`'${text}' lacks the } of an interpolation`);
 }
 
+function take({ steps }: Scope): void {
+  steps.left -= 1;
+  if (steps.left >= 0) return;
+  const most = `at most ${MOST_STEPS} references and referenced values in a configuration`;
+  throw new Error(
+    `expected ${most}, got more: texts that refer to one another double at each level`,
+  );
+}
+
 function resolveOne(inner: string, scope: Scope): Json {
+  take(scope);
   const [, resolver, rest = ''] = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner) ?? [];
   if (resolver === 'oc.env') return environment(rest, scope);
   if (resolver === 'oc.select') return select(rest, scope);
@@ -204,6 +228,7 @@ function resolveWithin(value: Json | undefined, scope: Scope): Json | undefined 
 }
 
 function within(item: Json, { scope, key }: { scope: Scope; key: string }): Json {
+  take(scope);
   if (typeof item === 'string') return resolveText(item, scope);
   return resolveWithin(item, { ...scope, parents: [...scope.parents, key] }) ?? null;
 }

@@ -37,6 +37,29 @@ describe("YAML, as OmegaConf's loader reads it", () => {
   });
 });
 
+describe('interpolations that double at each level', () => {
+  const doubled = (levels: number, twice: (name: string) => Json): JsonObject => ({
+    l0: 'x',
+    ...Object.fromEntries(
+      Array.from({ length: levels }, (_, i) => [`l${i + 1}`, twice('${l' + String(i) + '}')]),
+    ),
+  });
+  for (const [what, twice] of [
+    ['texts', (name: string): Json => name + name],
+    ['mappings', (name: string): Json => ({ a: name, b: name })],
+    ['lists', (name: string): Json => [name, name]],
+  ] as const)
+    test(`${what} end within seconds and say so by place; those of ten levels are resolved`, () => {
+      assert.deepEqual(resolveInterpolations(doubled(10, twice), {}).unresolved, []);
+      const began = performance.now();
+      const { unresolved } = resolveInterpolations(doubled(40, twice), {});
+      assert.ok(performance.now() - began < 30_000);
+      const last = unresolved.at(-1);
+      assert.match(last?.where ?? '', /^l40/);
+      assert.match(last?.what ?? '', /^expected at most \d+ references .*, got more: texts that/);
+    });
+});
+
 describe('interpolations, as OmegaConf resolves them', () => {
   const { yaml, environment_variables, expected } = golden('interpolations.json') as unknown as {
     yaml: string;

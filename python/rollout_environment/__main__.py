@@ -1,4 +1,4 @@
-"""`python -m rollout_environment module:Class --port 9000 [--host 127.0.0.1] [--timeout 240] [--processes 1]`"""
+"""`python -m rollout_environment module:Class --port 9000 [--host 127.0.0.1] [--token-env NAME] [--timeout 240] [--processes 1]`"""
 
 import argparse
 import signal
@@ -6,8 +6,12 @@ import sys
 import threading
 
 from .answers import CallFailed
+from .bodies import MOST_BYTES, TIMES_TOGETHER
+from .connections import MOST
+from .gate import is_loopback, take_token
 from .processes import TIMEOUT_S, Isolated
 from .server import create_server
+from .watch import write
 
 
 def main():
@@ -17,21 +21,39 @@ def main():
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--timeout", type=float, help=f"seconds for one call (default the class's timeout, else {TIMEOUT_S})")
     parser.add_argument("--processes", type=int, help="of the environment (default the class's processes, else 1)")
+    parser.add_argument("--token-env", metavar="NAME", help="the variable that holds the token that every request has to bring")
+    parser.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a name that requests without a token may use for this server")
+    parser.add_argument("--max-body", metavar="MIB", type=int, default=MOST_BYTES >> 20, help=f"of one request (default {MOST_BYTES >> 20}); metrics and all together: {TIMES_TOGETHER} times as much")
+    parser.add_argument("--max-connections", metavar="N", type=int, default=MOST, help=f"at once (default {MOST})")
     arguments = parser.parse_args()
+    try:
+        token = None if arguments.token_env is None else take_token(arguments.token_env)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    if token is None and not is_loopback(arguments.host):
+        write(f"{arguments.host} is not this machine alone, and whoever reaches it may ask: set --token-env NAME")
     try:
         environment = Isolated(arguments.environment, timeout=arguments.timeout, processes=arguments.processes)
     except CallFailed as error:
         print(error.trace or "", file=sys.stderr)
         raise SystemExit(f"cannot load {arguments.environment}: {error.message}") from None
     try:
-        _serve(environment, arguments)
+        _serve(environment, arguments, token)
     finally:
         environment.close()
 
 
-def _serve(environment, arguments):
+def _serve(environment, arguments, token):
     try:
-        server = create_server(environment, host=arguments.host, port=arguments.port)
+        server = create_server(
+            environment,
+            host=arguments.host,
+            port=arguments.port,
+            token=token,
+            allow_hosts=arguments.allow_host,
+            max_body=arguments.max_body << 20,
+            max_connections=arguments.max_connections,
+        )
     except (OSError, OverflowError) as error:
         raise SystemExit(f"cannot listen on {arguments.host}:{arguments.port}: {error}") from None
 

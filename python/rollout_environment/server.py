@@ -1,44 +1,38 @@
 """The protocol: POST /step, /begin, /end and /global_post_process_and_metrics, GET /health. Standard library only."""
 
-import hashlib
+import contextlib
 import json
 import math
-import threading
-from collections import OrderedDict
-from concurrent.futures import Future
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import socket
+from http.server import BaseHTTPRequestHandler
 
 from .answers import CallFailed
+from .bodies import MOST_BYTES, TIMES_TOGETHER, Room, read_body
 from .calls import Direct
+from .connections import ANSWER_S, LINGER_S, MOST, Server
+from .gate import Gate
 from .processes import Isolated
+from .remembered import Answers, begun_by, request_of
 from .turns import Caller
 from .watch import Watch, write
 
 
 # The seconds after which the caller waits no longer.
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
-# How often running calls are looked at.
-LOOK_S = 0.5
 
 
 class BadRequest(Exception):
     pass
 
 
-class _Answer(Future):
-    def __init__(self, caller):
-        super().__init__()
-        self.caller = caller
-
-
 class _Service:
-    """Caches answers by idempotency key."""
+    """Checks what came, and remembers answers: a key with another body is another request, of another deployment or of
+    a batch that was deleted and started again.
+    """
 
     def __init__(self, calls, max_answers):
         self.calls = calls
-        self.answers = OrderedDict()
-        self.max_answers = max_answers
-        self.lock = threading.Lock()
+        self.answers = Answers(max_answers)
 
     def step(self, body, caller):
         logs, metadata = body.get("message_log_batch"), body.get("metadata")
@@ -51,10 +45,8 @@ class _Service:
             good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
-        # A key with another body is another request: from another store, or after a batch was deleted.
-        digest = hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()
-        known = (caller.key, digest) if caller.key else None
-        return self._once(known, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
+        request = request_of(caller.key, [logs, metadata])
+        return self.answers.once(request, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
 
     def begin(self, body, caller):
         """What `begin(sample)` returns is the first state; None keeps the sample's."""
@@ -63,12 +55,15 @@ class _Service:
             if not isinstance(sample[name], kind):
                 raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
         key = caller.key
-        answer = self._once(key, caller, lambda: self.calls.call("begin", sample, caller=caller))
-        self._forget(key and key.replace("/begin-", "/end-"))
+        request = request_of(key, sample)
+        make = lambda: self.calls.call("begin", sample, caller=caller)  # noqa: E731
+        answer = self.answers.once(request, caller, make, given=sample["metadata"])
+        self.answers.forget(self.answers.of(key and key.replace("/begin-", "/end-")))
         return answer
 
     def end(self, body, caller):
-        """Merges the last state over what `begin` returned. A session that this process has ended is not ended again.
+        """Merges the last state over what `begin` returned, if nobody has heard of that. A session that this process
+        has ended is not ended again.
 
         A session that is still being begun, for a caller that no longer waits, is ended once it has begun.
         """
@@ -78,23 +73,14 @@ class _Service:
         key = caller.key
         # It releases what a rollout holds, also for a caller that has left.
         caller = Caller(key)
-        begin_key = key and key.replace("/end-", "/begin-")
-        begun = self._known(begin_key)
-        state = {**(begun or {}).get("metadata", {}), **metadata}
+        request = request_of(key, body)
+        begun = begun_by(metadata, self.answers.of(key and key.replace("/end-", "/begin-")))
+        state = {**begun.state, **metadata}
         more = [session] if self.calls.end_takes_session else []
-        answer = self._once(key, caller, lambda: self.calls.call("end", state, *more, caller=caller))
-        # A later session of this name is another one: from another store, or after a batch was deleted.
-        self._forget(begin_key)
+        answer = self.answers.once(request, caller, lambda: self.calls.call("end", state, *more, caller=caller))
+        # A later session of this name is another one.
+        self.answers.forget(begun.answers)
         return answer
-
-    def _forget(self, key):
-        with self.lock:
-            self.answers.pop(key, None)
-
-    def _known(self, key):
-        with self.lock:
-            found = self.answers.get(key)
-        return found.result() if found is not None and found.exception() is None else None
 
     def metrics(self, body, caller):
         rollouts = body.get("rollouts")
@@ -102,36 +88,15 @@ class _Service:
             raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
         return self.calls.call("global_post_process_and_metrics", rollouts, caller=caller)
 
-    def _once(self, key, caller, make):
-        """The first request of a key computes, others wait for it, and it runs as long as any of them waits. A failure
-        is not cached.
-        """
-        if not key:
-            return make()
-        with self.lock:
-            found = self.answers.get(key)
-            if found is None:
-                mine = self.answers[key] = _Answer(caller)
-                done = (k for k, f in self.answers.items() if f.done())
-                while len(self.answers) > self.max_answers and (oldest := next(done, None)):
-                    del self.answers[oldest]
-                    done = (k for k, f in self.answers.items() if f.done())
-        if found is not None:
-            found.caller.joined_by(caller)
-            return found.result()
-        try:
-            answer = make()
-        except BaseException as error:
-            with self.lock:
-                self.answers.pop(key, None)
-            mine.set_exception(error)
-            raise
-        mine.set_result(answer)
-        return answer
-
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def handle_one_request(self):
+        self._within(self.server.idle_s)
+        with contextlib.suppress(ConnectionError):
+            return super().handle_one_request()
+        self.close_connection = True
 
     def do_GET(self):
         self._answer(lambda: self._health() if self.path == "/health" else None)
@@ -143,23 +108,28 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path in ("/begin", "/end") and self.path[1:] in service.calls.has:
             self._answer(lambda: getattr(service, self.path[1:])(self._body(), self._caller()))
         elif self.path == "/global_post_process_and_metrics" and self.path[1:] in service.calls.has:
-            self._answer(lambda: service.metrics(self._body(), self._caller()), absent={})
+            self._answer(lambda: service.metrics(self._body(TIMES_TOGETHER), self._caller()), absent={})
         else:
-            self._drain()
-            self._send(404, _error("NotFound", f"there is no POST {self.path}"))
+            self._answer(lambda: None)
 
     def _answer(self, make, absent=None):
+        self.share = self.server.room.share()
+        self.is_read = not ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)
         try:
+            self.server.gate.check(self.headers)
             answer = make()
             answer = absent if answer is None else answer
             if answer is None:
-                return self._send(404, _error("NotFound", f"there is no {self.path}"))
+                self._raw(1)
+                return self._send(404, _error("NotFound", f"there is no {self.command} {self.path}"))
             self._send(200, json.dumps(answer, allow_nan=False))
         except (BadRequest, RecursionError) as error:
             self._send(400, _error("BadRequest", str(error)))
         except CallFailed as error:
             self._log(error)
             self._send(error.status, _error(error.kind, error.message, error.trace))
+        finally:
+            self.share.give()
 
     def _health(self):
         self.server.service.calls.health()
@@ -171,24 +141,19 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
         write("\n".join(line for line in lines if line))
 
-    def _raw(self):
-        """The body, whole or in chunks (metrics are sent in chunks)."""
-        if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
-            yield self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            return
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        while self.rfile.readline().strip():
-            pass
+    def _within(self, seconds):
+        self.server.within(self.connection, seconds)
 
-    def _drain(self):
-        for _ in self._raw():
-            pass
+    def _raw(self, times):
+        self._within(self.server.body_s)
+        body = read_body(self.rfile, self.headers, most=self.server.max_body * times, share=self.share)
+        self.is_read = True
+        self._within(None)
+        return body
 
-    def _body(self):
+    def _body(self, times=1):
         try:
-            body = json.loads(b"".join(self._raw()))
+            body = json.loads(self._raw(times))
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"(body): expected JSON, got {error}") from error
         if not isinstance(body, dict):
@@ -207,14 +172,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status, text):
         data = text.encode()
+        self._within(ANSWER_S)
         try:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
+            # A body that was not read to its end is not the next request.
+            if not self.is_read:
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(data)
-        except ConnectionError:
+            if not self.is_read:
+                self._linger()
+        except OSError:
             self.close_connection = True
+
+    def _linger(self):
+        """A connection that is closed while something comes loses the answer before it."""
+        self.close_connection = True
+        self._within(LINGER_S)
+        self.connection.shutdown(socket.SHUT_WR)
+        while self.rfile.read1(2**16):
+            pass
 
     def log_message(self, *arguments):
         pass
@@ -224,27 +203,27 @@ def _error(kind, message, trace=None):
     return json.dumps({"error": {"type": kind, "message": message, **({} if trace is None else {"trace": trace})}})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
+def create_server(
+    environment,
+    *,
+    host="127.0.0.1",
+    port=9000,
+    max_answers=4096,
+    token=None,
+    allow_hosts=(),
+    max_body=MOST_BYTES,
+    max_connections=MOST,
+):
+    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process.
 
-    def serve_forever(self, poll_interval=0.5):
-        over = threading.Event()
-        threading.Thread(target=self._look, args=(over,), daemon=True).start()
-        try:
-            super().serve_forever(poll_interval)
-        finally:
-            over.set()
-
-    def _look(self, over):
-        while not over.wait(LOOK_S):
-            self.watch.look()
-
-
-def create_server(environment, *, host="127.0.0.1", port=9000, max_answers=4096):
-    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process."""
+    With a `token`, every request has to bring it (`Authorization: Bearer`). Without one, its `Host` has to be an
+    address, a name of this machine, or one of `allow_hosts`. `max_body` is in bytes.
+    """
     calls = environment if isinstance(environment, Isolated) else Direct(environment)
-    server = _Server((host, port), _Handler)
+    server = Server((host, port), _Handler, max_connections)
+    server.gate = Gate(host, token, allow_hosts)
+    server.max_body = max_body
+    server.room = Room(max_body * TIMES_TOGETHER)
     server.service = _Service(calls, max_answers)
     server.watch = Watch(calls)
     return server

@@ -91,10 +91,11 @@ class Bare:
 
 class Served(unittest.TestCase):
     environment = Counter
+    most = 2
 
     def setUp(self):
         self.object = self.environment()
-        self.server = create_server(self.object, port=0, max_answers=2)
+        self.server = create_server(self.object, port=0, max_answers=self.most)
         self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
@@ -266,6 +267,8 @@ class Steps(Served):
 
 
 class Sessions(Served):
+    most = 16
+
     class environment(Bare):
         def __init__(self):
             self.gate = None
@@ -300,6 +303,42 @@ class Sessions(Served):
         self.begin()
         self.end(a=1)
         self.assertEqual(self.object.ended, [{"a": 1, "handle": 1}])
+
+    def begun(self, **metadata):
+        """The first state of a session of the same name as all others here."""
+        status, answer = self.post("/begin", {"session": "b/0-0/0", "message_log": [], "metadata": metadata}, "b/0-0/begin-0")
+        self.assertEqual(status, 200)
+        return answer["metadata"]
+
+    def test_those_of_two_deployments_with_one_name_have_states_and_ends_of_their_own(self):
+        for _ in range(2):
+            self.assertEqual(self.begun(truth="4"), {"truth": "4", "handle": 1})
+            self.assertEqual(self.begun(truth="9"), {"truth": "9", "handle": 2})
+        # One of each: its answer to `begin` was lost, or was heard.
+        self.assertEqual(self.end(truth="4"), (200, {}))
+        self.assertEqual(self.end(truth="9", handle=2, turns=[1]), (200, {}))
+        self.assertEqual(self.object.ended, [{"truth": "4", "handle": 1}, {"truth": "9", "handle": 2, "turns": [1]}])
+        self.assertEqual(self.begun(truth="9"), {"truth": "9", "handle": 3})
+
+    def test_what_one_began_is_not_merged_into_the_last_state_of_another(self):
+        self.begun(truth="9")
+        self.assertEqual(self.end(truth="4", turns=1), (200, {}))
+        self.assertEqual(self.end(truth="9"), (200, {}))
+        self.assertEqual(self.object.ended, [{"truth": "4", "turns": 1}, {"truth": "9", "handle": 1}])
+
+    def test_one_that_cannot_be_told_from_another_of_its_name_is_not_ended(self):
+        for log in ([], [{"role": "user", "content": "hi"}]):
+            self.post("/begin", {"session": "b/0-0/0", "message_log": log, "metadata": {}}, "b/0-0/begin-0")
+        status, answer = self.end()
+        self.assertEqual((status, answer["error"]["type"], self.object.ended), (409, "Ambiguous", []))
+        self.assertEqual(self.end(handle=2), (200, {}))
+        self.assertEqual(self.end(), (200, {}))
+        self.assertEqual(self.object.ended, [{"handle": 2}, {"handle": 1}])
+
+    def test_ends_of_two_with_one_name_are_two(self):
+        for last in ({"a": 1, "handle": 1}, {"a": 1, "handle": 2}, {"a": 1, "handle": 1}):
+            self.end(**last)
+        self.assertEqual([state["handle"] for state in self.object.ended], [1, 2])
 
     def test_one_whose_end_waits_for_its_turn_is_ended_though_nobody_waits_for_it(self):
         self.object.gate = threading.Event()

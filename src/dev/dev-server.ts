@@ -1,5 +1,5 @@
 import { LOOPBACK_CHANNEL } from '../client/server.js';
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
@@ -68,7 +68,7 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     if ((await firstFreePort(port)) !== port)
       throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
   }
-  if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true, mode: 0o700 });
+  if (dbFile !== null) await keepPrivate(dbFile);
   const address = `127.0.0.1:${ports.server}`;
   const child = await startUntilHealthy(options, { address, starts: MOST_STARTS });
   return {
@@ -77,6 +77,16 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     namespace: NAMESPACE,
     uiUrl: headless ? null : `http://127.0.0.1:${ports.ui}`,
   };
+}
+
+/** The database has all inputs and results. Its folder may be one that others can read. */
+async function keepPrivate(dbFile: string): Promise<void> {
+  await mkdir(path.dirname(dbFile), { recursive: true, mode: 0o700 });
+  for (const part of ['', '-wal', '-shm']) {
+    const file = `${dbFile}${part}`;
+    const found = await stat(file).catch(() => null);
+    if (found !== null && (found.mode & 0o077) !== 0) await chmod(file, found.mode & 0o700);
+  }
 }
 
 /** The server picks ports for its own parts at random. If one is taken, it ends, and is started again. */
@@ -92,6 +102,7 @@ async function startUntilHealthy(
     env: stackEnvironment(process.env),
     logFile,
     ends: 'kernel',
+    is_private: true,
   });
   const life = { ended: false };
   void child.exited.then(() => {

@@ -8,6 +8,7 @@ import type { Environment, ExactEnvironment } from './environment.js';
 import { createGymAgent } from './gym-agent/environment.js';
 import { createGymnasium } from './gymnasium/environment.js';
 import { createHttpEnvironment } from './http/environment.js';
+import type { Token } from './http/token.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
 import { createModuleEnvironment } from './module/user-module.js';
@@ -28,6 +29,7 @@ export async function createEnvironment(
     case 'http':
       return createHttpEnvironment({
         url: settings.url,
+        token: tokenOf(settings, context),
         timeout_ms: toMs(settings.timeout),
         max_answer_bytes: bytesOf(settings.max_answer),
         answers: context.answers,
@@ -35,7 +37,7 @@ export async function createEnvironment(
     case 'gym_agent':
       return createGymAgent(settings, context);
     case 'gymnasium':
-      return createGymnasium(settings, context);
+      return createGymnasium(settings, { ...context, token: tokenOf(settings, context) });
     default:
       return withPlainMetadata(await createPlain(settings, context), context.name);
   }
@@ -59,7 +61,7 @@ async function createPlain(
         ...graderHealth(settings, context),
       };
     case 'code':
-      return createCode(settings, context);
+      return createCode(settings, { ...context, token: tokenOf(settings, context) });
     case 'vlm':
       return {
         ...createVlmEnvironment({
@@ -74,7 +76,7 @@ async function createPlain(
       return createCodeJaccard();
     case 'reward_model':
       return createRewardModel(settings, {
-        api_key: apiKeyOf(settings, context),
+        token: secretOf('api_key_env', { variable: settings.api_key_env, context }),
         answers: context.answers,
       });
     case 'calculator':
@@ -91,11 +93,19 @@ const graderHealth = (
 ): Pick<Environment, 'health'> =>
   isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
 
+const tokenOf = ({ token_env }: { token_env: string | null }, context: SecretsOf): Token | null =>
+  secretOf('token_env', { variable: token_env, context });
+
+type SecretsOf = Pick<EnvironmentContext, 'name' | 'env'>;
+
 /** Settings name secrets and never contain them, so none reaches history, journal or log. */
-const apiKeyOf = (
-  { api_key_env }: { api_key_env: string | null },
-  { name, env }: Pick<EnvironmentContext, 'name' | 'env'>,
-): string | null =>
-  api_key_env === null
-    ? null
-    : readSecret(api_key_env, { env, setting: `environments.${name}.api_key_env` });
+function secretOf(
+  setting: string,
+  { variable, context: { name, env } }: { variable: string | null; context: SecretsOf },
+): Token | null {
+  if (variable === null) return null;
+  return {
+    variable,
+    value: readSecret(variable, { env, setting: `environments.${name}.${setting}` }),
+  };
+}

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { Duration } from '../model/durations.js';
 import { BaseUrl } from './http/base-url.js';
+import { TOKEN } from './http/token.js';
 import { CODE_SETTINGS } from './code/settings.js';
 import { GymAgentSettings } from './gym-agent/settings.js';
 import { GymnasiumSettings } from './gymnasium/settings.js';
@@ -34,6 +35,7 @@ const CodeSettings = z.strictObject({
   kind: z.literal('code').describe("runs the policy's code in a sandbox"),
   ...CODE_SETTINGS,
   url: BaseUrl.nullable().default(null).describe('a sandbox service instead of this machine'),
+  ...TOKEN,
   max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer of that service'),
   ...STEP_QUEUE,
 });
@@ -43,6 +45,7 @@ const HttpSettings = z.strictObject({
   url: BaseUrl.describe(
     'its base: `/step`, `/begin`, `/end`, `/health` and `/global_post_process_and_metrics` are appended',
   ),
+  ...TOKEN,
   timeout: Duration.default('5m').describe(
     'for one call, from connecting to the last byte of the answer',
   ),

@@ -180,6 +180,24 @@ describe('samples that are wrong', () => {
     ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1: the integer 9007199254740993 is beyond 2\^53/],
     ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0: message_log\.0\.role: expected string, got 1$/],
   ]; // prettier-ignore
+  for (const [what, line] of [
+    ['a key', '-----BEGIN PRIVATE KEY-----'],
+    ['a line of settings', 'password: hunter2hunter2'],
+    ['a text in JSON', '"hunter2hunter2"'],
+    ['a list in JSON', '["hunter2hunter2"]'],
+  ] as const)
+    test(`because they are ${what} are refused without a word of it`, async (t) => {
+      const { readText } = await inputs(t);
+      await assert.rejects(readText(lines(line)), ({ message }: Error) => {
+        assert.match(
+          message,
+          /^samples row 0: expected a JSON object, got a line of \d+ characters that begins otherwise/,
+        );
+        assert.doesNotMatch(message, /BEGIN|hunter2/);
+        return true;
+      });
+    });
+
   for (const [what, text, expected] of cases) {
     test(`because of ${what} are refused by row`, async (t) => {
       const { readText } = await inputs(t);

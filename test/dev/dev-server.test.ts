@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { chmod, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { before, describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -39,6 +40,7 @@ describe('the Temporal dev server', () => {
     t.after(() => first.stop());
     assert.equal(first.address, `127.0.0.1:${options.ports.server}`);
     assert.equal((await fetch(first.uiUrl ?? '')).status, 200);
+    assert.equal((await stat(options.dbFile)).mode & 0o777, 0o600);
 
     const connection = await Connection.connect({ address: first.address });
     t.after(() => connection.close());
@@ -103,6 +105,30 @@ describe('the Temporal dev server', () => {
       }),
       /did not start: it ended with exit code 1\.\nno such table: namespaces\n[^]*server\.log\n.*move .*temporal\.db\* away/,
     );
+  });
+
+  test('makes a database private that others could read, whatever the umask and its folder', async (t) => {
+    const folder = await temporaryFolder(t);
+    await chmod(folder, 0o755);
+    const dbFile = path.join(folder, 'temporal.db');
+    for (const part of ['', '-wal', '-shm'])
+      await writeFile(`${dbFile}${part}`, '', { mode: 0o644 });
+    const writes = await writeProgram(
+      path.join(folder, 'temporal'),
+      `const { writeFileSync } = await import('node:fs');
+      writeFileSync(${JSON.stringify(path.join(folder, 'new'))}, '', { mode: 0o666 });
+      process.exit(1);`,
+    );
+    const umask = process.umask(0o022);
+    t.after(() => process.umask(umask));
+    const ports = await chooseServerPorts({ server: 0, ui: 0 });
+    const logFile = path.join(folder, 'server.log');
+    await assert.rejects(
+      startDevServer({ cliPath: writes, ports, dbFile, headless: true, logFile }),
+    );
+    assert.equal(process.umask(umask), 0o022);
+    for (const name of ['temporal.db', 'temporal.db-wal', 'temporal.db-shm', 'new'])
+      assert.equal((await stat(path.join(folder, name))).mode & 0o777, 0o600, name);
   });
 
   test('that found one of its own ports taken is started again', async (t) => {

@@ -16,15 +16,15 @@ export const withoutPython =
 /** A `rollout_environment` on loopback that serves a class of `mine.py`, in a folder of its own. */
 export async function servePython(
   t: TestContext,
-  { source, name }: { source: string; name: string },
+  { source, name, more = [], env = {} }: { source: string; name: string; more?: string[]; env?: Record<string, string> }, // prettier-ignore
 ) {
   const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
   t.after(() => rm(folder, { recursive: true, maxRetries: 3 }));
   await writeFile(path.join(folder, 'mine.py'), source);
-  const args = ['-m', 'rollout_environment', `mine:${name}`, '--port', '0'];
+  const args = ['-m', 'rollout_environment', `mine:${name}`, '--port', '0', ...more];
   const child = spawn('python3', args, {
     cwd: folder,
-    env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
+    env: { ...process.env, ...env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.after(() => child.kill('SIGKILL'));

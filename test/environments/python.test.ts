@@ -8,6 +8,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { createEnvironment } from '../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { writeJson } from '../../src/platform/json/kept.js';
+import { bareContext } from '../fakes/environment-context.js';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { PYTHON, servePython, withoutPython as skip } from './python-server.js';
 
@@ -69,6 +73,53 @@ describe('the Python package', { skip }, () => {
     assert.match(
       stderr,
       /mine\.py", line 2, in <module>[^]*\ncannot load mine:Echo: KeyError: 'limit'\n$/,
+    );
+  });
+
+  test('started with a token takes it from an environment that names its variable, and from nobody else', async (t) => {
+    const source = `import os\n${SOURCE}\n    def begin(self, sample):\n        return {"inherited": "ROLLOUT_TOKEN" in os.environ}\n`;
+    const { url } = await servePython(t, { source, name: 'Echo', more: ['--token-env', 'ROLLOUT_TOKEN'], env: { ROLLOUT_TOKEN: 'correct-horse' } }); // prettier-ignore
+    const { signal } = new AbortController();
+    const made = (token: string | null) =>
+      createEnvironment(EnvironmentSettings.parse({ kind: 'http', url, token_env: token }), {
+        ...bareContext(),
+        name: 'guess',
+        env: (variable) => ({ RIGHT: 'correct-horse', WRONG: 'another-horse' })[variable],
+      });
+    const right = await made('RIGHT');
+    t.after(() => right.close?.());
+    await right.health?.(signal);
+    const begun = await right.begin?.(
+      { message_log: [], metadata: {} },
+      { idempotency_key: 'b/0-0/begin-0', signal },
+    );
+    assert.deepEqual(JSON.parse(writeJson(begun?.metadata)), { inherited: false });
+    for (const [token, hint] of [
+      [
+        'WRONG',
+        /answered 401: Unauthorized: .* got another; the token in WRONG is not the one that it takes$/,
+      ],
+      [
+        null,
+        /answered 401: Unauthorized: .* got none; token_env .* names the variable that holds its token$/,
+      ],
+    ] as const) {
+      const refused = await made(token);
+      t.after(() => refused.close?.());
+      // A batch waits before its first rollout.
+      await assert.rejects(async () => refused.health?.(signal), {
+        type: 'EnvironmentUnavailable',
+        message: hint,
+      });
+      const input = { message_log_batch: [], metadata: [] };
+      await assert.rejects(refused.step(input, { idempotency_key: 'b/0-0/0', signal }), {
+        type: 'EnvironmentRejected',
+        message: /401: Unauthorized: Authorization: expected Bearer with the token/,
+      });
+    }
+    await assert.rejects(
+      made('UNSET'),
+      /environments\.guess\.token_env: expected the environment variable UNSET to hold the key, it is not set/,
     );
   });
 

@@ -31,17 +31,35 @@ describe('environment settings', () => {
     assert.equal(received[0]?.url, '/step');
   });
 
+  for (const kind of ['http', 'gymnasium', 'code', 'reward_model'])
+    test(`of kind ${kind} name the variable of a token, which every request brings`, async () => {
+      const { url, received } = await startServer(answer(400, ''));
+      const name = kind === 'reward_model' ? 'api_key_env' : 'token_env';
+      const more = kind === 'reward_model' ? { protocol: 'vllm' } : {};
+      const settings = EnvironmentSettings.parse({ kind, url, [name]: 'TOKEN', ...more });
+      const env = (variable: string) => (variable === 'TOKEN' ? 'correct-horse' : undefined);
+      const environment = await createEnvironment(settings, { ...bareContext(), env });
+      await environment.health?.(new AbortController().signal).catch(() => undefined);
+      assert.deepEqual(
+        received.map(({ headers }) => headers.authorization),
+        ['Bearer correct-horse'],
+      );
+      await environment.close?.();
+    });
+
   test('of kind http have a timeout of five minutes unless they say another, which holds', async () => {
     const { url } = await startServer(() => undefined);
     assert.deepEqual(EnvironmentSettings.parse({ kind: 'http', url }), {
       kind: 'http',
       url,
+      token_env: null,
       timeout: '5m',
       max_answer: '16MiB',
     });
     const quick = {
       kind: 'http',
       url,
+      token_env: null,
       timeout: '50ms',
       max_answer: '1MiB',
       task_queue: 'gpu-tests',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { constants } from 'node:buffer';
-import { appendFile, readFile, stat, truncate } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { appendFile, mkdir, readFile, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { Entry } from '../../src/model/journal.js';
@@ -20,6 +21,23 @@ const observation = entryOf(a.observation({ reward: 1 }));
 async function playTurn(journal: Journal): Promise<void> {
   for (const line of [chunk(0, 1, 2), generation(2), observation]) await journal.append(line);
 }
+
+describe('a file that is no journal', () => {
+  for (const [what, args] of [
+    ['a pipe', ['mkfifo']],
+    ['a folder', ['mkdir']],
+  ] as const)
+    test(`${what} in its place is refused by name at once, for reading and for writing`, async (t) => {
+      const { store, elsewhere, journalFile } = await temporaryStore(t);
+      await (await store.claim(REF, by)).commit();
+      await rm(journalFile());
+      await mkdir(path.dirname(journalFile()), { recursive: true });
+      assert.equal(spawnSync(args[0], [journalFile()]).status, 0);
+      const problem = /expected a journal, got something that is no regular file|EISDIR/;
+      await assert.rejects(elsewhere().readTrajectory(REF), problem);
+      await assert.rejects(elsewhere().claim(REF, by), problem);
+    });
+});
 
 describe('a claim', () => {
   test('has its file’s name synced once by each process, which may follow one that died before it could', async (t) => {

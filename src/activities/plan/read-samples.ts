@@ -6,6 +6,7 @@ import type { BatchRequest } from '../../model/batch-request.js';
 import { hasImages } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import { STREAM_COLUMNS, Sample } from '../../model/sample.js';
@@ -178,21 +179,29 @@ interface SampleContext {
   dependencies: Dependencies;
 }
 
-function checkSample(text: string, { tasks, prompts, ...context }: SampleContext): Problem[] {
-  if (isDeeperThan(MAX_LEVELS, text)) {
-    const what = `expected at most ${MAX_LEVELS} levels of lists and objects, got more`;
-    return [{ where: '', what }];
+/** Throws what was expected. */
+function lineOf(text: string): unknown {
+  if (isDeeperThan(MAX_LEVELS, text))
+    throw new Error(`expected at most ${MAX_LEVELS} levels of lists and objects, got more`);
+  // A file of something else: failures stay in history, and its text is none of their business.
+  if (text.length >= FEWEST_CHARACTERS && !text.trimStart().startsWith('{')) {
+    const got = `a line of ${text.length} characters that begins otherwise`;
+    throw new Error(`expected a JSON object, got ${got}; is this a file of samples, one a line?`);
   }
+  try {
+    return readJson(text, IN_SAMPLES);
+  } catch (error) {
+    const got = `${preview(text)} (${describeError(error)})`;
+    throw new Error(`expected a JSON object, got ${got}`);
+  }
+}
+
+function checkSample(text: string, { tasks, prompts, ...context }: SampleContext): Problem[] {
   let value: unknown;
   try {
-    value = readJson(text, IN_SAMPLES);
+    value = lineOf(text);
   } catch (error) {
-    return [
-      {
-        where: '',
-        what: `expected a JSON object, got ${preview(text)} (${describeError(error)})`,
-      },
-    ];
+    return [{ where: '', what: describeError(error) }];
   }
   const parsed = Sample.safeParse(value);
   if (!parsed.success) {

@@ -6,6 +6,7 @@ import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
 import { createLocalSandbox } from './local-sandbox.js';
 import type { Ran, Sandbox } from './outcomes.js';
+import type { Token } from '../http/token.js';
 import { createRemoteSandbox } from './remote-sandbox.js';
 import { executedTurns, type ExecutedTurn } from './session-log.js';
 import { limitsOf, type CodeSettings } from './settings.js';
@@ -19,7 +20,7 @@ const STOP_STRING = '</code>';
 export function createCode(
   settings: CodeSettings & { max_answer?: string },
   context: Pick<EnvironmentContext, 'name' | 'report'> &
-    Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox },
+    Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox; token?: Token | null },
 ): Environment {
   const { report } = context;
   const sandbox =
@@ -28,6 +29,7 @@ export function createCode(
       ? createLocalSandbox({ settings, report })
       : createRemoteSandbox({
           url: settings.url,
+          token: context.token ?? null,
           settings,
           ...(settings.max_answer !== undefined && {
             max_answer_bytes: bytesOf(settings.max_answer),

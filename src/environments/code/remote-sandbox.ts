@@ -29,7 +29,7 @@ export function createRemoteSandbox({
   url: at,
   settings,
   ...bounds
-}: Pick<HttpCallSettings, 'url' | 'max_answer_bytes' | 'answers'> & {
+}: Pick<HttpCallSettings, 'url' | 'token' | 'max_answer_bytes' | 'answers'> & {
   settings: CodeSettings;
 }): Sandbox {
   const limits = limitsOf(settings);

@@ -12,6 +12,7 @@ import type {
   StepContext,
 } from '../environment.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
+import type { Token } from '../http/token.js';
 import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
 import { bytesOf } from '../../platform/size.js';
@@ -42,10 +43,11 @@ const RESET_TIMEOUT_MS = 240_000;
  */
 export function createGymnasium(
   { url: at, timeout, max_answer, max_steps }: GymnasiumSettings,
-  { answers }: { answers?: Allowance } = {},
+  { answers, token = null }: { answers?: Allowance; token?: Token | null } = {},
 ): ExactEnvironment {
   const { send, close } = createHttpCall({
     url: at,
+    token,
     timeout_ms: toMs(timeout),
     max_answer_bytes: bytesOf(max_answer),
     ...(answers && { answers }),
@@ -74,13 +76,13 @@ export function createGymnasium(
       return true;
     },
 
-    /** Gym's servers have no common path for it: any answer shows that they are up. */
+    /** Gym's servers have no common path for it: an answer to whoever asks shows that they are up. */
     async health(signal) {
       try {
         await send({ method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS });
       } catch (error) {
         const status = error instanceof Fault ? refusalIn(error)?.status : undefined;
-        if (status === undefined || [502, 503, 504].includes(status)) throw error;
+        if (status === undefined || [401, 403, 421, 502, 503, 504].includes(status)) throw error;
       }
     },
 

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { BaseUrl } from '../http/base-url.js';
+import { TOKEN } from '../http/token.js';
 import { MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({
   kind: z.literal('gymnasium').describe('a resources server of NeMo Gym with `/reset` and `/step`'),
   url: BaseUrl.describe('its base: `/reset`, `/step` and `/close` are appended'),
+  ...TOKEN,
   timeout: Duration.default('5m').describe(
     'for one call, from connecting to the last byte of the answer',
   ),

@@ -18,7 +18,7 @@ export const BaseUrl = z
 function urlProblem(text: string): string | null {
   const example = 'expected a URL such as http://127.0.0.1:9000';
   if (text.includes('@')) {
-    return 'expected a URL without user name and password (some kinds have api_key_env), got one with';
+    return 'expected a URL without user name and password (token_env or api_key_env names a token), got one with';
   }
   if (!URL.canParse(text) || /\s/.test(text)) return example;
   const { protocol } = new URL(text);

@@ -12,6 +12,7 @@ import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.j
 import type { HttpFailure } from '../../platform/http/failure.js';
 import { httpFailureIn, neverConnected } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
+import { authorizationOf, tokenHint, type Token } from './token.js';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Length of an error text in a fault: tracebacks are long, and failures are stored in history. */
@@ -63,6 +64,8 @@ export const neverSent = ({ cause }: Fault): string | null => neverConnected(cau
 export interface HttpCallSettings {
   url: string;
   timeout_ms: number;
+  /** Sent with every request. */
+  token?: Token | null;
   /** Size limit of an answer. A longer one is refused without reading on. */
   max_answer_bytes?: number;
   /** The allowance that large answers of a process share. */
@@ -80,6 +83,7 @@ export function createHttpCall({
   max_answer_bytes = MAX_ANSWER_BYTES,
   answers = createAllowance(0),
   keep_alive_ms,
+  token = null,
 }: HttpCallSettings) {
   const url = baseUrl(given);
   const client = createHttpClient({
@@ -99,6 +103,7 @@ export function createHttpCall({
           'rollout-protocol': '1',
           // So that a server ends calls, and drops queued ones, that nobody waits for any more.
           'rollout-call-timeout': String(patience_ms / 1000),
+          ...authorizationOf(token),
           ...(hasBody(call) && { 'content-type': 'application/json' }),
           ...call.headers,
         },
@@ -114,7 +119,7 @@ export function createHttpCall({
       });
     const { status, text, set_cookies } = answer;
     const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
-    if (!good) throw refusal(answer, { request, at: url, method });
+    if (!good) throw refusal(answer, { request, at: url, method, token });
     return { request, status, text, set_cookies };
   };
   const send = (call: HttpCall): Promise<Reply> =>
@@ -151,13 +156,14 @@ function failed(failure: HttpFailure, { request, at }: Asked): Fault {
 
 function refusal(
   { status, text, header }: Answer,
-  { request, at, method }: Asked & Pick<HttpCall, 'method'>,
+  { request, at, method, token }: Asked & Pick<HttpCall, 'method'> & { token: Token | null },
 ): Fault {
   const wait = retryAfterMs(header);
   const { message, trace } = errorText(text);
+  const hint = method === 'GET' && status === 401 ? `; ${tokenHint(token)}` : '';
   return new Fault({
     type: refusalType(status, method),
-    message: `${request} answered ${status}: ${message}`,
+    message: `${request} answered ${status}: ${message}${hint}`,
     at,
     status,
     cause: { status, text } satisfies RefusalFacts,
@@ -168,11 +174,14 @@ function refusal(
 
 /** A busy server or a proxy, not the input: another attempt may succeed. */
 const BUSY: ReadonlySet<number> = new Set([408, 429]);
+/** A server that refuses a probe like this refuses every step: no rollout starts before that is mended. */
+const UNWELCOME: ReadonlySet<number> = new Set([401, 403, 421]);
 
 /** 500 is an exception for this input. For a probe, which has no input, it means that the service is not well. */
 function refusalType(status: number, method: HttpCall['method']): FaultType {
   if (status === 500 && method === 'POST') return 'EnvironmentFailed';
-  return status >= 500 || BUSY.has(status) ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
+  const is_away = status >= 500 || BUSY.has(status) || (method === 'GET' && UNWELCOME.has(status));
+  return is_away ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
 }
 
 const ErrorBody = z.object({

@@ -3,6 +3,7 @@ import type { Allowance } from '../../platform/waits/allowance.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
+import type { Token } from '../http/token.js';
 import { bytesOf } from '../../platform/size.js';
 import { createPlainScore, createVllmScore } from './scoring.js';
 import type { RewardModelSettings } from './settings.js';
@@ -14,23 +15,23 @@ import type { RewardModelSettings } from './settings.js';
  */
 export function createRewardModel(
   { url: at, protocol, model, timeout, max_answer }: RewardModelSettings,
-  { api_key, answers }: { api_key: string | null; answers?: Allowance },
+  { token, answers }: { token: Token | null; answers?: Allowance },
 ): Environment {
   const { send: call, close } = createHttpCall({
     url: at,
+    token,
     timeout_ms: toMs(timeout),
     max_answer_bytes: bytesOf(max_answer),
     ...(answers && { answers }),
   });
   const isVllm = protocol === 'vllm';
   const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
-  const authorization = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
   return {
     in_process: false,
 
     async step(input, { idempotency_key, signal, share }) {
       const turns = turnsOf('reward model', input);
-      const headers = { ...authorization, 'idempotency-key': idempotency_key };
+      const headers = { 'idempotency-key': idempotency_key };
       const scores = await score(input.message_log_batch, { headers, signal, share });
       return returnOf(
         turns.map(({ log }, i) => ({
@@ -49,7 +50,7 @@ export function createRewardModel(
 
     ...(isVllm && {
       async health(signal: AbortSignal) {
-        await call({ method: 'GET', path: '/health', headers: authorization, signal });
+        await call({ method: 'GET', path: '/health', signal });
       },
     }),
   };

@@ -62,6 +62,12 @@ const manner = {
   ),
 };
 
+/**
+ * A version that no engine could load uses up its number, so there have to be higher ones. Steps, and times in
+ * milliseconds or as digits of a date, are below.
+ */
+export const MAX_VERSION = 10 ** 15;
+
 export const Manner = z.object(manner);
 export type Manner = z.infer<typeof Manner>;
 
@@ -69,6 +75,7 @@ export const Publish = z.strictObject({
   version: z
     .int()
     .nonnegative()
+    .max(MAX_VERSION)
     .describe(
       'above all earlier ones; the same again, with the same weights, completes what is missing',
     ),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import { REPLICA_STATES, restoreDelayMs } from '../workflow-safe/policy.js';
 import type { Publish, Weights } from './publish.js';
-import { Manner, mannerOf } from './publish.js';
+import { Manner, mannerOf, MAX_VERSION } from './publish.js';
 
 /**
  * The record of a service's policy, on which labels, fences and updates rely. Each change is put once under the next
@@ -60,6 +60,10 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   ...given,
 });
 
+/** A record from before versions had a bound, or at it. */
+const WAY_BACK =
+  '; there is no higher one: give the service another name in temporal.yaml, whose versions begin anew (docs/weights.md)';
+
 /** Why this target is refused. null: it is new, or it is the current target with the same weights. */
 export function refusalOfTarget(
   record: PolicyRecord | null,
@@ -68,7 +72,7 @@ export function refusalOfTarget(
   const target = record?.target ?? null;
   if (record === null || target === null || version > target) return null;
   if (version < target)
-    return `version: expected more than ${target}, the last one tried, got ${version}`;
+    return `version: expected more than ${target}, the last one tried, got ${version}${target < MAX_VERSION ? '' : WAY_BACK}`;
   const theirs = record.weights[version]?.weights;
   if (theirs === undefined || isSame(theirs, weights)) return null;
   return `weights: version ${version} has ${nameOf(theirs)}, got ${nameOf(weights)}; publish other weights under a higher version`;

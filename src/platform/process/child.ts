@@ -37,6 +37,8 @@ export interface ChildOptions {
    * it SIGTERM, for foreign programs; elsewhere this does nothing.
    */
   ends: 'pipe' | 'kernel';
+  /** Nobody else may read what it creates, whatever the umask of this process. */
+  is_private?: boolean;
   /** Default: this process's. */
   user?: { uid?: number; gid?: number };
 }
@@ -51,6 +53,7 @@ export async function startChild({
   env,
   logFile,
   ends,
+  is_private = false,
   user = {},
 }: ChildOptions): Promise<Child> {
   await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
@@ -60,14 +63,17 @@ export async function startChild({
   const log = await open(logFile, 'a', 0o600);
   const { size: loggedBefore } = await log.stat();
   try {
-    const child = spawn(program, rest, {
-      ...user,
-      cwd,
-      env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
-      stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
-      // A separate group: Ctrl-C reaches only this process, which then ends its children in order.
-      detached: true,
-    });
+    const start = is_private ? privately : atOnce;
+    const child = start(() =>
+      spawn(program, rest, {
+        ...user,
+        cwd,
+        env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
+        stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
+        // A separate group: Ctrl-C reaches only this process, which then ends its children in order.
+        detached: true,
+      }),
+    );
     // The child may end before the pipe is closed.
     child.stdin?.on('error', () => undefined);
     const exited = new Promise<Exit>((resolve) => {
@@ -87,6 +93,20 @@ export async function startChild({
     throw new Error(`${command} cannot be started: ${describeError(error)}`);
   } finally {
     await log.close();
+  }
+}
+
+const PRIVATE_UMASK = 0o077;
+
+const atOnce = <T>(start: () => T): T => start();
+
+/** A child has the umask that its parent has when it starts it, which is before `start` returns. */
+function privately<T>(start: () => T): T {
+  const before = process.umask(PRIVATE_UMASK);
+  try {
+    return start();
+  } finally {
+    process.umask(before);
   }
 }
 

@@ -53,28 +53,43 @@ const SHORT_BYTES = 1 << 16;
 /** How long lines are read without a pause: the process has heartbeats to send and streams to read. */
 const SLICE_MS = 5;
 
-const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
+const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR } = constants;
 
 /** Creates the file and its directory if they are missing. */
 export async function openJournal(file: string, disk: Disk): Promise<JournalFile> {
   const flags = O_RDWR | O_APPEND | O_CREAT;
   try {
-    return journalFile(openSync(file, flags, disk.file_mode));
+    return opened(file, { flags, mode: disk.file_mode });
   } catch (error) {
     if (!isMissing(error)) throw error;
     await disk.makeDirectory(path.dirname(file));
-    return journalFile(openSync(file, flags, disk.file_mode));
+    return opened(file, { flags, mode: disk.file_mode });
   }
 }
 
 /** Opens it for reading; null if there is none. */
 export function findJournal(file: string): JournalFile | null {
   try {
-    return journalFile(openSync(file, O_RDONLY));
+    return opened(file, { flags: O_RDONLY });
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;
   }
+}
+
+/** Opening or reading a pipe would hold up the whole process, until somebody writes. */
+function opened(file: string, { flags, mode }: { flags: number; mode?: number }): JournalFile {
+  const fd = openSync(file, flags | O_NONBLOCK, mode);
+  try {
+    if (fstatSync(fd).isFile()) return journalFile(fd);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+  closeSync(fd);
+  throw new Error(
+    `${file}: expected a journal, got something that is no regular file (a pipe, a device, a folder); move it away`,
+  );
 }
 
 /** Its size, without opening it; 0 if there is none. */

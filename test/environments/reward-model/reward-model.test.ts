@@ -26,7 +26,7 @@ const log: EnvironmentMessage[] = [{ role: 'user', content: 'q' }, said('a')];
 async function serve(handler: Handler, given: object = {}) {
   const { url, received } = await startServer(handler);
   const settings = RewardModelSettings.parse({ kind: 'reward_model', url, ...given });
-  return { url, received, environment: createRewardModel(settings, { api_key: null }) };
+  return { url, received, environment: createRewardModel(settings, { token: null }) };
 }
 
 /** What an answer of the service becomes: type and message without the URL. */
@@ -73,7 +73,9 @@ describe('a reward model', () => {
   test('is asked at exactly its URL, with the key as a bearer token', async () => {
     const { url, received } = await startServer(answer(200, { scores: [1] }));
     const settings = RewardModelSettings.parse({ kind: 'reward_model', url: `${url}/rm/score/` });
-    await stepOne(createRewardModel(settings, { api_key: 'k3y' }), { log });
+    await stepOne(createRewardModel(settings, { token: { variable: 'KEY', value: 'k3y' } }), {
+      log,
+    });
     assert.equal(received[0]?.url, '/rm/score');
     assert.equal(received[0].headers.authorization, 'Bearer k3y');
   });

@@ -33,6 +33,15 @@ test('a target is above every one before, or the same with the same weights', ()
   );
 });
 
+test('a version has a bound far below the last exact number, and a record at it names the way back', () => {
+  assert.ok(Publish.safeParse({ version: 10 ** 15, weights: { kind: 'checkpoint', path: '/w' } }).success); // prettier-ignore
+  for (const version of [10 ** 15 + 1, Number.MAX_SAFE_INTEGER])
+    assert.ok(!Publish.safeParse({ version, weights: { kind: 'checkpoint', path: '/w' } }).success);
+  const used = { ...published(5), target: Number.MAX_SAFE_INTEGER };
+  assert.match(refusalOfTarget(used, publish(6)) ?? '', /got 6; there is no higher one: give the service another name/); // prettier-ignore
+  assert.doesNotMatch(refusalOfTarget(published(5), publish(4)) ?? '', /another name/);
+});
+
 test('a record keeps how its version and its target are brought, and nothing older', () => {
   const record = withTarget(withTarget(published(1), publish(2)), publish(3));
   assert.deepEqual(Object.keys(record.weights), ['1', '3']);

@@ -1,0 +1,26 @@
+import { z } from 'zod';
+
+/** A setting of every kind behind HTTP whose server may ask who speaks. Settings name secrets and never contain them. */
+export const TOKEN = {
+  token_env: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('the variable that holds the bearer token of every request'),
+};
+
+/** A bearer token, and the variable that held it. */
+export interface Token {
+  variable: string;
+  value: string;
+}
+
+export const authorizationOf = (token: Token | null): Record<string, string> =>
+  token === null ? {} : { authorization: `Bearer ${token.value}` };
+
+/** What to do about a probe that is answered with 401, for its message. */
+export const tokenHint = (token: Token | null): string =>
+  token === null
+    ? 'token_env (api_key_env of a reward model) names the variable that holds its token'
+    : `the token in ${token.variable} is not the one that it takes`;
