@@ -13,6 +13,7 @@ import { parseYaml } from '../platform/yaml.js';
 import { READERS } from '../platform/files.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
+import { repeatedIn, sharedEngines } from './one-engine.js';
 import { generationQueue, ownQueue } from './queues.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
@@ -39,14 +40,6 @@ const ControlSettings = z
       .describe("the variable that holds its key; null: the service's own"),
   })
   .prefault({});
-
-/** The addresses that stand in a list before: an update would pause, load and resume that engine twice at once. */
-const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
-  urls.flatMap((url, k) => {
-    const first = urls.indexOf(url);
-    const message = `expected each engine once, got ${url} again, which is at ${first}, too`;
-    return first < k ? [{ path: [...path, k], message }] : [];
-  });
 
 const GenerationServiceSettings = z
   .strictObject({
@@ -266,23 +259,6 @@ export const Config = z
       context.addIssue({ code: 'custom', path, message });
   });
 export type Config = z.infer<typeof Config>;
-
-/** An update of one service would change the weights of the other behind its back. URLs have one form by now. */
-function sharedEngines(
-  services: Record<string, GenerationServiceSettings>,
-): { path: (string | number)[]; message: string }[] {
-  const owners = new Map<string, string>();
-  const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
-    const owner = owners.get(url) ?? service;
-    owners.set(url, owner);
-    if (owner === service) return [];
-    const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
-    return [{ path: ['generation', service, 'base_urls', i], message }];
-  };
-  return Object.entries(services).flatMap(([service, { base_urls }]) =>
-    base_urls.flatMap((url, i) => problemAt({ service, url, i })),
-  );
-}
 
 /** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {
