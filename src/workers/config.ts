@@ -14,6 +14,7 @@ import { READERS } from '../platform/files.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { generationQueue, ownQueue } from './queues.js';
+import { sharedEngines } from './shared-engines.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
@@ -267,23 +268,6 @@ export const Config = z
       context.addIssue({ code: 'custom', path, message });
   });
 export type Config = z.infer<typeof Config>;
-
-/** An update of one service would change the weights of the other behind its back. URLs have one form by now. */
-function sharedEngines(
-  services: Record<string, GenerationServiceSettings>,
-): { path: (string | number)[]; message: string }[] {
-  const owners = new Map<string, string>();
-  const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
-    const owner = owners.get(url) ?? service;
-    owners.set(url, owner);
-    if (owner === service) return [];
-    const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
-    return [{ path: ['generation', service, 'base_urls', i], message }];
-  };
-  return Object.entries(services).flatMap(([service, { base_urls }]) =>
-    base_urls.flatMap((url, i) => problemAt({ service, url, i })),
-  );
-}
 
 /** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {
