@@ -28,6 +28,7 @@ import type { Places } from './search-roots.js';
 import { resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import { parseYaml } from './yaml-text.js';
+import { textOf } from '../../src/platform/utf8-text.js';
 
 export interface CommandArguments extends Places {
   /** The arguments after the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
@@ -156,9 +157,9 @@ async function sortConfigs(
 }
 
 async function isGymConfig(file: string): Promise<boolean> {
-  const text = await readFile(file, 'utf8').catch(() => null);
-  if (text === null) return false;
-  const config = parseYaml(text, file);
+  const bytes = await readFile(file).catch(() => null);
+  if (bytes === null) return false;
+  const config = parseYaml(textOf(bytes, file), file);
   if (!isObject(config) || 'environments' in config || 'generation' in config) return false;
   const fields = Object.keys(E2ERolloutCollectionConfig.shape);
   return Object.entries(config).some(

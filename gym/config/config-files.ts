@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
@@ -7,6 +6,7 @@ import { resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Places } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
+import { readText } from '../../src/platform/utf8-text.js';
 
 export interface ConfigFile {
   /** Its name as given. */
@@ -81,7 +81,7 @@ async function loadEntry(entry: string, places: Places): Promise<JsonObject> {
 }
 
 async function loadMapping(file: string): Promise<JsonObject> {
-  const config: Json = parseYaml(await readFile(file, 'utf8'), file);
+  const config: Json = parseYaml(await readText(file), file);
   if (config === null) return {};
   if (isObject(config)) return config;
   throw new Error(`'${file}': expected a mapping, got ${reprOf(config)}`);

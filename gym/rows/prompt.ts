@@ -6,6 +6,7 @@ import { reprOf } from '../../src/platform/python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
+import { textOf } from '../../src/platform/utf8-text.js';
 
 /** A prompt file: templates with `{field}` for a row's top-level fields. */
 export interface Prompt {
@@ -16,11 +17,11 @@ export interface Prompt {
 /** `prompt_config`: a YAML file of `user` and perhaps `system`. */
 export async function loadPrompt(file: string, places: Places): Promise<Prompt> {
   const resolved = await resolveUnderRoots(file, places);
-  const text = await readFile(resolved, 'utf8').catch((cause: unknown) => {
+  const bytes = await readFile(resolved).catch((cause: unknown) => {
     const message = `Prompt config not found: '${file}'. Check the path is spelled correctly.`;
     throw new Error(message, { cause });
   });
-  const value = parseYaml(text, resolved);
+  const value = parseYaml(textOf(bytes, resolved), resolved);
   const { user, system = null } = isObject(value) ? value : {};
   if (typeof user !== 'string') {
     throw new Error(

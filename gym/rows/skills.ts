@@ -9,6 +9,7 @@ import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
+import { readText } from '../../src/platform/utf8-text.js';
 
 /** How many hexadecimal digits of the hash are kept. */
 const HASH_DIGITS = 12;
@@ -84,7 +85,7 @@ async function readSkill(directory: string): Promise<SkillsRef['skills'][number]
       `Skill directory ${directory} is missing a SKILL.md file. Each skill must be a directory containing a SKILL.md.`,
     );
   }
-  const data = frontmatterOf(await readFile(file, 'utf8'), file);
+  const data = frontmatterOf(await readText(file), file);
   const { name, description = null, metadata } = data;
   if (name === undefined || !isTruthy(name)) {
     throw new Error(`Skill file ${file} frontmatter is missing a required 'name' field.`);

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { UsageError } from '../platform/command.js';
 import { untilAborted } from '../platform/process/interrupts.js';
@@ -7,6 +6,7 @@ import { problemsOf } from '../model/problems.js';
 import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../dev/simulator/server.js';
 import { SimulatorSettings } from '../dev/simulator/settings.js';
+import { readText } from '../platform/utf8-text.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
@@ -33,7 +33,7 @@ async function readOptions(args: string[]): Promise<{ port: number; settings: Si
   const file =
     values.settings === undefined
       ? {}
-      : asObject(parseYaml(await readFile(values.settings, 'utf8'), values.settings));
+      : asObject(parseYaml(await readText(values.settings), values.settings));
   const options = names
     .filter((name) => given[optionOf(name)] !== undefined)
     .map((name) => [name, parseYaml(String(given[optionOf(name)]), `--${optionOf(name)}`)]);

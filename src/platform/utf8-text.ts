@@ -44,8 +44,10 @@ function firstWrong(bytes: Buffer): number {
 }
 
 /** A whole file. */
-export async function readText(file: string): Promise<string> {
-  const bytes = await readFile(file);
+export const readText = async (file: string): Promise<string> => textOf(await readFile(file), file);
+
+/** The text of a file's bytes. */
+export function textOf(bytes: Buffer, file: string): string {
   const problem = utf8Problem(bytes);
   if (problem !== null) throw new Error(`${path.basename(file)}: ${problem}; save it as UTF-8`);
   return utf8Text(bytes);

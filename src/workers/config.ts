@@ -15,6 +15,8 @@ import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { repeatedIn, sharedEngines } from './one-engine.js';
 import { generationQueue, ownQueue } from './queues.js';
+import { sharedEngines } from './shared-engines.js';
+import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
 
@@ -262,10 +264,10 @@ export type Config = z.infer<typeof Config>;
 
 /** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+  const bytes = await readFile(file).catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const value = parseYaml(text, file) ?? {};
+  const value = parseYaml(textOf(bytes, file), file) ?? {};
   const parsed = Config.safeParse(value);
   if (!parsed.success) {
     const found = problemsWithHints(parsed.error, { schema: Config, input: value });

@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { IN_LINES, IN_PAYLOADS, IN_SAMPLES } from '../../src/model/workflow-safe/foreign.js';
-import { readJson } from '../../src/platform/json/kept.js';
+import { readJson, writeJson } from '../../src/platform/json/kept.js';
 import { membersOf } from '../../src/platform/json/members.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { bareContext } from '../fakes/environment-context.js';
@@ -123,5 +123,10 @@ describe('columns of a sample', () => {
   test('are plain where the project reads them', () => {
     const text = `${SAMPLE},"loss_multiplier":1.0,"length":3.0,"stop_strings":null}`;
     assert.deepEqual(readJson(text, IN_SAMPLES), JSON.parse(text));
+  });
+
+  test('come in rows with whole numbers first, but keep the order of names within each', () => {
+    const text = `{"3":{"9":1,"8":2},"b":1,"1":1.0,"task_name":"t"}`;
+    assert.equal(writeJson(readJson(text, IN_SAMPLES)), '{"1":1.0,"3":{"9":1,"8":2},"b":1,"task_name":"t"}'); // prettier-ignore
   });
 });

@@ -8,6 +8,8 @@ import { eventsOf } from '../../src/platform/http/event-stream.js';
 import { wholeText } from '../../src/platform/http/body.js';
 import { textsOf } from '../../src/platform/lines.js';
 import { readText, utf8Problem, utf8Text } from '../../src/platform/utf8-text.js';
+import { loadConfig } from '../../src/workers/config.js';
+import { loadPrompt } from '../../gym/rows/prompt.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
 const MARK = [0xef, 0xbb, 0xbf];
@@ -71,6 +73,20 @@ describe('text of others', () => {
     });
     await writeFile(file, Buffer.from([...MARK, 0x7b, 0x7d]));
     assert.equal(await readText(file), '{}');
+  });
+
+  test('in temporal.yaml and in a prompt file is refused, and a byte order mark is skipped', async (t) => {
+    const { path: cwd, remove } = await makeTemporaryDirectory('yaml-text');
+    t.after(remove);
+    const file = path.join(cwd, 'temporal.yaml');
+    await writeFile(file, Buffer.from([...Buffer.from('store: { root: a'), 0xe9]));
+    const wrong = /temporal\.yaml: expected UTF-8, got 0xe9 at byte 16; save it as UTF-8/;
+    await assert.rejects(loadConfig(file), wrong);
+    const places = { cwd, env: {} };
+    await assert.rejects(loadPrompt(file, places), wrong);
+    await writeFile(file, Buffer.from([...MARK, ...Buffer.from('user: é')]));
+    assert.deepEqual(await loadPrompt(file, places), { user: 'é', system: null });
+    await assert.rejects(loadConfig(file), /user: unknown field/);
   });
 
   test('in an answer over HTTP is refused, and a byte order mark is skipped', async () => {

@@ -89,7 +89,10 @@ function firstOf(text: string, look: Look): Loss | null {
         const name = nameOf(text, { start: at + 1, end: end - 1 });
         level.isName = false;
         level.at = name;
-        if (look.names && level.names?.isLost(name) === true) return loss(name);
+        if (look.names) {
+          if (level.names === NONE) level.names = createNames();
+          if (level.names?.isLost(name) === true) return loss(name);
+        }
       }
       at = end - 1;
     } else if (code === COMMA) {
@@ -114,7 +117,7 @@ function firstOf(text: string, look: Look): Loss | null {
 }
 
 const listLevel = (): Level => ({ names: null, isName: false, at: 0 });
-const objectLevel = (): Level => ({ names: createNames(), isName: true, at: '' });
+const objectLevel = (): Level => ({ names: NONE, isName: true, at: '' });
 
 interface Range {
   start: number;
@@ -147,6 +150,9 @@ function isSure(text: string, { start, end }: Range): boolean {
   for (let at = first; at < end; at++) if (!isDigit(text.charCodeAt(at))) return false;
   return true;
 }
+
+/** Nothing is compared yet: many objects are looked at for their numbers alone, or are empty. */
+const NONE: Names = { isLost: () => false };
 
 interface Names {
   /** Whether an object in memory would have this name at another place, or twice, or would take it for its prototype. */
