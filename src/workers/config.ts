@@ -15,7 +15,6 @@ import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { repeatedIn, sharedEngines } from './one-engine.js';
 import { generationQueue, ownQueue } from './queues.js';
-import { sharedEngines } from './shared-engines.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
