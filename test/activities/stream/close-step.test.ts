@@ -38,6 +38,7 @@ test('a step that is forgotten while its rows are written is never delivered wit
   const closeStep = createCloseStep({
     store: { ...store, stepOutputs },
     environment: () => undefined,
+    endOf: () => Promise.resolve(null),
     attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
   } as unknown as Dependencies);
   await assert.rejects(
