@@ -29,7 +29,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'A streamed token is journalled at the latest 250 ms after it arrived': [
       `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
     ],
-    'when 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
+    'as soon as 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
     'the next attempt continues after it, never from the start of the turn': [
       `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/resume-generation.test.ts › continues as often as it is cut, and wastes nothing`,
@@ -243,7 +243,7 @@ export const FAILURES: Record<string, Tests> = {
     `${E2E}/policy.test.ts › a replica that is away misses an update, and gets it when it is back`,
     `${ACTIVITIES}/settle-publish.test.ts › a replica that does not answer is away, and is not waited for`,
   ],
-  "another process behind a replica's URL": [
+  "another process, or foreign weights, behind a replica's URL": [
     `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
     `${ACTIVITIES}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,

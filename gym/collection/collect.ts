@@ -26,6 +26,7 @@ import type {
 } from './request.js';
 import { collectedResults } from './results/results.js';
 import { collectionFiles } from './files.js';
+import { parseIntText } from '../../src/platform/python/numbers.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 
 /** Collects the rollouts of a configuration: all of `temporal-rollout collect` except its command line. */
@@ -187,9 +188,7 @@ interface MaxAttempts {
 export function maxAttempts(env: Partial<Record<string, string>>): MaxAttempts {
   const raw = env['NEMO_GYM_MAX_ROLLOUT_ATTEMPTS'] ?? '';
   if (raw === '') return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning: null };
-  // Python's int(): surrounding blanks, a sign, underscores between digits.
-  const digits = /^\s*[+-]?\d+(?:_\d+)*\s*$/.test(raw) ? raw.replaceAll('_', '') : null;
-  const count = digits === null ? null : Number(digits);
+  const count = parseIntText(raw);
   if (count !== null && count >= 1) return { max_attempts: count, warning: null };
   const reason =
     count === null

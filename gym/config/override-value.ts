@@ -1,6 +1,11 @@
 import { LosslessNumber } from 'lossless-json';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { floatText } from '../../src/platform/python/numbers.js';
+import {
+  MOST_DIGITS,
+  floatText,
+  isFloatText,
+  isIntText,
+} from '../../src/platform/python/numbers.js';
 import { nameProblem } from '../../src/model/untrusted.js';
 
 /**
@@ -187,14 +192,17 @@ function typed(raw: string): Json | undefined {
   if (/^null$/i.test(raw)) return null;
   if (/^true$/i.test(raw)) return true;
   if (/^false$/i.test(raw)) return false;
-  const bare = raw.replaceAll('_', '');
-  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw))
-    return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
   if (/^[+-]?(?:inf|nan)$/i.test(raw)) {
     throw new Error(`${raw} is no JSON, which the row is sent as`);
   }
-  const isFloat =
-    /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
-  const isWhole = /^[+-]?[\d_]+$/.test(raw);
-  return isFloat && !isWhole ? new LosslessNumber(floatText(Number(bare))) : undefined;
+  const bare = raw.replaceAll('_', '');
+  if (!isIntText(raw))
+    return isFloatText(raw) ? new LosslessNumber(floatText(Number(bare))) : undefined;
+  const digits = bare.replace(/^[+-]/, '');
+  if (digits.length > 1 && digits.startsWith('0')) return undefined;
+  if (digits.length > MOST_DIGITS)
+    throw new Error(
+      `expected a number of at most ${MOST_DIGITS} digits, got ${digits.length}: quote it`,
+    );
+  return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
 }

@@ -2,7 +2,7 @@ import { LosslessNumber } from 'lossless-json';
 import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import type { Document, Node, Scalar } from 'yaml';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { floatText } from '../../src/platform/python/numbers.js';
+import { MOST_DIGITS, floatText } from '../../src/platform/python/numbers.js';
 import { strOf } from '../../src/platform/python/repr.js';
 import { describeError } from '../../src/platform/errors.js';
 import { nameProblem } from '../../src/model/untrusted.js';
@@ -72,8 +72,9 @@ function plainValue(text: string): Json {
   return wholeNumber(text) ?? fraction(text) ?? text;
 }
 
-/** Decimal, `0x1f`, `0b1`, octal as `017`, and sixties as `1:30`. */
+/** Decimal, `0x1f`, `0b1`, octal as `017`, and sixties as `1:30`. What is longer than Python's numbers is text. */
 function wholeNumber(text: string): LosslessNumber | null {
+  if (text.length > MOST_DIGITS) return null;
   const [, sign = '', digits = ''] =
     /^([-+]?)(0b[01_]+|0x[\da-fA-F_]+|0[0-7_]+|0|[1-9][\d_]*(?::[0-5]?\d)*)$/.exec(text) ?? [];
   if (digits === '') return null;

@@ -209,7 +209,7 @@ async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
     state looks alive.
     """
     latest: Handle = client.get_workflow_handle(id)
-    described = await _now(latest, latest.describe())
+    described = await _now(latest, describe(latest))
     check_type(described, id, type)
     await _check_task(client, described)
     # Started again meanwhile, the id has another run.
@@ -220,6 +220,22 @@ async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
     return progress
 
 
+async def describe(handle: Handle) -> WorkflowExecutionDescription:
+    """Raises ``RolloutFault`` of type ``Paused`` for a workflow that an operator has paused: it is open, though the SDK
+    has no name for its status.
+    """
+    try:
+        return await handle.describe()
+    except ValueError as error:
+        if f"{PAUSED} is not a valid" not in str(error):
+            raise
+        raise RolloutFault(
+            f"{handle.id} is paused; temporal workflow unpause --workflow-id {handle.id} ends the pause", "Paused"
+        ) from None
+
+
+PAUSED = 8
+"""temporal.api.enums.v1.WorkflowExecutionStatus, whose name came after the SDK's own list."""
 LEAST_ATTEMPTS = 3
 """Of a workflow task that fails; fewer may be a worker that died."""
 
@@ -235,8 +251,8 @@ async def _check_task(client: TemporalClient, described: WorkflowExecutionDescri
         if event.HasField("workflow_task_failed_event_attributes"):
             why = event.workflow_task_failed_event_attributes.failure.message
     raise RolloutFault(
-        f"the workflow task of {described.id} fails ({attempts} tries): {why}; a repaired worker continues it, "
-        "temporal workflow terminate ends it",
+        f"the workflow task of {described.id} fails ({attempts} tries): {why}; a repaired worker continues it; or "
+        "temporal workflow terminate ends it, and its id started again continues from the store",
         "WorkflowTaskFails",
     )
 
@@ -295,7 +311,7 @@ async def latest_run(handle: Handle) -> Tuple[str, bool]:
 
 async def _described(handle: Handle) -> WorkflowExecutionDescription:
     try:
-        return await patiently(handle.describe)
+        return await patiently(lambda: describe(handle))
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise NotFound(f"Temporal does not know {handle.id}") from None

@@ -12,8 +12,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Describe
 from temporalio.client import Client as TemporalClient, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from .connection import is_away, log
-from .faults import InvalidBatchRequest
+from .connection import describe, is_away, log
+from .faults import InvalidBatchRequest, RolloutFault
 
 ANSWER = timedelta(seconds=2)
 """For questions that the server answers at once. Without an answer the call that asks goes on."""
@@ -80,7 +80,9 @@ async def check_service(client: TemporalClient, task_queue: str, service: str) -
 async def described(client: TemporalClient, id: str) -> Optional[WorkflowExecutionDescription]:
     """The newest run of this id. None: Temporal has none, or does not say."""
     try:
-        return await client.get_workflow_handle(id).describe()
+        return await describe(client.get_workflow_handle(id))
+    except RolloutFault:  # Paused: who starts it joins it.
+        return None
     except RPCError as error:
         if is_away(error):
             raise

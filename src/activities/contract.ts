@@ -29,7 +29,7 @@ export interface Activities {
   /** Closes the rows of one slice. */
   closeSlice: (input: CloseSlice) => Promise<void>;
   /** How far a batch's rollouts are, from their journals. */
-  lookAtRollouts: (input: { batch_id: string }) => Promise<RolloutsSeen>;
+  lookAtRollouts: (input: LookAtRollouts) => Promise<RolloutsSeen>;
   /** Writes the rows of groups that have ended while others run, on request. */
   foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
 }
@@ -58,6 +58,12 @@ export interface BatchPlan {
   continued: boolean;
   /** The batch looks at its rollouts while they run; absent: it counts only those that have ended. */
   looks?: true;
+}
+
+export interface LookAtRollouts {
+  batch_id: string;
+  /** Row and repeat of each that runs, as the batch knows it; absent: it does not, because it has slices. */
+  running?: [row: number, repeat: number][];
 }
 
 /** What a look at the journals of a batch shows, including rollouts that have ended. */
@@ -234,4 +240,6 @@ export interface SliceInput extends RowRange {
   max_replacements?: number;
   /** Changes from before the slice started. */
   limits?: LimitsChange;
+  /** From the request, for rollouts that nobody has opened yet. */
+  rollout_timeout?: string;
 }

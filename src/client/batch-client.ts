@@ -4,6 +4,7 @@ import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import type { Described } from '../platform/failing-task.js';
 import { whyTaskFails } from '../platform/failing-task.js';
+import { OPEN_IN_SEARCHES, isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
 import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
@@ -78,7 +79,7 @@ const batchClient = (server: Server, looks: Server): BatchClient => ({
   unfinished: async () => {
     const ids: string[] = [];
     await server.within(CALL_MS, async () => {
-      const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
+      const query = `WorkflowType = 'rolloutBatch' AND ${OPEN_IN_SEARCHES}`;
       for await (const { workflowId } of server.client.workflow.list({ query }))
         ids.push(workflowId);
     });
@@ -120,11 +121,12 @@ async function look(
   try {
     const handle = server.client.workflow.getHandle(batchId);
     const described = await server.within(CALL_MS, () => handle.describe());
-    const { status, taskQueue, startTime } = described;
-    const begun_ms = startTime.getTime();
+    const { taskQueue, startTime, executionTime = startTime } = described;
+    const begun_ms = executionTime.getTime();
     tell({ begun_ms });
-    const closed = status.name !== 'RUNNING';
-    const trouble = await taskTrouble(server, described.raw);
+    const closed = !isOpen(described);
+    const trouble =
+      whyPaused(described) ?? whyDelayed(described) ?? (await taskTrouble(server, described.raw));
     if (trouble !== null) return { closed, begun_ms, progress: null, trouble };
     return {
       closed,
@@ -275,8 +277,7 @@ function steering({
     status: async (batchId) => {
       try {
         const handle = client.workflow.getHandle(batchId);
-        const { status } = await within(CALL_MS, () => handle.describe());
-        return status.name === 'RUNNING' ? 'running' : 'ended';
+        return isOpen(await within(CALL_MS, () => handle.describe())) ? 'running' : 'ended';
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;

@@ -5,10 +5,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { preview } from '../model/problems.js';
 import { servicesOf } from '../platform/pollers.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, answered, connectServer, query } from './server.js';
-
-/** Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments. */
-const MAX_ARGUMENTS = 2 ** 20;
+import { CALL_MS, answered, checkSize, connectServer, query } from './server.js';
 
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
@@ -27,7 +24,7 @@ export async function connectPolicy(
   const workflowId = policyId(service);
   return {
     publish: async (input) => {
-      checkSize(input);
+      checkSize('publish', input);
       await checkService(server, { service, task_queue });
       const args: [PolicyInput] = [{ service }];
       const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
@@ -52,12 +49,6 @@ export async function connectPolicy(
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,
   };
-}
-
-function checkSize(input: unknown): void {
-  const bytes = Buffer.byteLength(JSON.stringify([input]));
-  if (bytes <= MAX_ARGUMENTS) return;
-  throw new Error(`publish: expected at most ${MAX_ARGUMENTS} bytes of arguments, got ${bytes}`);
 }
 
 /** A workflow of a service that no worker has would only fail. Without an answer, it says so itself. */

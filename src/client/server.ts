@@ -8,6 +8,7 @@ import {
   isGrpcServiceError,
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
+import { writeJson } from '../platform/json/kept.js';
 import { lastSign, mayBeAlive } from '../platform/pollers.js';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
 
@@ -38,6 +39,21 @@ export const onLoopback = ({
 
 /** Deadline of a call that the server answers at once. */
 export const CALL_MS = 20_000;
+
+/**
+ * Above two megabytes a workflow cannot even refuse its input, because the refusal would repeat it. Above four the
+ * server takes no message, and the client would only say that it was late.
+ */
+const MOST_BYTES = 2 ** 20;
+
+/** Throws for arguments that are too large to be sent. */
+export function checkSize(what: string, input: unknown): void {
+  const bytes = Buffer.byteLength(writeJson([input]));
+  if (bytes <= MOST_BYTES) return;
+  throw new Error(
+    `${what}: expected at most ${MOST_BYTES} bytes of arguments, got ${bytes}; nothing was sent`,
+  );
+}
 
 /** A Temporal server, for code outside a worker. */
 export interface Server {

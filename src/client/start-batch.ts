@@ -1,12 +1,11 @@
 import {
   WorkflowExecutionAlreadyStartedError,
-  defaultPayloadConverter,
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
 import { BATCH_ID } from '../model/workflow-safe/rollout-id.js';
 import { differenceBetween } from '../model/request-difference.js';
 import type { Server } from './server.js';
-import { CALL_MS } from './server.js';
+import { CALL_MS, checkSize } from './server.js';
 
 /** What a batch is started with. */
 export interface BatchStart {
@@ -28,6 +27,7 @@ export async function startOrJoin(
   start: BatchStart,
 ): Promise<'started' | 'continued' | 'joined'> {
   const { batchId, taskQueue, request } = start;
+  checkSize(`the request of batch ${batchId} (write its samples to a file)`, request);
   const earlier = await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
   const isKnown = earlier !== null || (await hasRun(server, batchId));
@@ -72,7 +72,7 @@ async function checkSame(
   { client, within }: Server,
   { batchId, request, runId }: BatchStart & { runId?: string },
 ): Promise<void> {
-  const { namespace } = client.options;
+  const { namespace, loadedDataConverter } = client.options;
   const execution = { workflowId: batchId, ...(runId !== undefined && { runId }) };
   const { history } = await within(CALL_MS, () =>
     client.workflowService.getWorkflowExecutionHistory({
@@ -86,7 +86,8 @@ async function checkSame(
   if (type !== TYPE)
     throw new Error(`${batchId} is a workflow of type ${type ?? 'unknown'}: use another id`);
   const [payload] = started?.input?.payloads ?? [];
-  const theirs = payload && defaultPayloadConverter.fromPayload<unknown>(payload);
+  // By Temporal's own converter, ids that differ beyond 2^53 would be the same number.
+  const theirs = payload && loadedDataConverter.payloadConverter.fromPayload<unknown>(payload);
   const difference = differenceBetween(theirs, request);
   if (difference === null) return;
   const names = runId === undefined ? 'runs with' : 'has';

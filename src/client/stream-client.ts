@@ -4,6 +4,7 @@ import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
 import { whyTaskFails } from '../platform/failing-task.js';
+import { isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, answered, connectServer, query } from './server.js';
 
@@ -75,15 +76,19 @@ export async function endsWithin(
 async function look(id: string, server: Server): Promise<StreamLook> {
   const { client, within } = server;
   const handle = client.workflow.getHandle(id);
-  const { status, raw } = await within(CALL_MS, () => handle.describe());
+  const described = await within(CALL_MS, () => handle.describe());
+  const { status, raw } = described;
   const { namespace } = client.options;
-  const why = await within(CALL_MS, () =>
-    whyTaskFails(client.workflowService, { described: raw, namespace }),
-  );
+  const why =
+    whyPaused(described) ??
+    whyDelayed(described) ??
+    (await within(CALL_MS, () =>
+      whyTaskFails(client.workflowService, { described: raw, namespace }),
+    ));
   if (why !== null) throw new Error(why);
   // A closed workflow answers with its last state.
   const progress = await query<StreamProgress>(server, { workflowId: id, name: 'progress' });
-  if (status.name === 'RUNNING' || status.name === 'COMPLETED') return { progress, ended: null };
+  if (isOpen(described) || status.name === 'COMPLETED') return { progress, ended: null };
   const failure: unknown = await within(CALL_MS, () => handle.result()).catch(
     (error: unknown) => error,
   );

@@ -49,7 +49,7 @@ export async function whyTaskFails(
   const { history } = await server.getWorkflowExecutionHistoryReverse(question);
   const why = reasonIn(history?.events ?? []).slice(0, MOST_OF_REASON);
   const id = execution.workflowId ?? '';
-  return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it, temporal workflow terminate ends it`;
+  return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store`;
 }
 
 /** The newest event is the first. */

@@ -1,24 +1,26 @@
 import type { Client } from '@temporalio/client';
 import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
-import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
+import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
-import { createRunAttempt, waitIn } from '../activities/attempt.js';
+import { createRunAttempt } from '../activities/attempt.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
 import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
-import { REPAIR } from '../model/workflow-safe/waiting.js';
 import { describeError } from '../platform/errors.js';
-import { whyTaskFails } from '../platform/failing-task.js';
+import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
+import { waitOfDescribed } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
 export interface Temporal
-  extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'endOf'> {
+  extends
+    AttemptDependencies,
+    Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'isOver' | 'endOf'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
@@ -49,6 +51,7 @@ export function createDependencies(
     },
     countOpenRollouts: temporal.countOpenRollouts,
     waitOf: temporal.waitOf,
+    isOver: temporal.isOver,
     endOf: temporal.endOf,
   };
 }
@@ -85,19 +88,18 @@ export function askTemporal(
       }
     },
     countOpenRollouts: async (batchId) => {
-      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
+      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ${OPEN_IN_SEARCHES}`;
       return (await client.workflow.count(query)).count;
     },
-    waitOf: async (workflowId) => {
-      const { raw } = await client.workflow.getHandle(workflowId).describe();
-      const { namespace } = client.options;
-      const why = await whyTaskFails(client.workflowService, { described: raw, namespace });
-      if (why !== null) return { service: REPAIR, message: why };
-      const heartbeats = (raw.pendingActivities ?? []).flatMap(
-        ({ heartbeatDetails }) => heartbeatDetails?.payloads ?? [],
-      );
-      const waits = heartbeats.map((one) => waitIn(defaultPayloadConverter.fromPayload(one)));
-      return waits.find((wait) => wait !== null) ?? null;
+    waitOf: async (workflowId) =>
+      waitOfDescribed(await client.workflow.getHandle(workflowId).describe(), client),
+    isOver: async (workflowId) => {
+      try {
+        return !isOpen(await client.workflow.getHandle(workflowId).describe());
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return true;
+        throw error;
+      }
     },
     endOf: (workflowId) => endOf(client, workflowId),
   };

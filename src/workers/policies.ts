@@ -5,6 +5,7 @@ import { isForgotten, isOverdue, needsCare } from '../model/policy/record.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
+import { isOpen } from '../platform/workflow-status.js';
 import type { Parts } from './parts.js';
 
 /** Requests of activities and workers to the `policy` workflows, one per service. */
@@ -39,8 +40,7 @@ export function reachPolicies(
     },
     isRunning: async (service) => {
       try {
-        const { status } = await client.workflow.getHandle(policyId(service)).describe();
-        return status.name === 'RUNNING';
+        return isOpen(await client.workflow.getHandle(policyId(service)).describe());
       } catch (error) {
         if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
         throw error;

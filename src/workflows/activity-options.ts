@@ -17,7 +17,7 @@ import { named } from '../platform/plain.js';
  * | activity | one attempt | all attempts | why |
  * |---|---|---|---|
  * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
- * | openRollout | 24 h | 24 h | it also plays; before there is a plan only the activity can read `rollout_timeout`, and stops itself |
+ * | openRollout | 24 h | 24 h | it also plays; before there is a plan the activity stops itself at `rollout_timeout`; no worker takes it within that time: timeout |
  * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; if the deadline moves, another attempt follows |
  * | finishRollout | 1 min | 10 min | one line; a longer outage of the store needs an operator |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
@@ -41,6 +41,8 @@ const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maxim
 /** Used before a plan has the deployment's value: a dead worker is noticed in 10 s. */
 const HEARTBEAT = '10s';
 
+const OPENING_MS = 24 * 3600_000;
+
 /** A cancelled attempt writes what it has before the rollout is finished. */
 const WRITES_FIRST = 'WAIT_CANCELLATION_COMPLETED';
 
@@ -51,17 +53,17 @@ export const { planBatch } = proxyActivities<Activities>({
   retry: RETRY,
 });
 
-export function openRollout(...given: Parameters<Activities['openRollout']>): Promise<RolloutPlan> {
-  const activities = proxyActivities<Activities>({
+/** `taken_ms`: within it a worker must take it; null: no limit of its own. */
+export const openRollout = (taken_ms: number | null): Activities['openRollout'] =>
+  proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
-    startToCloseTimeout: '24h',
-    scheduleToCloseTimeout: '24h',
+    startToCloseTimeout: OPENING_MS,
+    scheduleToCloseTimeout: OPENING_MS,
     heartbeatTimeout: HEARTBEAT,
     retry: RETRY,
     cancellationType: WRITES_FIRST,
-  });
-  return activities.openRollout(...given);
-}
+    ...(taken_ms !== null && taken_ms < OPENING_MS && { scheduleToStartTimeout: taken_ms }),
+  }).openRollout;
 
 export const { finishRollout } = proxyActivities<Activities>({
   startToCloseTimeout: '1m',

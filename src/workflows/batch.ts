@@ -42,6 +42,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           rows,
           num_repeats,
           max_in_flight,
+          rollout_timeout: plan.limits.rollout_timeout,
           onChange: view.counted,
           onEnded: (row) => {
             groups.ended([row]);
@@ -53,7 +54,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.onStop(run.stop);
   deadline.onPassed(run.stop);
   steering.running({ plan, run });
-  const looks = lookWhileTheyRun(plan, view.seen);
+  const looks = lookWhileTheyRun(plan, { seen: view.seen, running: run.running });
   await run.finished;
   looks.over();
   deadline.over();

@@ -3,6 +3,7 @@ import {
   ApplicationFailure,
   CancellationScope,
   ContinueAsNew,
+  TimeoutFailure,
   isCancellation,
   setHandler,
   sleep,
@@ -60,12 +61,18 @@ export async function untilEnd<T extends object>(
   }
 }
 
+const UNSAID = 'failed from outside, without a reason';
+const UNTAKEN = 'rollout_timeout passed before a worker took the rollout from its task queue';
+
 /** The activity's own fault, without the failures that wrap it. */
 export function failureOf(error: unknown): FailureFacts {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
-    return { type: cause.type ?? 'Error', message: cause.message };
+    // An operator may fail an activity without a word.
+    return { type: cause.type || 'Error', message: cause.message || UNSAID };
   }
+  if (cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START')
+    return { type: 'TimedOut', message: UNTAKEN };
   if (cause instanceof Error) return { type: cause.name, message: cause.message };
   return { type: 'Error', message: String(cause) };
 }

@@ -19,7 +19,7 @@ import { checkReached } from './steering/input-checks.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';
-import { handleLimitUpdates } from './steering/rollout-limits.js';
+import { handleLimitUpdates, timeoutToOpenMs } from './steering/rollout-limits.js';
 import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
 
@@ -36,7 +36,7 @@ export async function rollout(
   const view = showRollout();
   const limits = handleLimitUpdates(reached?.limits ?? null);
   const history = watchHistory();
-  let started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
+  let started_at = reached?.started_at ?? workflowInfo().runStartTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
     const limitToTimeout = (timeout_ms: number): void => {
@@ -93,7 +93,10 @@ export async function rollout(
 interface Reached {
   plan: RolloutPlan;
   limits: LimitsChange;
-  /** The first run's start on the server's clock. The deadline counts from there. */
+  /**
+   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. The deadline
+   * counts from there.
+   */
   started_at: number;
 }
 
@@ -121,13 +124,18 @@ async function open(
   for (;;) {
     const given = limits.changed();
     try {
-      return await openRollout(input, ...(Object.keys(given).length > 0 ? [given] : []));
+      const until = timeLeft(timeoutToOpenMs(input, given), started_at);
+      return await openRollout(until)(input, ...(Object.keys(given).length > 0 ? [given] : []));
     } catch (error) {
       const { type } = failureOf(error);
       if (!limits.mayOpenAgain(type, { given, started_at })) throw error;
     }
   }
 }
+
+/** Until when a worker must have taken the opening; it then ends itself. null: nobody knows. */
+const timeLeft = (timeout_ms: number | null, started_at: number): number | null =>
+  timeout_ms === null ? null : Math.max(1, started_at + timeout_ms - Date.now());
 
 interface Turn {
   plan: RolloutPlan;

@@ -74,6 +74,40 @@ describe('a look at a batch', () => {
     assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
   });
 
+  test('waits for no rollout that runs no more, whatever its journal says', async (t) => {
+    const bench = await activityBench(t, {
+      waitOf: () => Promise.resolve(null),
+      isOver: (id) => Promise.resolve(id === 'batch/1-0'),
+    });
+    await write(bench, { row: 1, lines: [a.start(), fault(3, 'terminated')] });
+    await write(bench, { row: 2, lines: [a.start(), fault(2, 'runs')] });
+    const seen = async (running?: [number, number][]) => {
+      const { waiting } = await bench.result('lookAtRollouts', {
+        batch_id: BATCH,
+        ...(running !== undefined && { running }),
+      });
+      return [waiting?.message, waiting?.rollouts];
+    };
+    assert.deepEqual(await seen([[2, 0]]), ['runs', 1], 'the batch says who runs');
+    assert.deepEqual(await seen(), ['runs', 1], 'a batch of slices asks Temporal');
+    assert.deepEqual(await seen([]), [undefined, undefined]);
+  });
+
+  test('asks Temporal for the first rollout that runs and has no journal yet', async (t) => {
+    const asked: string[] = [];
+    const wait = { service: 'a worker of task queue q', message: 'none polls it' };
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(wait);
+      },
+    });
+    await write(bench, { row: 1, lines: [a.start(), fault(3)] });
+    const running: [number, number][] = [[1, 0], [4, 0], [5, 0]]; // prettier-ignore
+    const { waiting } = await bench.result('lookAtRollouts', { batch_id: BATCH, running });
+    assert.deepEqual([waiting, asked], [wait, ['batch/4-0']]);
+  });
+
   const SILENT = { service: 'generation service default', message: 'no answer yet' };
   const ASLEEP = { service: 'http://engine', message: 'the engine is asleep' };
   const BUSY = { service: 'http://env', message: '503', call: 'environment task', tries: 2 };

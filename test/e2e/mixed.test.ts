@@ -1,9 +1,9 @@
-import { fieldIn } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { WorkflowNotFoundError } from '@temporalio/common';
 import type { RolloutProgress } from '../../src/activities/contract.js';
 import { createLocalSandbox } from '../../src/environments/code/local-sandbox.js';
 import { graderCommand } from '../../src/environments/math/grader-install.js';
@@ -13,6 +13,7 @@ import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { Sample } from '../../src/model/sample.js';
 import { signalTo } from '../../src/environments/code/watch/process-tree.js';
+import { fieldIn } from '../../src/model/foreign-object.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { copyJournals } from '../harness/journal-copies.js';
 import { descendantsWith, isRunning } from '../harness/process-tree.js';
@@ -121,7 +122,13 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
 
   const waitingOf = async (rollout_id: string): Promise<RolloutProgress['waiting']> => {
     const rollout = bed.server().client.workflow.getHandle(rollout_id);
-    return (await rollout.query<RolloutProgress>('progress')).waiting;
+    try {
+      return (await rollout.query<RolloutProgress>('progress')).waiting;
+    } catch (error) {
+      // Its batch has not started it yet.
+      if (error instanceof WorkflowNotFoundError) return null;
+      throw error;
+    }
   };
 
   const control = async (action: string): Promise<void> => {

@@ -74,7 +74,7 @@ describe('a key that an engine and an environment echo', () => {
         const { headers } = response.req;
         assert.equal(headers.authorization, `Bearer ${KEY}`);
         if (row === 0) {
-          response.writeHead(401).end(JSON.stringify({ headers }));
+          response.writeHead(422).end(JSON.stringify({ headers }));
           return true;
         }
         if (!isFirst) return false;
@@ -100,7 +100,7 @@ describe('a key that an engine and an environment echo', () => {
 
     const [failed] = failures;
     assert.equal(failed?.failure?.type, 'GenerationRejected');
-    assert.match(failed.failure.message, /401 .*"authorization":"Bearer \[secret\]"/);
+    assert.match(failed.failure.message, /422 .*"authorization":"Bearer \[secret\]"/);
     const said = rollouts[0]?.message_log.at(-1)?.content;
     assert.equal(said, 'it said [secret] aloud');
 

@@ -153,7 +153,9 @@ describe('while it runs', { timeout: 300_000 }, () => {
     });
     await handle.signal('stop');
     const { result } = await outcome();
-    assert.equal(result?.counts.stopped, 100);
+    // On a slow machine some have solved their puzzle by now.
+    const { completed, stopped } = result!.counts;
+    assert.equal(completed + stopped, 100);
     const { events } = await handle.fetchHistory();
     assert.ok(events!.length < 10_240, `${events!.length} events`);
   });

@@ -52,6 +52,7 @@ export interface Parts {
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
+  isOver?: Dependencies['isOver'];
   endOf?: Dependencies['endOf'];
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
@@ -178,6 +179,7 @@ export async function activityBench(
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
     waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
+    isOver: parts.isOver ?? (() => Promise.resolve(false)),
     endOf: parts.endOf ?? (() => Promise.resolve(null)),
   };
   const activities = createActivities(dependencies);

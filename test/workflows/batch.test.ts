@@ -73,7 +73,8 @@ describe('a batch looks at its rollouts', () => {
     history.add('TIMER_FIRED', { timerId: '1', startedEventId: timer });
     history.task();
     history.activity('lookAtRollouts', SEEN);
-    history.gives({ batch_id: 'b' });
+    const running = [0, 1, 2].map((row) => [row, 0]);
+    history.gives({ batch_id: 'b', running });
     history.task();
     const next = sleeps(history, '2');
     for (const [, child] of children) history.childCompleted(child, VALID);

@@ -281,6 +281,27 @@ describe('what ends a rollout before its turns do', () => {
     const failure = { type: 'GenerationRejected', message: 'written' };
     await finishes(history, { reason: 'failed', failure, as: 'FAILED' });
   });
+
+  test('is an operator that fails an activity without a type: the failure has one', async () => {
+    const { history, activity } = generating();
+    history.failActivity(activity, '');
+    history.task();
+    const failure = { type: 'Error', message: 'written' };
+    await finishes(history, { reason: 'failed', failure, as: 'FAILED' });
+  });
+
+  test('is its timeout, where no worker takes it from its task queue', async () => {
+    const history = begin();
+    history.add('ACTIVITY_TASK_TIMED_OUT', {
+      scheduledEventId: history.scheduleActivity('openRollout'),
+      failure: { timeoutFailureInfo: { timeoutType: 'TIMEOUT_TYPE_SCHEDULE_TO_START' } },
+      retryState: 'RETRY_STATE_NON_RETRYABLE_FAILURE',
+    });
+    history.task();
+    const message = 'rollout_timeout passed before a worker took the rollout from its task queue';
+    const failure = { type: 'TimedOut', message };
+    await finishes(history, { reason: 'timeout', failure, as: 'FAILED' });
+  });
 });
 
 test('a rollout that was started by hand is finished as a batch of one, and returns its result', async () => {

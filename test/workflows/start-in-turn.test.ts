@@ -57,6 +57,53 @@ test('a start that is refused is tried again for a minute, and then it has faile
   await endsClosed(history);
 });
 
+const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64');
+
+/** The workflow notes that it has this change of the code. */
+function notesPatch(history: WrittenHistory, id: string): void {
+  const data = { metadata: { encoding: Buffer.from('json/plain').toString('base64') }, data: base64({ id, deprecated: false }) }; // prettier-ignore
+  history.add('MARKER_RECORDED', {
+    markerName: 'core_patch',
+    details: { 'patch-data': { payloads: [data] } },
+  });
+  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+}
+
+test('children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start', async () => {
+  const history = writeHistory(
+    { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+    { batch_id: 'b', first: 0, last: 0, num_repeats: 2, max_in_flight: 2, tallies: 0, k: null },
+  );
+  const wait = (timerId: string): void => {
+    const startedEventId = history.add('TIMER_STARTED', { timerId, startToFireTimeout: '1s' });
+    history.add('TIMER_FIRED', { timerId, startedEventId });
+    history.task();
+  };
+  history.task();
+  const starts = [0, 1].map((repeat) => history.startChild('rollout', `b/0-${repeat}`));
+  for (const start of starts) refused(history, start);
+  history.task();
+  for (const timerId of ['1', '2']) {
+    wait(timerId);
+    refused(history, history.startChild('rollout', 'b/0-0'));
+    history.task();
+  }
+  notesPatch(history, 'takes over children of a run that was reset');
+  for (const repeat of [0, 1])
+    history.add('REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED', {
+      namespace: 'default',
+      workflowExecution: { workflowId: `b/0-${repeat}` },
+    });
+  for (const [repeat, timerId] of ['3', '4'].entries()) {
+    wait(timerId);
+    const child = history.startChild('rollout', `b/0-${repeat}`);
+    history.childStarted(child, { type: 'rollout', workflowId: `b/0-${repeat}` });
+    history.childCompleted(child, { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total_tokens: 9 }); // prettier-ignore
+    history.task();
+  }
+  await endsClosed(history);
+});
+
 describe('after a stop', () => {
   test('no wait in line is left', async () => {
     const history = refusedAndStopped();

@@ -39,6 +39,8 @@ class Workflow:
         return self
 
     async def describe(self):
+        if self.status == 8:
+            WorkflowExecutionStatus(8)
         task = SimpleNamespace(pending_workflow_task=SimpleNamespace(attempt=self.attempts))
         return SimpleNamespace(id=self.id, status=self.status, run_id="a", workflow_type=self.type, raw_description=task)
 
@@ -87,8 +89,21 @@ class WorkflowTask(unittest.TestCase):
             workflow.attempts = 2
             asyncio.run(cls(workflow, "run-7").progress())
             workflow.attempts = 7
-            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it"):
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it; or temporal"):
                 asyncio.run(cls(workflow, "run-7").progress())
+
+
+class Paused(unittest.TestCase):
+    def test_is_said_with_the_command_that_ends_it(self):
+        ends = r"run-7 is paused; temporal workflow unpause --workflow-id run-7 ends the pause"
+        for cls in (aio.Batch, aio.Stream):
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, ends) as raised:
+                asyncio.run(cls(Workflow(8, of=cls), "run-7").progress())
+            self.assertEqual(raised.exception.type, "Paused")
+        with self.assertRaisesRegex(ValueError, "9 is not a valid"):
+            workflow = Workflow(RUNNING)
+            workflow.describe = mock.AsyncMock(side_effect=ValueError("9 is not a valid WorkflowExecutionStatus"))
+            asyncio.run(aio.Stream(workflow, "run-7").progress())
 
 
 class Fault(unittest.TestCase):

@@ -11,14 +11,14 @@ import {
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import { REPAIR } from '../../model/workflow-safe/waiting.js';
+import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../policy/policy-view.js';
 
 /** A rollout that moved since then can write its journal. */
-const QUIET_S = 5;
+const QUIET_S = 2;
 
 /**
  * How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. A journal
@@ -29,32 +29,42 @@ export function createLookAtRollouts({
   store,
   policy,
   waitOf,
-}: Pick<Dependencies, 'attempt' | 'store' | 'policy' | 'waitOf'>): Activities['lookAtRollouts'] {
-  return ({ batch_id }) =>
+  isOver,
+}: Pick<
+  Dependencies,
+  'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
+>): Activities['lookAtRollouts'] {
+  return ({ batch_id, running }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
       const totals = { turns: 0, tokens: 0 };
-      const waits: Waiting[] = [];
-      // Without any journal it is the one that starts first.
-      let quietest: Quiet = { ref: { batch_id, row: 0, repeat: 0 }, moved_at: Infinity };
-      for (const place of await store.listJournals(batch_id)) {
+      const waits: Waits[] = [];
+      const journals = await store.listJournals(batch_id);
+      const runs = whichRun(running);
+      let quietest = withoutJournal({ batch_id, running }, journals);
+      for (const place of journals) {
         signal.throwIfAborted();
         const ref = { batch_id, ...place };
         const standing = newStanding();
         for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
         totals.turns += standing.turns;
         totals.tokens += standing.tokens + standing.open_tokens;
+        if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
-        if (waiting !== null) waits.push(waiting);
+        if (waiting !== null) waits.push({ ref, waiting });
         quietest = quieterOf(quietest, { ref, standing });
       }
       const told = await waitOfQuietest(quietest, waitOf);
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
-        told !== null && UNWRITTEN.has(told.service)
+        told !== null && isUnwritten(told)
           ? told
-          : await withReason(mostCommonWait(waits), { told, service, policy });
+          : await withReason(mostCommonWait(await ofOpen(waits, { running, isOver })), {
+              told,
+              service,
+              policy,
+            });
       return { ...totals, waiting, took_ms };
     });
 }
@@ -63,6 +73,48 @@ interface Quiet {
   ref: RolloutRef;
   /** In seconds since 1970; infinite: no journal has been read. */
   moved_at: number;
+}
+
+type Running = Parameters<Activities['lookAtRollouts']>[0]['running'];
+
+/** The workflow says which rollouts run; a journal without an end may be that of one that was terminated or deleted. */
+function whichRun(running: Running): (place: Place) => boolean {
+  if (running === undefined) return () => true;
+  const places = new Set(running.map(([row, repeat]) => placeKey({ row, repeat })));
+  return (place) => places.has(placeKey(place));
+}
+
+type Place = Pick<RolloutRef, 'row' | 'repeat'>;
+const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
+
+/** The first that runs and has no journal yet: it has been quiet the longest. */
+function withoutJournal(
+  { batch_id, running }: { batch_id: string; running: Running },
+  journals: readonly Place[],
+): Quiet {
+  const begun = new Set(journals.map(placeKey));
+  const waits = (running ?? []).find(([row, repeat]) => !begun.has(placeKey({ row, repeat })));
+  const [row, repeat] = waits ?? [0, 0];
+  return { ref: { batch_id, row, repeat }, moved_at: waits === undefined ? Infinity : 0 };
+}
+
+interface Waits {
+  ref: RolloutRef;
+  waiting: Waiting;
+}
+
+/** A batch of slices does not know who runs. Where only so many wait, one that does not would matter. */
+const FEW = 20;
+
+async function ofOpen(
+  waits: readonly Waits[],
+  { running, isOver }: { running: Running } & Pick<Dependencies, 'isOver'>,
+): Promise<Waiting[]> {
+  const open: Waiting[] = [];
+  const isKnown = running !== undefined || waits.length > FEW;
+  for (const { ref, waiting } of waits)
+    if (isKnown || !(await isOver(rolloutId(ref)).catch(() => false))) open.push(waiting);
+  return open;
 }
 
 function quieterOf(
@@ -74,7 +126,8 @@ function quieterOf(
 }
 
 /** What no journal can say. */
-const UNWRITTEN: ReadonlySet<string> = new Set([THE_STORE, REPAIR]);
+const isUnwritten = (waiting: Waiting): boolean =>
+  waiting.service === THE_STORE || isOfTemporal(waiting);
 
 /**
  * While the store cannot be written, or a workflow task fails, what journals say is old; and no journal says why an

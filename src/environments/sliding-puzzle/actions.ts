@@ -1,4 +1,5 @@
-import { splitWords, strip } from '../../platform/python/text.js';
+import { parseIntText } from '../../platform/python/numbers.js';
+import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
 /** What the policy may say, and what each move answers. */
@@ -15,9 +16,17 @@ export function parseAction(reply: string): string | null {
   if (close === -1) return null;
   // Upstream finds the tags in the lower-cased text and cuts the original at the same places, counted in
   // code points. "İ" has one more of them in lower case, so the cut moves; kept, to score replies the same.
-  const codePoints = (end: number): number => Array.from(lower.slice(0, end)).length;
-  const inner = Array.from(reply).slice(codePoints(open + OPEN.length), codePoints(close));
-  return strip(inner.join(''));
+  const start = indexOf(countCodePoints(lower.slice(0, open + OPEN.length)), reply);
+  const end = indexOf(countCodePoints(lower.slice(0, close)), reply);
+  return strip(reply.slice(start, end));
+}
+
+/** Where so many code points of a text end. */
+function indexOf(codePoints: number, text: string): number {
+  let at = 0;
+  for (let count = 0; count < codePoints && at < text.length; count++)
+    at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return at;
 }
 
 export interface Outcome {
@@ -62,13 +71,8 @@ function slideIn(direction: string, state: GameState): Move {
 
 /** `slide <row> <column>`, counted from 1. */
 function slideTo(action: string, state: GameState): Move {
-  const [row, column, ...more] = splitWords(action).slice(1).map(parsePythonInt);
-  if (
-    row === undefined ||
-    column === undefined ||
-    more.length > 0 ||
-    [row, column].some(Number.isNaN)
-  ) {
+  const [row, column, ...more] = splitWords(action).slice(1).map(parseIntText);
+  if (typeof row !== 'number' || typeof column !== 'number' || more.length > 0) {
     return { refusal: 'Invalid input format. Use: slide row col' };
   }
   if ([row, column].some((index) => index < 1 || index > state.size)) {
@@ -77,20 +81,4 @@ function slideTo(action: string, state: GameState): Move {
   const slid = slide(state, [row - 1, column - 1]);
   if (slid === null) return { refusal: 'Tile must be adjacent to the empty space.' };
   return { response: `Slid tile ${slid.tile} into the empty space.`, state: slid.state };
-}
-
-/**
- * As Python's `int`: a sign, underscores between digits and digits of any script are allowed. NaN for anything else.
- */
-function parsePythonInt(text: string): number {
-  if (!/^[+-]?\p{Nd}+(_\p{Nd}+)*$/u.test(text)) return NaN;
-  return Number(text.replace(/\p{Nd}/gu, digitValue).replaceAll('_', ''));
-}
-
-/** Each script's digits 0 to 9 are consecutive, so a digit's value is its distance from the first. */
-function digitValue(digit: string): string {
-  const code = digit.codePointAt(0) ?? 0;
-  let first = code;
-  while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first--;
-  return String((code - first) % 10);
 }

@@ -19,6 +19,23 @@ export interface Waiting {
 /** `service`, where an error of this program's own code is in the way. */
 export const REPAIR = 'a repaired worker';
 
+/** `service`, where somebody has paused it. */
+const OPERATOR = 'an operator';
+const WORKER_OF = 'a worker of task queue ';
+
+/** It waits for whoever paused it: `why` says what is paused, and which command ends that. */
+export const operatorsHand = (why: string): Waiting => ({ service: OPERATOR, message: why });
+
+/** It waits for a worker: its call is in a task queue that nobody polls. */
+export const unpolledQueue = (name: string): Waiting => ({
+  service: `${WORKER_OF}${name}`,
+  message: 'none polls it; start one whose roles have this queue: temporal-rollout worker',
+});
+
+/** Whether a journal could not say it: then what journals say is old. */
+export const isOfTemporal = ({ service }: Waiting): boolean =>
+  service === REPAIR || service === OPERATOR || service.startsWith(WORKER_OF);
+
 /** Seconds since 1970 as text in UTC. */
 export const timeText = (at_s: number): string =>
   `${new Date(at_s * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;

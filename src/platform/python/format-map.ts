@@ -65,8 +65,8 @@ interface Field {
 
 /** Takes a field apart as CPython does: the name ends at the first `}`, `:` or `!` outside brackets. */
 function readField(template: string, start: number): Field {
-  const [name = ''] = /^(?:\[[^\]]*\]?|[^[{}:!])*/.exec(template.slice(start)) ?? [];
-  let at = start + name.length;
+  let at = afterName(template, start);
+  const name = template.slice(start, at);
   let conversion = '';
   const mark = template.charAt(at);
   if (mark === '{') throw refused(name, "'{' in a field's name");
@@ -79,6 +79,19 @@ function readField(template: string, start: number): Field {
   if (next !== ':') throw refused(template.slice(start), "expected '}' or ':'");
   const end = closingBrace(template, at + 1);
   return { name, conversion, specification: template.slice(at + 1, end), end: end + 1 };
+}
+
+function afterName(template: string, start: number): number {
+  let at = start;
+  while (at < template.length && !'{}:!'.includes(template.charAt(at)))
+    at = template.charAt(at) === '[' ? afterBracket(template, at) : at + 1;
+  return at;
+}
+
+/** The index behind a bracket's closing one; `at` is at the opening one. */
+function afterBracket(text: string, at: number): number {
+  const close = text.indexOf(']', at);
+  return close === -1 ? text.length : close + 1;
 }
 
 function closingBrace(template: string, start: number): number {
@@ -115,11 +128,27 @@ function converted(value: Json, conversion: string): Json {
 }
 
 function lookUp(field: string, row: JsonObject): Json {
-  const [, name = '', path = ''] = /^([^[.]+)((?:\[[^\]]+\])*)$/.exec(field) ?? [];
-  if (name === '' || /^\d+$/.test(name)) throw refused(`{${field}}`, 'not a field');
+  const { name, keys } = partsOf(field);
   let value = member(row, name);
-  for (const [, key = ''] of path.matchAll(/\[([^\]]+)\]/g)) value = item(value, key);
+  for (const key of keys) value = item(value, key);
   return value;
+}
+
+/** A name and the keys in brackets behind it. */
+function partsOf(field: string): { name: string; keys: string[] } {
+  const name = field.split(/[[.]/, 1)[0] ?? '';
+  const keys: string[] = [];
+  let at = name.length;
+  while (field.charAt(at) === '[') {
+    const end = afterBracket(field, at);
+    const key = field.slice(at + 1, end - 1);
+    if (key === '' || field.charAt(end - 1) !== ']') break;
+    keys.push(key);
+    at = end;
+  }
+  if (name === '' || /^\d+$/.test(name) || at < field.length)
+    throw refused(`{${field}}`, 'not a field');
+  return { name, keys };
 }
 
 const refused = (what: string, why: string): Error =>

@@ -48,7 +48,6 @@ export function floatJson(value: number): string {
 }
 
 const DECIMAL = /\p{Nd}/u;
-const NUMBER = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 const INFINITE = /^([+-]?)inf(?:inity)?$/i;
 
 /** `float(text)`, or null where Python raises. It accepts underscores between digits, and decimals of every script. */
@@ -57,14 +56,68 @@ export function parseFloatText(text: string): number | null {
   const infinite = INFINITE.exec(ascii);
   if (infinite !== null) return infinite[1] === '-' ? -Infinity : Infinity;
   if (/^[+-]?nan$/i.test(ascii)) return NaN;
-  return NUMBER.test(ascii) ? Number(ascii.replaceAll('_', '')) : null;
+  return isFloatText(ascii) ? Number(ascii.replaceAll('_', '')) : null;
+}
+
+/** Python reads no integer of more digits. */
+export const MOST_DIGITS = 4300;
+
+/** `int(text)`, its nearest double; null where Python raises. */
+export function parseIntText(text: string): number | null {
+  const ascii = asciiDecimals(strip(text));
+  if (!isIntText(ascii)) return null;
+  const bare = ascii.replaceAll('_', '');
+  return bare.length - afterSign(bare, 0) > MOST_DIGITS ? null : Number(bare);
+}
+
+/**
+ * Whether ASCII text is an integer or a float of Python's grammar: a sign, digits with underscores between them, a
+ * point, an exponent. Written by hand, because a pattern with a repeated group takes a stack that grows with the text,
+ * and quadratic time where groups follow each other.
+ */
+export function isIntText(text: string): boolean {
+  const start = afterSign(text, 0);
+  const end = afterDigits(text, start);
+  return end > start && end === text.length;
+}
+
+export function isFloatText(text: string): boolean {
+  const start = afterSign(text, 0);
+  const whole = afterDigits(text, start);
+  const mantissa = text[whole] === '.' ? afterDigits(text, whole + 1) : whole;
+  if (whole === start && mantissa <= whole + 1) return false;
+  if (mantissa === text.length) return true;
+  if (text[mantissa] !== 'e' && text[mantissa] !== 'E') return false;
+  const power = afterSign(text, mantissa + 1);
+  const end = afterDigits(text, power);
+  return end > power && end === text.length;
+}
+
+const afterSign = (text: string, at: number): number =>
+  text[at] === '+' || text[at] === '-' ? at + 1 : at;
+
+/** The index behind digits with single underscores between them. */
+function afterDigits(text: string, start: number): number {
+  let at = start;
+  while (isDigit(text, at) || (at > start && text[at] === '_' && isDigit(text, at + 1))) at += 1;
+  return at;
+}
+
+function isDigit(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code >= 0x30 && code <= 0x39;
 }
 
 /** Decimals of every script become ASCII; the rest stays. */
-export const asciiDecimals = (text: string): string =>
-  Array.from(text, (character) =>
-    character > '\x7f' && DECIMAL.test(character) ? String(decimalValue(character)) : character,
-  ).join('');
+export function asciiDecimals(text: string): string {
+  if (!/[^\0-\x7f]/.test(text)) return text;
+  const known = new Map<string, string>();
+  return text.replaceAll(/\p{Nd}/gu, (digit) => {
+    const ascii = known.get(digit) ?? String(decimalValue(digit));
+    known.set(digit, ascii);
+    return ascii;
+  });
+}
 
 /** Decimals of a script occupy ten consecutive code points from its zero. */
 function decimalValue(character: string): number {

@@ -50,7 +50,7 @@ const DIGITS_ONLY =
   '\\xb2\\xb3\\xb9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089\\u2460-\\u2468\\u2474-\\u247c' +
   '\\u2488-\\u2490\\u24ea\\u24f5-\\u24fd\\u24ff\\u2776-\\u277e\\u2780-\\u2788\\u278a-\\u2792\\u{10a40}-\\u{10a43}' +
   '\\u{10e60}-\\u{10e68}\\u{11052}-\\u{1105a}\\u{1f100}-\\u{1f10a}';
-const DIGITS = new RegExp(`^[\\p{Nd}${DIGITS_ONLY}]+$`, 'u');
+const NO_DIGIT = new RegExp(`[^\\p{Nd}${DIGITS_ONLY}]`, 'u');
 
 /** `text.isdigit()`. */
-export const isDigits = (text: string): boolean => DIGITS.test(text);
+export const isDigits = (text: string): boolean => text !== '' && !NO_DIGIT.test(text);

@@ -8,6 +8,7 @@ import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
 import { commonEnvironmentQueue, generationQueue, ownQueue } from '../queues.js';
 import { missingSearchAttributes } from '../search-attributes.js';
+import { checkWorkflows } from './check-workflows.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
@@ -52,6 +53,8 @@ async function askServer(
   found.push(await checkAttributes(connection, { part, namespace }));
   const client = new Client({ connection, namespace });
   for (const queue of queuesOf(config)) found.push(await checkQueue(client, { ...queue, file }));
+  // A server without a search cannot be asked.
+  found.push(...(await checkWorkflows(client, config.temporal.task_queue).catch(() => [])));
   return found;
 }
 

@@ -28,7 +28,7 @@ export function countGroups(k: number | null): Groups {
 export const leavesStopped = (k: number | null): boolean =>
   k !== null && !CancellationScope.current().consideredCancelled;
 
-/** The policy's deadline, counted from the batch's start. */
+/** The policy's deadline, counted from when the batch's run begins: a delayed start and a reset take nothing of it. */
 export interface Deadline {
   /** Sets what to do when it passes. */
   onPassed(stop: () => void): void;
@@ -41,7 +41,7 @@ export function awaitDeadline({ min_k }: Pick<BatchPlan, 'min_k'>): Deadline {
   let stop = (): void => undefined;
   const waiting = new CancellationScope();
   if (min_k?.deadline_ms != null) {
-    const deadline = workflowInfo().startTime.getTime() + min_k.deadline_ms;
+    const deadline = workflowInfo().runStartTime.getTime() + min_k.deadline_ms;
     const wait = (): Promise<void> =>
       sleep(Math.max(1, deadline - Date.now()), { summary: 'completion.deadline' });
     const pass = (): void => {

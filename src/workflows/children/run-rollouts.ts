@@ -21,6 +21,7 @@ import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
 import {
   LIMITS_MEMO,
+  TIMEOUT_MEMO,
   inRounds,
   limitsSignal,
   stopSignal,
@@ -41,6 +42,8 @@ export interface Run {
   num_repeats: number;
   /** How many may run at once, initially. */
   max_in_flight: number;
+  /** The limit of one that nobody has opened yet; absent: its opening has it. */
+  rollout_timeout?: string;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
@@ -63,6 +66,8 @@ export interface RolloutRunner {
   setMaxInFlight: (maxInFlight: number) => void;
   /** Applies to running rollouts and to those that start later. */
   setLimits: (change: LimitsChange) => void;
+  /** Row and repeat of each that runs; null: slices run them. */
+  running: () => [row: number, repeat: number][] | null;
   /** Why an update cannot be accepted, since each costs events; null: it can. */
   roomProblem: (update: Steering) => string | null;
 }
@@ -98,18 +103,20 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   const line = queueMembers({ ...run, isOver: groups.hasEnough });
   const whole = watchGroups(line, onEnded);
   const announce = inRounds(running.limit);
+  const playing = countPlaying(tally, onChange);
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
     const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
-    tally.running += 1;
-    if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
-    onChange({ ...tally });
+    playing.begins(member);
     try {
-      const { given, handle } = await startInTurn(async () => {
-        const now = limits;
-        return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
-      }, isOver);
+      const { given, handle } = await startInTurn(
+        async () => {
+          const now = limits;
+          return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
+        },
+        { workflowId: rolloutId(ref), isOver },
+      );
       if (isOver()) unawaited(handle.signal(stopSignal));
       else if (limits !== null && limits !== given) unawaited(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
@@ -118,10 +125,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
       if (countFailure(tally, error)) line.failed(member);
     } finally {
-      tally.running -= 1;
-      tally.done += 1;
-      whole.ended(ref.row);
-      onChange({ ...tally });
+      playing.ends(member, whole.ended);
     }
   };
 
@@ -147,9 +151,38 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       limits = { ...limits, ...change };
       announce(change);
     },
+    running: playing.places,
     // Running rollouts receive limits; `max_in_flight` does not concern them.
     roomProblem: (update) =>
       roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
+  };
+}
+
+/** Who plays, or is about to. */
+function countPlaying(
+  tally: Tally,
+  onChange: Run['onChange'],
+): {
+  begins: (member: Member) => void;
+  ends: (member: Member, ended: (row: number) => void) => void;
+  places: () => [row: number, repeat: number][];
+} {
+  const members = new Set<Member>();
+  return {
+    begins: (member) => {
+      members.add(member);
+      tally.running += 1;
+      if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
+      onChange({ ...tally });
+    },
+    ends: (member, ended) => {
+      members.delete(member);
+      tally.running -= 1;
+      tally.done += 1;
+      ended(member.row);
+      onChange({ ...tally });
+    },
+    places: () => [...members].map(({ row, repeat }) => [row, repeat]),
   };
 }
 
@@ -207,15 +240,23 @@ async function playAll({
 
 function startRollout(
   ref: RolloutInput,
-  { num_repeats, limits }: { num_repeats: number; limits: LimitsChange | null },
+  {
+    num_repeats,
+    limits,
+    rollout_timeout,
+  }: Pick<Run, 'num_repeats' | 'rollout_timeout'> & { limits: LimitsChange | null },
 ): Promise<RolloutHandle> {
+  const memo = {
+    ...(limits !== null && { [LIMITS_MEMO]: limits }),
+    ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
+  };
   return startChild<typeof rollout>('rollout', {
     args: [ref],
     workflowId: rolloutId(ref),
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: summaryOf(ref, num_repeats),
-    ...(limits !== null && { memo: { [LIMITS_MEMO]: limits } }),
+    ...(Object.keys(memo).length > 0 && { memo }),
   });
 }
 

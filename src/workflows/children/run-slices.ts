@@ -59,7 +59,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
           const now = limits;
           return { given: now, handle: await startSlice({ plan, part, share, limits: now }) };
         },
-        () => stopped,
+        { workflowId: sliceId(plan.batch_id, part), isOver: () => stopped },
       );
       slice.handle = handle;
       if (stopped) unawaited(handle.signal(stopSignal));
@@ -92,6 +92,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       limits = { ...limits, ...change };
       announce(change);
     },
+    running: () => null,
     roomProblem: (update) => slicesProblem(open, { ...update, batch: workflowInfo() }),
   };
 }
@@ -153,14 +154,18 @@ function startSlice({
         k: plan.min_k?.k ?? null,
         ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
+        rollout_timeout: plan.limits.rollout_timeout,
       },
     ],
-    workflowId: `${batch_id}/rows-${part.first}-${part.last}`,
+    workflowId: sliceId(batch_id, part),
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: `samples ${part.first} to ${part.last}`,
   });
 }
+
+const sliceId = (batch_id: string, { first, last }: RowRange): string =>
+  `${batch_id}/rows-${first}-${last}`;
 
 function total(tallies: readonly Tally[]): Tally {
   return tallies.reduce((sum, tally) => ({

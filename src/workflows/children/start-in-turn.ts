@@ -1,46 +1,95 @@
-import { ApplicationFailure, sleep } from '@temporalio/workflow';
+import {
+  ApplicationFailure,
+  condition,
+  getExternalWorkflowHandle,
+  patched,
+  sleep,
+} from '@temporalio/workflow';
+import { unawaited } from '../steering/messages.js';
 
-/** A child of an earlier run may still be ending: 60 tries, a second apart. */
-const MAX_REFUSALS = 60;
+/** A child of an earlier run may still be ending: so many tries, a second apart. */
+const QUICK_TRIES = 60;
+/** Somebody must end a child that still runs then: the batch never closes while it plays. */
+const LONGEST_PAUSE_S = 600;
+/** A child that is ending has ended by this refusal; one that plays on belongs to a run that was reset. */
+const PLAYS_ON = 2;
+/** Histories from before have no cancellations, and a start failed after the quick tries. */
+const TAKES_OVER = 'takes over children of a run that was reset';
 
-export type StartInTurn = <T>(start: () => Promise<T>, isOver: () => boolean) => Promise<T>;
+export type StartInTurn = <T>(start: () => Promise<T>, child: Child) => Promise<T>;
+
+export interface Child {
+  workflowId: string;
+  isOver: () => boolean;
+}
 
 /**
- * Starts children. A start is refused while a child of the same id is still ending; it is tried again, for one child at
- * a time. Refusals cost events, and a hundred children that all retry would fill the history. Nothing is retried once
- * it is over.
+ * Starts children. A start is refused while a child of the same id runs. It may be ending; or it plays on for a run that
+ * was reset to before its start (temporalio/temporal#7882). Such children are cancelled, which costs nothing that they
+ * have played: their journals continue under the new child. Refusals cost events, and a hundred children that all retry
+ * would fill the history, so one is tried again at a time. Nothing is retried once it is over.
  */
 export function createStartInTurn(): StartInTurn {
   let line: Promise<unknown> = Promise.resolve();
+  const waiting = new Set<string>();
+  let takesOver = false;
 
-  const checkGoing = (isOver: () => boolean): void => {
+  const checkGoing = ({ isOver }: Child): void => {
     if (isOver()) throw ApplicationFailure.nonRetryable('stopped before it was started', 'Stopped');
   };
+  const end = (workflowId: string): void => {
+    unawaited(getExternalWorkflowHandle(workflowId).cancel());
+  };
+  const endAll = (): void => {
+    takesOver = true;
+    for (const workflowId of waiting) end(workflowId);
+  };
 
-  const retry: StartInTurn = async (start, isOver) => {
-    for (let refusals = 1; ; refusals++) {
+  /** null: it is still refused. */
+  const quickly = async <T>(start: () => Promise<T>, child: Child): Promise<{ as: T } | null> => {
+    for (let refusals = 1; refusals <= QUICK_TRIES; refusals++) {
       // A hundred waiting children would each wait their second.
-      checkGoing(isOver);
+      checkGoing(child);
       await sleep('1s');
-      checkGoing(isOver);
-      try {
-        return await start();
-      } catch (error) {
-        if (!isRefusal(error) || refusals === MAX_REFUSALS) throw error;
-      }
+      checkGoing(child);
+      const started = await unlessRefused(start);
+      if (started !== null) return started;
+      if (refusals === PLAYS_ON && !takesOver && patched(TAKES_OVER)) endAll();
+    }
+    return null;
+  };
+  /** Outside the line, which it would hold up. */
+  const patiently = async <T>(start: () => Promise<T>, child: Child): Promise<T> => {
+    for (let pause_s = 2; ; pause_s = Math.min(LONGEST_PAUSE_S, 2 * pause_s)) {
+      await condition(child.isOver, pause_s * 1000);
+      checkGoing(child);
+      const started = await unlessRefused(start);
+      if (started !== null) return started.as;
     }
   };
 
-  return async (start, isOver) => {
-    try {
-      return await start();
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-    }
-    const turn = line.then(() => retry(start, isOver));
+  return async (start, child) => {
+    const { workflowId } = child;
+    const first = await unlessRefused(start);
+    if (first !== null) return first.as;
+    waiting.add(workflowId);
+    if (takesOver) end(workflowId);
+    const turn = line.then(() => quickly(start, child)).finally(() => waiting.delete(workflowId));
     line = turn.catch(() => undefined);
-    return await turn;
+    const started = await turn;
+    if (started !== null) return started.as;
+    if (patched(TAKES_OVER)) return await patiently(start, child);
+    throw ApplicationFailure.nonRetryable(`a workflow ${workflowId} runs already`, 'Refused');
   };
+}
+
+async function unlessRefused<T>(start: () => Promise<T>): Promise<{ as: T } | null> {
+  try {
+    return { as: await start() };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return null;
+  }
 }
 
 /** A workflow with this id runs, or is still ending. */

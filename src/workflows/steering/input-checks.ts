@@ -1,8 +1,10 @@
-import { workflowInfo } from '@temporalio/workflow';
+import { patched, workflowInfo } from '@temporalio/workflow';
 import type { SliceInput } from '../../activities/contract.js';
 import type { PolicyInput } from '../../activities/contract/policy.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
+import { quote } from '../../model/workflow-safe/fields.js';
+import { policyId } from '../../model/workflow-safe/policy.js';
 import { BATCH_ID } from '../../model/workflow-safe/rollout-id.js';
 import type { GroupInput } from '../../activities/contract/stream.js';
 import { MOST_CHILDREN } from '../children/refill.js';
@@ -45,9 +47,15 @@ function isGroup(input: unknown): input is GroupInput {
 export function checkPolicyInput(input: unknown): PolicyInput {
   const { service, updates } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
   const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
-  if (typeof service === 'string' && (updates === undefined || isNextRun))
-    return input as PolicyInput;
-  throw refused('expected {"service": the name of a generation service}');
+  if (typeof service !== 'string' || (updates !== undefined && !isNextRun))
+    throw refused('expected {"service": the name of a generation service}');
+  const { workflowId } = workflowInfo();
+  // Two would publish over each other, and only this one is asked and woken. Earlier versions let the other one run.
+  if (workflowId !== policyId(service) && patched('one policy a service'))
+    throw refused(
+      `expected ${policyId(service)} as the workflow id of service ${quote(service)}, got ${workflowId}`,
+    );
+  return input as PolicyInput;
 }
 
 /** Only the previous run of a workflow may give this second input. */
@@ -64,7 +72,7 @@ const isBatchId = (value: unknown): boolean => typeof value === 'string' && BATC
 function isSlice(input: unknown): input is SliceInput {
   if (typeof input !== 'object' || input === null) return false;
   const slice = input as Record<keyof SliceInput, unknown>;
-  const { first, last, num_repeats, k, limits, max_replacements = 0 } = slice;
+  const { first, last, num_repeats, k, limits, max_replacements = 0, rollout_timeout } = slice;
   return (
     isBatchId(slice.batch_id) &&
     [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
@@ -72,6 +80,7 @@ function isSlice(input: unknown): input is SliceInput {
     ) &&
     (Number(last) - Number(first) + 1) * Number(num_repeats) <= MOST_CHILDREN &&
     (k === null || isCount(k)) &&
-    (limits === undefined || limitsProblem(limits) === null)
+    (limits === undefined || limitsProblem(limits) === null) &&
+    (rollout_timeout === undefined || limitsProblem({ rollout_timeout }) === null)
   );
 }

@@ -48,6 +48,9 @@ export const limitsSignal = defineSignal<[LimitsChange]>('limits');
 /** Where a child that starts later finds them. */
 export const LIMITS_MEMO = 'limits';
 
+/** Where a rollout finds the request's `rollout_timeout` before anybody has opened it. */
+export const TIMEOUT_MEMO = 'rollout_timeout';
+
 /** To workflow `policy`: weights for all replicas. The first activity reads its input. */
 export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
 

@@ -4,7 +4,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { failWith } from '../ending.js';
-import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
+import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** Limits of a rollout that change while it runs, by its own update or by its batch. */
 export interface RolloutLimits {
@@ -107,6 +107,19 @@ function isWorthOpening(
 function limitsOfBatch(): LimitsChange {
   const limits = workflowInfo().memo?.[LIMITS_MEMO];
   return limitsProblem(limits) === null ? (limits as LimitsChange) : {};
+}
+
+/**
+ * `rollout_timeout` before there is a plan: changed, or from the batch, or, started by hand, from its own input, which
+ * nobody has checked. null: the workflow does not know it.
+ */
+export function timeoutToOpenMs(input: unknown, changed: LimitsChange): number | null {
+  const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
+    rollout_timeout?: unknown;
+  };
+  const change = { rollout_timeout } as LimitsChange;
+  const given = limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
+  return rolloutTimeoutMs(changed) ?? given;
 }
 
 /** For validators: `problem` is the problem, or null. */

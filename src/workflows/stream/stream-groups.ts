@@ -90,7 +90,7 @@ function groupsOf(
       ended({ outcome: null });
     });
   };
-  const restarts = createRestarts(start);
+  const restarts = createRestarts(plan.stream_id, start);
   const look = (groups: readonly number[]): void => {
     // They have these limits already, so only the signal could fail.
     for (const group of groups)
@@ -163,7 +163,10 @@ async function lookLater(
 }
 
 /** A group is restarted once at a time, and not after it was dropped. */
-function createRestarts(start: (group: number) => Promise<void>): {
+function createRestarts(
+  stream_id: string,
+  start: (group: number) => Promise<void>,
+): {
   start: (groups: readonly number[]) => void;
   drop: (groups: readonly number[]) => void;
 } {
@@ -171,10 +174,10 @@ function createRestarts(start: (group: number) => Promise<void>): {
   const waiting = new Set<number>();
   const restart = async (group: number): Promise<void> => {
     await CancellationScope.nonCancellable(() =>
-      startInTurn(
-        () => start(group),
-        () => !waiting.has(group),
-      ),
+      startInTurn(() => start(group), {
+        workflowId: `${stream_id}/${group}`,
+        isOver: () => !waiting.has(group),
+      }),
     );
   };
   return {

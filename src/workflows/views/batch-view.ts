@@ -32,7 +32,7 @@ export function showBatch(): BatchView {
   let members = 0;
   const show = (change: Partial<BatchProgress>): void => {
     progress = { ...progress, ...change };
-    const elapsed_s = (Date.now() - workflowInfo().startTime.getTime()) / 1000;
+    const elapsed_s = (Date.now() - workflowInfo().runStartTime.getTime()) / 1000;
     const perSecond = (count: number): number => (elapsed_s > 0 ? count / elapsed_s : 0);
     progress = {
       ...progress,

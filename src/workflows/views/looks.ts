@@ -14,19 +14,26 @@ const MOST_EVENTS = 5000;
 /** After the last look nobody knows what they wait for. */
 const NOTHING_SEEN: RolloutsSeen = { turns: 0, tokens: 0, waiting: null, took_ms: 0 };
 
+interface Looks {
+  seen: (rollouts: RolloutsSeen) => void;
+  /** Row and repeat of each rollout that runs; null: slices run them. */
+  running: () => [row: number, repeat: number][] | null;
+}
+
 /** Looks at the batch's rollouts from time to time until they are over. */
 export function lookWhileTheyRun(
   { batch_id, looks }: BatchPlan,
-  seen: (rollouts: RolloutsSeen) => void,
+  { seen, running }: Looks,
 ): { over: () => void } {
   const scope = new CancellationScope();
   const looking = async (): Promise<void> => {
-    const { startTime } = workflowInfo();
+    const { runStartTime } = workflowInfo();
     for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
       await sleep(pause_ms, { summary: 'looks at its rollouts' });
-      const rollouts = await lookAtRollouts({ batch_id });
+      const now = running();
+      const rollouts = await lookAtRollouts({ batch_id, ...(now !== null && { running: now }) });
       seen(rollouts);
-      const age_ms = Date.now() - startTime.getTime();
+      const age_ms = Date.now() - runStartTime.getTime();
       pause_ms = Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, rollouts.took_ms * SHARE_OF_TIME);
     }
   };

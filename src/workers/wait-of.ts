@@ -1,0 +1,42 @@
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { defaultPayloadConverter } from '@temporalio/common';
+import { waitIn } from '../activities/attempt.js';
+import type { Waiting } from '../model/workflow-safe/waiting.js';
+import { REPAIR, operatorsHand, unpolledQueue } from '../model/workflow-safe/waiting.js';
+import { whyTaskFails } from '../platform/failing-task.js';
+import { lastSign, mayBeAlive } from '../platform/pollers.js';
+import { whyPaused } from '../platform/workflow-status.js';
+
+/** temporal.api.enums.v1.PendingActivityState, which none of the SDK's packages exports by name. */
+const [SCHEDULED, PAUSED] = [1, 4];
+
+/** What only Temporal knows of a workflow's wait: in no journal, and no activity runs that could say it. */
+export async function waitOfDescribed(
+  described: Pick<WorkflowExecutionDescription, 'status' | 'workflowId' | 'raw'>,
+  { workflowService, options: { namespace } }: Pick<Client, 'workflowService' | 'options'>,
+): Promise<Waiting | null> {
+  const paused = whyPaused(described);
+  if (paused !== null) return operatorsHand(paused);
+  const why = await whyTaskFails(workflowService, { described: described.raw, namespace });
+  if (why !== null) return { service: REPAIR, message: why };
+  for (const activity of described.raw.pendingActivities ?? []) {
+    const { activityId, activityOptions, heartbeatDetails } = activity;
+    const state = Number(activity.state);
+    const id = described.workflowId;
+    if (state === PAUSED)
+      return operatorsHand(
+        `activity ${activityId ?? ''} of ${id} is paused; temporal activity unpause --workflow-id ${id} --activity-id ${activityId ?? ''} ends the pause`,
+      );
+    const queue = activityOptions?.taskQueue?.name ?? '';
+    if (state === SCHEDULED && queue !== '') {
+      const question = { namespace, name: queue, type: 'activity' } as const;
+      if (!mayBeAlive(await lastSign(workflowService, question))) return unpolledQueue(queue);
+    }
+    const waits = (heartbeatDetails?.payloads ?? []).map((one) =>
+      waitIn(defaultPayloadConverter.fromPayload(one)),
+    );
+    const wait = waits.find((one) => one !== null);
+    if (wait !== undefined) return wait;
+  }
+  return null;
+}

@@ -1,0 +1,194 @@
+/** What an engineer does to workflows with Temporal's own commands: delay, reset, terminate, half a deployment. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { BatchProgress } from '../../src/activities/contract.js';
+import type { BatchHandle } from '../../src/client/batch-client.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { StartedBatch } from '../harness/batch.js';
+import { startBatch, startSingleRollout } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'operations';
+const HALF = 'operations-half';
+
+/** Events have a field for each kind. */
+const isOf =
+  (kind: string) =>
+  (event: object): boolean =>
+    Boolean((event as Record<string, unknown>)[kind]);
+
+describe('in the hands of an operator', { timeout: 300_000 }, () => {
+  let bed: Testbed;
+  let quick: Simulator;
+  let slow: Simulator;
+
+  before(async () => {
+    bed = await startTestbed('operations');
+    const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
+    quick = await startSimulator({ settings: { ...settings, tokens_per_second: 5000 }, port: 0 });
+    // A turn takes about three seconds.
+    slow = await startSimulator({ settings: { ...settings, tokens_per_second: 5 }, port: 0 });
+    const generation = {
+      default: { kind: 'vllm' as const, base_urls: [`${quick.url}/v1`] },
+      slow: { kind: 'vllm' as const, base_urls: [`${slow.url}/v1`] },
+    };
+    const environments = { sliding_puzzle: { kind: 'sliding_puzzle' as const } };
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation,
+      environments,
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    });
+    await bed.startWorker({
+      task_queue: HALF,
+      generation,
+      environments,
+      worker: { roles: ['workflow'] },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await quick.close();
+    await slow.close();
+  });
+
+  const progressOf = (handle: WorkflowHandle): Promise<BatchProgress | null> =>
+    handle.query<BatchProgress>('progress').catch(() => null);
+  const untilRunning = (handle: WorkflowHandle, running: number): Promise<BatchProgress> =>
+    eventually({ what: `${running} rollouts that run`, timeout_ms: 60_000 }, async () => {
+      const progress = await progressOf(handle);
+      return progress?.running === running && progress.turns > 0 && progress;
+    });
+  const slowly = (id: string, turns: number): Promise<StartedBatch> => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: turns });
+    const generation = { ...request.generation, service: 'slow' };
+    return startBatch(bed.batch(id, QUEUE), { ...request, generation });
+  };
+  /** To the first workflow task that was completed after an event of this kind. */
+  const reset = async (workflowId: string, after: (event: object) => boolean): Promise<void> => {
+    const { client, namespace } = bed.server;
+    const events = (await client.workflow.getHandle(workflowId).fetchHistory()).events ?? [];
+    const task = events
+      .slice(events.findIndex(after))
+      .find(({ workflowTaskCompletedEventAttributes: at }) => at);
+    await client.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId },
+      reason: 'by hand',
+      requestId: randomUUID(),
+      workflowTaskFinishEventId: task?.eventId ?? null,
+    });
+  };
+  async function lookingAt<T>(id: string, body: (batch: BatchHandle) => Promise<T>): Promise<T> {
+    const client = await connectBatchClient(onLoopback(bed.server));
+    try {
+      return await body(client.attach(id));
+    } finally {
+      await client.close();
+    }
+  }
+
+  test('a delayed start takes nothing of rollout_timeout, and the board says when it begins', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '8s' });
+    const id = 'delayed';
+    const completion = { policy: 'min_k' as const, k: 2, deadline: '8s' };
+    const { client } = bed.server;
+    const start = { workflowId: id, taskQueue: QUEUE, startDelay: '12s' as const, args: [{ ...request, completion }] }; // prettier-ignore
+    const handle = await client.workflow.start('rolloutBatch', start);
+    const { trouble, closed } = await lookingAt(id, (batch) => batch.look());
+    assert.equal(closed, false);
+    assert.match(trouble ?? '', /^delayed begins at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: its start is delayed$/); // prettier-ignore
+    const { counts } = (await handle.result()) as { counts: object };
+    assert.deepEqual({ ...counts, completed: 2 }, counts);
+  });
+
+  test('a queue that nobody polls is named within ten seconds, and rollout_timeout holds meanwhile', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '15s' });
+    const began = Date.now();
+    const { handle, outcome } = await startBatch(bed.batch('half', HALF), request);
+    const waiting = await eventually({ what: 'waiting', timeout_ms: 60_000 }, async () => (await progressOf(handle))?.waiting); // prettier-ignore
+    const planned_ms = 3000;
+    assert.ok(Date.now() - began < 10_000 + planned_ms, `said after ${Date.now() - began} ms`);
+    assert.equal(waiting.service, `a worker of task queue ${HALF}-generation`);
+    assert.match(waiting.message, /none polls it; start one/);
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['timeout', 'timeout']); // prettier-ignore
+    assert.ok(Date.now() - began < 40_000);
+  });
+
+  test('a rollout that was terminated is waited for no more', async () => {
+    const { handle, outcome } = await slowly('terminated', 12);
+    await untilRunning(handle, 2);
+    await bed.server.client.workflow.getHandle('terminated/0-0').terminate('by hand');
+    await eventually({ what: 'one rollout', timeout_ms: 30_000 }, async () => (await progressOf(handle))?.running === 1); // prettier-ignore
+    // Its journal would have been silent for long enough by now.
+    await sleep(33_000);
+    assert.equal((await progressOf(handle))?.waiting, null);
+    await handle.signal('stop');
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
+  });
+
+  test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
+    const { handle, outcome } = await slowly('reset', 4);
+    await untilRunning(handle, 2);
+    const { client } = bed.server;
+    await reset('reset', isOf('activityTaskCompletedEventAttributes'));
+    const again = client.workflow.getHandle('reset');
+    const { rollouts, failures } = await eventually(
+      { what: 'rows', timeout_ms: 120_000 },
+      async () => {
+        if ((await again.describe()).status.name === 'RUNNING') return null;
+        return await outcome();
+      },
+    );
+    assert.deepEqual([rollouts.length, failures.length], [2, 0]);
+    const { counts } = (await again.result()) as { counts: { completed: number } };
+    assert.equal(counts.completed, 2);
+    const after = (await again.fetchHistory()).events ?? [];
+    const cancels = after.filter(({ requestCancelExternalWorkflowExecutionInitiatedEventAttributes: at }) => at); // prettier-ignore
+    assert.equal(cancels.length, 2, 'both played on');
+    for (const row of rollouts) assert.equal(row.turn_count, 4);
+  });
+
+  test('a rollout that timed out and is reset to its first task has all of rollout_timeout again', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 1 });
+    const { samples, max_seq_len } = request;
+    const [sample] = samples as unknown[];
+    const generation = { ...request.generation, service: 'slow' };
+    const { handle } = await startSingleRollout(bed.batch('timed-out', QUEUE), {
+      sample,
+      generation,
+      max_seq_len,
+      rollout_timeout: '6s',
+    });
+    await assert.rejects(handle.result());
+    await sleep(3000);
+    const { client } = bed.server;
+    await reset('timed-out', isOf('workflowExecutionStartedEventAttributes'));
+    const again = client.workflow.getHandle('timed-out');
+    await assert.rejects(again.result());
+    const { events } = await again.fetchHistory();
+    const times = (events ?? []).map(({ eventTime }) => Number(eventTime?.seconds));
+    const task = (events ?? []).findIndex(({ workflowTaskFailedEventAttributes: at }) => at);
+    assert.ok(times.at(-1)! - times[task]! >= 5, `it had ${times.at(-1)! - times[task]!} s`);
+  });
+
+  test('a second policy workflow of a service is refused', async () => {
+    const start = { workflowId: 'mine', taskQueue: QUEUE, args: [{ service: 'default' }] };
+    await assert.rejects(bed.server.client.workflow.execute('policy', start), ({ cause }: Error) =>
+      /expected policy\/default as the workflow id of service "default", got mine/.test(
+        String(cause),
+      ),
+    );
+  });
+});
