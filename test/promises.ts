@@ -200,7 +200,13 @@ export const FAILURES: Record<string, Tests> = {
   ],
   "an environment that lost the rollout's session": [
     `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
-    `${WORKFLOWS}/rollout.test.ts › whose \${lost} found the environment's state lost is opened again and continues from there`,
+    `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
+  ],
+  'a journal without what its workflow saw in it': [
+    `${ACTIVITIES}/generate-turn.test.ts › whose journal has lost its start, or its turn, says so at once: its workflow opens it again`,
+    `${ACTIVITIES}/close-batch.test.ts › names a journal that has lost the end of a workflow that ended, and fails the others as their workflows did`,
+    `${WORKFLOWS}/rollout.test.ts › whose journal is lost again and again fails at the third loss`,
+    `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
   'agent server refuses; `GET /` 429, 502, 503, 504': [
     `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
