@@ -81,15 +81,13 @@ export function findJournal(file: string): JournalFile | null {
 function opened(file: string, { flags, mode }: { flags: number; mode?: number }): JournalFile {
   const fd = openSync(file, flags | O_NONBLOCK, mode);
   try {
-    if (fstatSync(fd).isFile()) return journalFile(fd);
+    if (!fstatSync(fd).isFIFO()) return journalFile(fd);
   } catch (error) {
     closeSync(fd);
     throw error;
   }
   closeSync(fd);
-  throw new Error(
-    `${file}: expected a journal, got something that is no regular file (a pipe, a device, a folder); move it away`,
-  );
+  throw new Error(`${file}: expected a journal, got a pipe; move it away`);
 }
 
 /** Its size, without opening it; 0 if there is none. */
