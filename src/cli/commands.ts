@@ -118,11 +118,14 @@ schema.`,
     load: async () => (await import('./store.js')).storeCommand,
   },
   step: {
-    usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
+    usage: `temporal-rollout step --environment NAME --input FILE [--semantics NAME] [--config FILE]
 
 Plays one step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}, and prints a line for each:
 {observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no
-Temporal server and no generation service. The exit code is 1 if any line failed.`,
+Temporal server and no generation service. The exit code is 1 if any line failed.
+
+  --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
+                    nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,
     load: async () => (await import('./step/step.js')).stepCommand,
   },
   check: {

@@ -3,7 +3,7 @@ import { defaultPayloadConverter } from '@temporalio/workflow';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { isUndecodable, undecodable } from '../model/workflow-safe/undecodable.js';
 import { shapeProblem } from '../platform/json/depth.js';
-import { readJson, writeJson } from '../platform/json/kept.js';
+import { KeptJson, readJson, writeJson } from '../platform/json/kept.js';
 import { plainLine } from '../platform/plain.js';
 
 type Payload = Parameters<PayloadConverter['fromPayload']>[0];
@@ -15,8 +15,7 @@ type Payload = Parameters<PayloadConverter['fromPayload']>[0];
 export const payloadConverter: PayloadConverter = {
   toPayload: (value) => {
     if (isUndecodable(value)) return value.payload as Payload;
-    if (!isObject(value) || value instanceof Uint8Array)
-      return defaultPayloadConverter.toPayload(value);
+    if (!isJson(value)) return defaultPayloadConverter.toPayload(value);
     return CAME.get(value) ?? { metadata: { encoding: bytesOf(JSON_PLAIN) }, data: bytesOf(writeJson(value)) }; // prettier-ignore
   },
   fromPayload: decoded as PayloadConverter['fromPayload'],
@@ -57,6 +56,12 @@ function parsed({ data }: Payload): unknown {
   if (problem !== null) throw new Error(problem);
   return readJson(text, IN_PAYLOADS);
 }
+
+/** Bytes, and the SDK's own values (the metadata that the Web UI asks for), are not. */
+const isJson = (value: unknown): value is object =>
+  isObject(value) &&
+  (value instanceof KeptJson ||
+    [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value) as object));
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 

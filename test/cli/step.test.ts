@@ -21,7 +21,8 @@ async function step(
     lines,
     environment = 'words',
     environments,
-  }: { lines: string[]; environment?: string; environments?: object },
+    semantics,
+  }: { lines: string[]; environment?: string; environments?: object; semantics?: string },
 ) {
   const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
   t.after(() => rm(folder, { recursive: true }));
@@ -33,6 +34,7 @@ async function step(
     await writeFile(own, JSON.stringify({ ...GENERATION, environments }));
   const config = environments === undefined ? path.join(EXAMPLE, 'temporal.yaml') : own;
   const options = ['--environment', environment, '--input', input, '--config', config];
+  if (semantics !== undefined) options.push('--semantics', semantics);
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     ['--import', 'tsx', MAIN, 'step', ...options],
@@ -126,6 +128,22 @@ describe('temporal-rollout step', () => {
     assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
     assert.equal(errors[1], undefined);
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
+  });
+
+  test('grades as NeMo RL does, or what the last message says under standard', async (t) => {
+    const message_log = [
+      { role: 'assistant', content: '<answer>B</answer>' },
+      { role: 'assistant', content: 'I do not know' },
+    ];
+    const lines = [JSON.stringify({ message_log, metadata: { ground_truth: 'B' } })];
+    const reward_functions = [{ name: 'exact_alnum', weight: 1 }];
+    const run = { lines, environment: 'vlm', environments: { vlm: { kind: 'vlm', reward_functions } } }; // prettier-ignore
+    assert.deepEqual((await step(t, run)).printed.map(({ reward }) => reward), [1]); // prettier-ignore
+    const standard = await step(t, { ...run, semantics: 'standard' });
+    assert.deepEqual(standard.printed.map(({ reward }) => reward), [0]); // prettier-ignore
+    const wrong = await step(t, { ...run, semantics: 'standart' });
+    assert.equal(wrong.status, 2);
+    assert.match(wrong.stderr, /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, got standart/); // prettier-ignore
   });
 
   test('prints nothing else on standard output, whatever the environment prints', async (t) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { RawValue, defaultPayloadConverter } from '@temporalio/common';
 import { isUndecodable } from '../../src/model/workflow-safe/undecodable.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 import { payloadConverter } from '../../src/workflows/payload-converter.js';
@@ -34,6 +35,12 @@ describe('a payload', () => {
       assert.match(value.problem, /^expected JSON, got /);
       assert.equal(payloadConverter.toPayload(value), came);
     }
+  });
+
+  test('of the SDK, such as what the Web UI asks a workflow for, is as the SDK has it', () => {
+    const details = { currentDetails: 'Waiting for the engine' };
+    const made = payloadConverter.toPayload(new RawValue(details));
+    assert.deepEqual(defaultPayloadConverter.fromPayload(made), details);
   });
 
   test('of a value without JSON is as Temporal has it', () => {

@@ -2,15 +2,14 @@ import type { ForeignObject } from '../../model/foreign-object.js';
 import type { ExactEnvironment, EnvironmentMessage, EnvironmentReturn, StepContext } from '../../environments/environment.js'; // prettier-ignore
 import { withoutSession } from '../../model/journal/session.js';
 
-type Alone = { log: EnvironmentMessage[]; metadata: ForeignObject } & Pick<
-  StepContext,
-  'idempotency_key' | 'signal'
->;
+interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
+  log: EnvironmentMessage[];
+  metadata: ForeignObject;
+  /** Grades as under `standard`, where the last message is what the policy said; absent: as NeMo RL does. */
+  is_standard?: boolean;
+}
 
-/**
- * One step of one log, whose last message is what the policy said. If the environment has sessions, the step gets its
- * own: begun with the log's prompt, and ended.
- */
+/** One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended. */
 export async function stepAlone(
   environment: ExactEnvironment,
   { log, metadata, ...context }: Alone,
@@ -42,11 +41,11 @@ export async function stepAlone(
 
 function stepLog(
   environment: ExactEnvironment,
-  { log, metadata, ...context }: Alone,
+  { log, metadata, is_standard = false, ...context }: Alone,
 ): Promise<EnvironmentReturn<ForeignObject>> {
   const input = { message_log_batch: [log], metadata: [metadata] };
   return environment.step(input, {
     ...context,
-    standard: { prompt_lengths: [Math.max(0, log.length - 1)] },
+    ...(is_standard && { standard: { prompt_lengths: [Math.max(0, log.length - 1)] } }),
   });
 }

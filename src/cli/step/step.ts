@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
 import { textLog } from '../../model/content.js';
+import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import { UsageError } from '../../platform/command.js';
 import { describeError, traceIn } from '../../platform/errors.js';
@@ -42,19 +43,37 @@ type Printed =
     }
   | { error: { type: string; message: string } };
 
-/** One step per line of a file. It needs no Temporal server and no generation service. */
-export async function stepCommand(args: string[]): Promise<number> {
+interface Options {
+  name: string;
+  input: string;
+  file: string;
+  is_standard: boolean;
+}
+
+function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,
     options: {
       environment: { type: 'string' },
       input: { type: 'string' },
       config: { type: 'string', default: './temporal.yaml' },
+      semantics: { type: 'string', default: 'nemo-rl-sync' },
     },
   });
   const { environment: name, input, config: file } = values;
   if (name === undefined || input === undefined)
     throw new UsageError(`${name === undefined ? '--environment' : '--input'} is missing`);
+  const semantics = Semantics.safeParse(values.semantics).data;
+  if (semantics === undefined) {
+    const among = Semantics.options.join(', ');
+    throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
+  }
+  return { name, input, file, is_standard: semantics === 'standard' };
+}
+
+/** One step per line of a file. It needs no Temporal server and no generation service. */
+export async function stepCommand(args: string[]): Promise<number> {
+  const { name, input, file, is_standard } = readOptions(args);
   const config = await loadConfig(file);
   const settings = settingsNamed(name, { among: config.environments, what: 'environment', file });
   await access(input, constants.R_OK);
@@ -74,7 +93,10 @@ export async function stepCommand(args: string[]): Promise<number> {
     const environment = await factory.create(name);
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
     const at_once = environment.in_process ? 1 : (own ?? AT_ONCE);
-    return await runLines({ environment, name, input, at_once, print, signal: stop.signal });
+    return await runLines({
+      ...{ environment, name, input, is_standard, at_once, print },
+      signal: stop.signal,
+    });
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
     await factory.close();
@@ -89,6 +111,7 @@ interface Run {
   environment: ExactEnvironment;
   name: string;
   input: string;
+  is_standard: boolean;
   at_once: number;
   print: Print;
   signal: AbortSignal;
@@ -133,7 +156,7 @@ function takeOverOutput(): Print {
     });
 }
 
-interface LineRun extends Pick<Run, 'environment' | 'name' | 'signal'> {
+interface LineRun extends Pick<Run, 'environment' | 'name' | 'is_standard' | 'signal'> {
   number: number;
 }
 
@@ -141,8 +164,9 @@ async function answerLine(text: string, run: LineRun): Promise<Printed> {
   try {
     const { message_log, metadata } = parseLine(text, run);
     const log = textLog(message_log);
-    const context = { idempotency_key: keyOf(text, run), signal: run.signal };
-    const answer = await stepAlone(run.environment, { log, metadata, ...context });
+    const { environment, is_standard, signal } = run;
+    const context = { idempotency_key: keyOf(text, run), signal, is_standard };
+    const answer = await stepAlone(environment, { log, metadata, ...context });
     return only(answer);
   } catch (error) {
     const trace = traceIn(error);
