@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { Row } from '../../src/model/results/row.js';
 
 /**
@@ -15,13 +13,12 @@ export interface RecomputedLag {
 
 /** Groups of which nobody knows the birth have none. */
 export async function birthsOf(
-  folder: string,
   groups: readonly number[],
+  admittedText: (group: number) => Promise<string>,
 ): Promise<Map<number, number>> {
   const births = new Map<number, number>();
   for (const group of groups) {
-    const file = path.join(folder, 'admitted', `${group}.json`);
-    const { born } = JSON.parse(await readFile(file, 'utf8')) as { born: number | null };
+    const { born } = JSON.parse(await admittedText(group)) as { born: number | null };
     if (born !== null) births.set(group, born);
   }
   return births;

@@ -41,6 +41,8 @@ export interface StreamPlaceToTest {
   store_root: string;
   id: string;
   task_queue: string;
+  /** A fact as the store has it; absent: the store's are files. */
+  factText?: (kind: 'admitted' | 'steps', n: number) => Promise<string>;
 }
 
 const CALL_MS = 180_000;
@@ -50,6 +52,11 @@ export function openStreamToTest({
   store_root,
   id,
   task_queue,
+  factText = (kind, n) =>
+    readFile(
+      path.join(store_root, id, kind, kind === 'steps' ? `${n}/step.json` : `${n}.json`),
+      'utf8',
+    ),
 }: StreamPlaceToTest): StreamToTest {
   const handle = (): WorkflowHandle => client().workflow.getHandle(id);
   const folder = (step: number): string => path.join(store_root, id, 'steps', String(step));
@@ -58,13 +65,15 @@ export function openStreamToTest({
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
   const fact = async (step: number): Promise<StepFact> =>
-    JSON.parse(await readFile(path.join(folder(step), 'step.json'), 'utf8')) as StepFact;
+    JSON.parse(await factText('steps', step)) as StepFact;
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
   let max_lag = 1;
   /** Lag and masks of a delivered step are computed again from its rows. */
   const checkStep = async ({ step, version, metrics }: StepResult): Promise<void> => {
     if (version === null) return;
-    const births = await birthsOf(path.join(store_root, id), (await fact(step)).groups);
+    const births = await birthsOf((await fact(step)).groups, (group) =>
+      factText('admitted', group),
+    );
     checkLag(metrics, recomputedLag(await rows(step), { births, version, max_lag }));
   };
   const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>

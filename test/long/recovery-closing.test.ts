@@ -15,7 +15,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_rollout_turns: 2 });
  * Lines without content that cost time: the second half of a small batch takes as long to close as thousands of
  * rollouts.
  */
-const PADDING = '#\n'.repeat(120_000);
+const PADDING = '#\n'.repeat(400_000);
 const PADDED_ROWS = [4, 5, 6, 7];
 
 describe('a batch whose worker is killed while it closes', { timeout: 400_000 }, () => {

@@ -63,6 +63,14 @@ describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () =>
       store_root: bed.store_root,
       id: 'tables',
       task_queue: QUEUE,
+      factText: async (kind, n) => {
+        const where = `series = 'tables/${kind}' and n = ${n}`;
+        const [row] = await query<{ fact: string }>(
+          database.url,
+          `select fact from "${SCHEMA}".fact where ${where}`,
+        );
+        return row!.fact;
+      },
     });
     const request = {
       ...puzzleRequest({ samples: 5, num_repeats: 2 }, { max_rollout_turns: 3 }),
