@@ -1,15 +1,15 @@
 /** The tests that hold what ARCHITECTURE.md promises (test/semantics.test.ts), each as `file › name`. */
 
-type Tests = readonly string[];
+export type Tests = readonly string[];
 
-const E2E = 'test/e2e';
+export const E2E = 'test/e2e';
 const LONG = 'test/long';
 const ACTIVITIES = 'test/activities';
 const MODEL = 'test/model';
-const STORE = 'test/trajectories';
+export const STORE = 'test/trajectories';
 const WORKFLOWS = 'test/workflows';
 const ENGINE = 'test/generation';
-const ENVIRONMENTS = 'test/environments';
+export const ENVIRONMENTS = 'test/environments';
 const WORKERS = 'test/workers';
 const HERE = 'test/semantics.test.ts';
 
@@ -277,43 +277,4 @@ export const FAILURES: Record<string, Tests> = {
     'test/workers/workflow-thread.test.ts › is played, and ends no worker, after more than the five seconds that the SDK allows',
     'test/workers/workflow-thread.test.ts › has that limit in the worker that plays workflows',
   ],
-};
-
-const of = (...rows: string[]): Tests => rows.flatMap((row) => FAILURES[row] ?? []);
-
-/** By what fails, as the table of README.md has it. */
-export const README_FAILURES: Record<string, Tests> = {
-  'a worker, the Temporal server or an engine dies': [
-    ...of('worker killed', 'Temporal server killed', 'one of several replicas absent or failing'),
-    ...of('engine absent or failing'),
-  ],
-  'the whole machine loses power, and its disk survives': [
-    ...of('the machine loses power'),
-    `${STORE}/postgres-faults.test.ts › is refused commits that may be lost`,
-    `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
-  ],
-  "Temporal's database is lost": of('Temporal database lost'),
-  "an environment's server dies or is away": [
-    ...of('environment away, busy, late (408, 429, 502, 503, 504)'),
-    `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
-  ],
-  "a code interpreter, a session of NeMo Gym or an agent's run is lost": [
-    `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
-    ...of('an interpreter that cannot be rebuilt as it was'),
-    ...of("an environment that lost the rollout's session"),
-    ...of("an agent's run: 5xx, cut, late, worker killed"),
-  ],
-  'an environment raises an exception, or crashes in a call': of(
-    'environment raises an exception (500)',
-  ),
-  'an environment hangs': [
-    `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
-    `${ENVIRONMENTS}/module-thread.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
-    `${ENVIRONMENTS}/python-siblings.test.ts › that takes one call at a time: it fails before the worker gives up, and the others go through`,
-    `${ENVIRONMENTS}/python-siblings.test.ts › a call that gave up before its turn says what it waited for, and is never run`,
-  ],
-  'an engine or environment refuses, or breaks the protocol': of(
-    ...['engine refuses', 'reply without logprobs, with another prompt, …'],
-    'environment refuses (other 4xx), or its answer is malformed',
-  ),
 };

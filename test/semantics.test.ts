@@ -8,7 +8,8 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
-import { FAILURES, INVARIANTS, README_FAILURES } from './promises.js';
+import { FAILURES, INVARIANTS } from './promises.js';
+import { README_FAILURES } from './readme-failures.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
 const ARCHITECTURE = read('ARCHITECTURE.md');
