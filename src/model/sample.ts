@@ -95,6 +95,10 @@ export const Sample = withPossibleNames(
 );
 export type Sample = z.infer<typeof Sample>;
 
+/** Whether a token of its rollouts may train: `loss_multiplier` is not 0, as float32 has it. */
+export const mayTrain = ({ loss_multiplier = 1 }: Pick<Sample, 'loss_multiplier'>): boolean =>
+  Math.fround(loss_multiplier) > 0;
+
 function checkPrompt(
   { message_log }: { message_log: Message[] },
   context: z.core.$RefinementCtx,

@@ -77,7 +77,7 @@ async function keptStep(
 ): Promise<StepFact> {
   const through = (await forgotten.last(-1))?.value.through ?? -1;
   if (step <= through) {
-    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept`;
+    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept (keep_steps of the request says how many, forget deletes more)`;
     throw new Fault({ type: 'StepOutOfOrder', message });
   }
   const fact = await steps.find(step);
@@ -113,4 +113,6 @@ async function bornOf(
 }
 
 const streamMetrics = ({ counts }: StepFact): Metrics =>
-  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`stream/${name}`, count]));
+  Object.fromEntries(
+    Object.entries({ untrained: 0, ...counts }).map(([name, count]) => [`stream/${name}`, count]),
+  );

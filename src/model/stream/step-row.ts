@@ -2,6 +2,7 @@ import type { Metrics } from '../results/metrics.js';
 import { isValid } from '../results/metrics.js';
 import type { Row } from '../results/row.js';
 import type { Summary } from '../results/summary.js';
+import { UNKNOWN, tokensByVersion } from '../results/summary.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 
 /** The step that delivers a row, and the version that trains on it. */
@@ -14,9 +15,6 @@ export interface DeliveredIn {
   /** Each group's birth version: no token of it is older. Groups of which nobody knows it are absent. */
   born: ReadonlyMap<number, number>;
 }
-
-/** The version of tokens of which nobody can know it. */
-const UNKNOWN = 'unknown';
 
 interface Folded {
   row: Row;
@@ -38,11 +36,7 @@ export function inStep(
   const masked =
     masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
   // A token of unknown version may be as old as its group.
-  const versions: Record<string, number> = {};
-  for (const { start, end, version: label } of row.policy_versions) {
-    const sampled = String(versionOf(label) ?? born ?? UNKNOWN);
-    versions[sampled] = (versions[sampled] ?? 0) + end - start;
-  }
+  const versions = tokensByVersion(row, (label) => String(versionOf(label) ?? born ?? UNKNOWN));
   return {
     row: { ...row, ...place, ...(masked !== null && { masked }) },
     summary: { ...summary, versions },

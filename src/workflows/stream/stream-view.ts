@@ -88,7 +88,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const pacing = stream.pacing();
   const settings = stream.settings();
   const { steps_dir } = stream.plan;
-  const { groups, next_step, served, last_version, admitted, out } = pacing;
+  const { groups, next_step, served, last_version, admitted, out, failures } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
   const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
   const isKnown = is_versioned && Number.isFinite(oldest);
@@ -101,6 +101,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     banked: groups.length - in_flight,
     admitted,
     out,
+    ...(failures !== undefined && { failures }),
     lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
     max_in_flight: settings.max_in_flight,
     why: whyOf(stream),
