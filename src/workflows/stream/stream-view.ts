@@ -112,7 +112,9 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
 /** What the next step waits for. */
 function whyOf(stream: Stream): string {
   const next = stream.next();
-  return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
+  const why = next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
+  const overtaken = stream.overtaken();
+  return overtaken === null ? why : `${why}; ${overtaken}`;
 }
 
 /** Bounded by its activity; faults of engines are plain text. */
