@@ -31,7 +31,7 @@ export function createDependencies(
 ): Dependencies {
   return {
     store: parts.store,
-    storeId: remembered(parts.store.storeId),
+    storeId: remembered(() => parts.store.storeId()),
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
     policy: (name) => policyOf(name, { parts, temporal }),

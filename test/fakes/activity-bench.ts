@@ -144,7 +144,7 @@ export async function activityBench(
   };
   const dependencies: Dependencies = {
     store: files.store,
-    storeId: files.store.storeId,
+    storeId: () => files.store.storeId(),
     service: (name) =>
       name === 'default'
         ? {

@@ -8,7 +8,6 @@ import type {
 } from '../../activities/contract/stream.js';
 import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
-import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { roomForAdmission } from '../../model/workflow-safe/stream/pacing.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import {
@@ -41,8 +40,6 @@ export interface Stream {
   completed(group: number): void;
   out(group: number, as: Out): void;
   next(): NextStep;
-  /** Which groups are too old for the requested step; null: none. */
-  overtaken(): string | null;
   /** The fact to put for the next step. */
   factOf(next: NextStep & { ready: true }): StepFact;
   put(fact: StepFact): void;
@@ -97,7 +94,6 @@ export function openStream(plan: StreamPlan): Stream {
       if (pacing !== state.pacing) set({ pacing, out: [...state.out, { group, as }] });
     },
     next: () => nextStep(state.is_versioned ? state.pacing : unversioned(state.pacing), settings),
-    overtaken: () => (state.is_versioned ? whatIsOvertaken(state.pacing, settings) : null),
     factOf: (next) => factOf(next, state),
     put: ({ version, groups }) => {
       const pacing = withStep(state.pacing, { version: version ?? 0, groups });
