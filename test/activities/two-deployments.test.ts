@@ -70,7 +70,7 @@ describe('a session', () => {
     await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     await bench.result('stepEnvironment', AT);
-    const id = await bench.elsewhere().storeId();
+    const id = await bench.dependencies.storeId();
     assert.deepEqual(bench.sessions.deployments, ['begin', 'step', 'end'].map((call) => [call, id])); // prettier-ignore
     const begins = (await bench.journalLines()).filter((line) => line.kind === 'begin');
     assert.deepEqual(begins.map(({ deployment: named }) => named), [id, id]); // prettier-ignore
