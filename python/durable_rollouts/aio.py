@@ -234,7 +234,7 @@ class Stream:
         weights that will train on it; None: the last one published. A request with a higher version replaces one that
         waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
-        that the stream reports it.
+        that the stream reports it, and with the ``notes`` of its result: groups that faster versions overtook.
 
         Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
         continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
@@ -257,6 +257,10 @@ class Stream:
             asked_at = loop.time()
             answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
             if answer["ready"]:
+                for note in answer.get("notes", []):
+                    connection.log.warning("%s (%s)", note, self.id)
+                    if on_wait is not None:
+                        on_wait(note)
                 return answer
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
             if on_wait is not None:

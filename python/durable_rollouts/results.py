@@ -142,6 +142,11 @@ class Step:
         """The stream's epochs are used up; this step may be short."""
         return bool(self.result.get("final", False))
 
+    @property
+    def notes(self) -> List[str]:
+        """What to know of it, in words: groups that faster versions overtook. The log has it, too."""
+        return list(self.result.get("notes", []))
+
     def rows(self) -> List[Row]:
         """Its valid rollouts, read from the store. Raises ``StepOutOfOrder`` if the stream has forgotten the step."""
         return self._read("rollouts")

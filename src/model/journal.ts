@@ -87,6 +87,8 @@ const BeginLine = z.object({
   ...written,
   task_name: z.string(),
   session: SessionMark,
+  /** The id of the store under which it is begun and ended. Absent: an older worker wrote this line. */
+  deployment: z.string().exactOptional(),
   /** Messages that the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
   /** Its first state, instead of the sample's `extra_env_info`. */

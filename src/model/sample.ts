@@ -47,7 +47,7 @@ export const ROW_COLUMNS = [
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */
-export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'masked'] as const;
+export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'token_lag', 'masked'] as const;
 
 /** Columns that are absent if they are null; all others are the user's own. `stop_strings: null` has a meaning. */
 const NULLABLE: ReadonlySet<string> = new Set([

@@ -172,8 +172,8 @@ class NextStep(unittest.TestCase):
             asyncio.run(aio.Stream(workflow, "run-7").next_step(3))
         self.assertEqual(workflow.runs[-1], "a")
 
-    def waits(self, timeout, answers=1, on_wait=None):
-        steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True}]
+    def waits(self, timeout, answers=1, on_wait=None, **result):
+        steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True, **result}]
         workflow = Workflow(RUNNING, steps=steps)
         stream = aio.Stream(workflow, "run-7")
         with mock.patch.object(aio, "BREATH_S", 1.0 if on_wait is None else 0.0):
@@ -194,6 +194,16 @@ class NextStep(unittest.TestCase):
         doubling = ["10000ms", "20000ms", "40000ms", "80000ms", "160000ms", "320000ms"]
         self.assertEqual(polls, doubling + ["10m"] * 3)
         self.assertEqual(said, ["1 of 2 groups is complete"] * 8)
+
+    def test_says_what_its_result_notes_to_on_wait_and_to_the_log(self):
+        said, notes = [], ["step 0: group 3 has tokens up to 5 versions behind version 9, max_lag is 1"]
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            self.waits(None, answers=2, on_wait=said.append, notes=notes)
+            self.waits(None, notes=notes)
+        self.assertEqual(said, ["1 of 2 groups is complete", *notes])
+        self.assertEqual([record.getMessage() for record in log.records], [f"{notes[0]} (run-7)"] * 2)
+        self.assertEqual(durable_rollouts.Step(0, {"notes": notes}).notes, notes)
+        self.assertEqual(durable_rollouts.Step(0, {}).notes, [])
 
     def test_that_is_asked_again_waits_only_for_the_time_that_its_caller_has_left(self):
         first, second = (int(wait[:-2]) for wait in self.waits(5, answers=2))

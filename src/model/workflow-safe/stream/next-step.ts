@@ -142,7 +142,7 @@ function starvedText({ out, failures, more }: Why & { kind: 'starved' }): string
 
 const NAMED = 5;
 
-function listed(groups: readonly number[]): string {
+export function listed(groups: readonly number[]): string {
   const more = groups.length > NAMED ? ` and ${groups.length - NAMED} more` : '';
   return `group${groups.length === 1 ? '' : 's'} ${groups.slice(0, NAMED).join(', ')}${more}`;
 }
