@@ -93,7 +93,7 @@ async function keptIn(
       waits_ms += await playStep(stream, { store, activities });
     const steps = stream.pacing().next_step - before;
     const took_ms = performance.now() - since;
-    const found_ms = await timeOf(async () => void (await planOf(store)));
+    const found_ms = await timeOf(() => planOf(store));
     const { mb, things: count } = await left();
     const times = [took_ms / steps, waits_ms / steps, found_ms].map((ms) => ms.toFixed(1));
     const process_mb = (process.memoryUsage().rss / 1e6).toFixed(0);
@@ -176,7 +176,7 @@ async function inLanes(count: number, each: (i: number) => Promise<void>): Promi
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
-async function timeOf(run: () => Promise<void>): Promise<number> {
+async function timeOf(run: () => Promise<unknown>): Promise<number> {
   const since = performance.now();
   await run();
   return performance.now() - since;

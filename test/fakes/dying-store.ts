@@ -9,18 +9,13 @@ export function dyingStore(
   change: number,
 ): { store: TrajectoryStore; hasDied: () => boolean } {
   let made = 0;
-  const live = (): void => {
-    if (made >= change) throw new Error('killed');
-    made += 1;
-  };
   let hasDied = false;
-  const changing =
-    <Input extends unknown[], Output>(operation: (...input: Input) => Promise<Output>) =>
-    async (...input: Input): Promise<Output> => {
-      hasDied ||= made >= change;
-      live();
-      return await operation(...input);
-    };
+  const changing = async <T>(make: () => Promise<T>): Promise<T> => {
+    hasDied ||= made >= change;
+    if (hasDied) throw new Error('killed');
+    made += 1;
+    return await make();
+  };
   const { facts } = store;
   return {
     hasDied: () => hasDied,
@@ -28,23 +23,24 @@ export function dyingStore(
       ...store,
       facts: {
         ...facts,
-        put: changing(facts.put),
+        put: (fact) => changing(() => facts.put(fact)),
         forget: async (series, numbers) => {
-          for (const n of numbers) await changing(facts.forget)(series, [n]);
+          for (const n of numbers) await changing(() => facts.forget(series, [n]));
         },
       },
       forgetJournals: async ({ rows, ...journals }) => {
-        for (const row of rows) await changing(store.forgetJournals)({ ...journals, rows: [row] });
+        for (const row of rows)
+          await changing(() => store.forgetJournals({ ...journals, rows: [row] }));
       },
       stepOutputs: (place) => {
         const outputs = store.stepOutputs(place);
         return {
           ...outputs,
-          openPart: changing(outputs.openPart),
-          join: changing(outputs.join),
-          putGroupTable: changing(outputs.putGroupTable),
-          putMetrics: changing(outputs.putMetrics),
-          forget: changing(outputs.forget),
+          openPart: (part, resume) => changing(() => outputs.openPart(part, resume)),
+          join: (parts) => changing(() => outputs.join(parts)),
+          putGroupTable: (lines) => changing(() => outputs.putGroupTable(lines)),
+          putMetrics: (result) => changing(() => outputs.putMetrics(result)),
+          forget: () => changing(() => outputs.forget()),
         };
       },
     },
