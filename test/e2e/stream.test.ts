@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
@@ -97,6 +99,9 @@ describe('a stream', { timeout: 240_000 }, () => {
       [0, 1, 2, 3, 4].map(async (k) => (await stream.fact(k)).groups),
     );
     assert.equal(new Set(groups.flat()).size, 10);
+    for (const kind of ['admitted', 'ended'])
+      for (const name of await readdir(path.join(bed.store_root, 'goes-back', kind)))
+        assert.ok(!groups.flat().includes(parseInt(name, 10)), `${kind}/${name} is left`);
     await stream.handle().cancel();
     await assert.rejects(stream.handle().result());
   });

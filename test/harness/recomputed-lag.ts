@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { z } from 'zod';
 import type { Row } from '../../src/model/results/row.js';
+import type { StepFact } from '../../src/model/stream/facts.js';
 
 /**
  * The lag of a step, computed again from its rows and the births of its groups, token by token: what the stream says of
@@ -12,17 +14,8 @@ export interface RecomputedLag {
 }
 
 /** Groups of which nobody knows the birth have none. */
-export async function birthsOf(
-  groups: readonly number[],
-  admittedText: (group: number) => Promise<string>,
-): Promise<Map<number, number>> {
-  const births = new Map<number, number>();
-  for (const group of groups) {
-    const { born } = JSON.parse(await admittedText(group)) as { born: number | null };
-    if (born !== null) births.set(group, born);
-  }
-  return births;
-}
+export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
+  new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
 export function recomputedLag(
   rows: readonly Row[],

@@ -32,11 +32,20 @@ const OutCounts = {
   failed: z.int(),
 };
 
+/** What a step needs of each of its groups; null: the store did not know it. */
+export const DeliveredGroup = z.object({
+  group: Group,
+  born: Version,
+  members: z.int().nonnegative().nullable(),
+});
+
 export const StepFact = z.object({
   schema_version: z.literal(1),
   step: z.int().nonnegative(),
   version: Version,
   groups: z.array(Group),
+  /** Of the same groups, in the same order. Facts of earlier releases do not have it. */
+  delivered: z.array(DeliveredGroup).exactOptional(),
   final: z.boolean(),
   open: z.array(Group),
   out: z.array(z.object({ group: Group, as: z.enum(OUTS) })),
