@@ -1,4 +1,6 @@
 import type { StreamProgress } from '../activities/contract/stream.js';
+import type { Slots } from './slots.js';
+import { slotsText } from './slots.js';
 import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
@@ -6,9 +8,13 @@ const STOPPED =
   'its delivered steps stay, and starting its id again with the same request continues it';
 
 /** `stream status`: the stream's state, then its groups. */
-export function streamTable(id: string, progress: StreamProgress): string[] {
+export function streamTable(
+  id: string,
+  { queued, ...progress }: StreamProgress & Pick<Slots, 'queued'>,
+): string[] {
   const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why, waiting } =
     progress;
+  const slots = slotsText({ ...progress, ...(queued !== undefined && { queued }) });
   const numbers: [string, number][] = [
     ['in flight', in_flight],
     ['banked', banked],
@@ -33,5 +39,6 @@ export function streamTable(id: string, progress: StreamProgress): string[] {
     '',
     row(numbers.map(([name]) => name)),
     row(numbers.map(([, count]) => String(count))),
+    ...(slots === '' ? [] : [slots]),
   ];
 }

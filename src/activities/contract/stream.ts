@@ -1,6 +1,7 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
+import type { TaskPriority } from '../../model/priority.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
@@ -50,6 +51,8 @@ export interface StreamPlan {
   /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
+  /** Of its rollouts' tasks; absent: an older worker planned the stream. */
+  priority?: TaskPriority;
   /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
@@ -185,6 +188,9 @@ export interface StreamProgress {
   /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;
+  /** From its request; absent: an older worker planned it. */
+  priority?: number;
+  share?: number;
   /** What the next step waits for. */
   why: string;
   /** What all of it waits for; null: nothing outside. */
