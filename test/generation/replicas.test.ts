@@ -48,7 +48,7 @@ describe('generations', () => {
 
   test('of a stream go before those of a batch that holds more slots, whoever came first', async () => {
     const bench = replicaBench([A], 4);
-    const sharer = (id: string, priority = 3, share = 1) => ({ id, priority, share });
+    const sharer = (id: string, change: object = {}) => ({ id, priority: 3, share: 1, ...change });
     const start = async (whose: ReturnType<typeof sharer>, count: number) => {
       const all = Array.from({ length: count }, (_, n) => bench.start(`${whose.id}${n}`, whose));
       await settled();
@@ -65,8 +65,8 @@ describe('generations', () => {
     await batch[2]!.succeed();
     await settled();
     assert.deepEqual([waits(batch), waits(stream)], [7, 2], 'the batch held fewer');
-    const urgent = await start(sharer('urgent', 1), 1);
-    const large = await start(sharer('large', 3, 8), 2);
+    const urgent = await start(sharer('urgent', { priority: 1 }), 1);
+    const large = await start(sharer('large', { share: 8 }), 2);
     await stream[0]!.succeed();
     await settled();
     assert.deepEqual([waits(urgent), waits(large), waits(stream), waits(batch)], [0, 2, 2, 7]);

@@ -70,7 +70,9 @@ test('changes that come while others are on their way go to the groups in one fu
   for (const signal of first) arrives(history, signal);
   history.task();
   const second = announces(history);
-  for (const _ of GROUPS) history.gives({ max_rollout_turns: 8, max_new_tokens: 32 });
+  GROUPS.forEach(() => {
+    history.gives({ max_rollout_turns: 8, max_new_tokens: 32 });
+  });
   for (const signal of second) arrives(history, signal);
   await history.replay();
 });

@@ -1,12 +1,11 @@
 import { Fault } from '../../model/faults.js';
-import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
-import type { GenerationService, PolicyReading, Replicas, Sharer } from '../generation-service.js';
+import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
 import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
-import { NOBODY, createShares } from './shares.js';
+import { NOBODY, createSharedLine } from './shares.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
@@ -41,19 +40,12 @@ export function createReplicas(
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
   const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED } = options;
-  const shares = createShares();
-  const line = createWaitingLine(
-    ({ session_id, sharer }: { session_id: string; sharer: Sharer }) => {
-      const member = choose(session_id, max_concurrent);
-      if (member === null) gate.watch();
-      else {
-        member.load += 1;
-        shares.takes(sharer);
-      }
-      return member;
-    },
-    (one, earlier) => shares.precedes(one.sharer, earlier.sharer),
-  );
+  const line = createSharedLine((session_id) => {
+    const member = choose(session_id, max_concurrent);
+    if (member === null) gate.watch();
+    else member.load += 1;
+    return member;
+  });
   const serve = (): void => {
     line.serve();
   };
@@ -95,8 +87,7 @@ export function createReplicas(
       } finally {
         if (is_generation) {
           member.load -= 1;
-          shares.givesBack(sharer);
-          line.serve();
+          line.givesBack(sharer);
         }
       }
     },

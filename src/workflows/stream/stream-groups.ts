@@ -94,34 +94,32 @@ function groupsOf(
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   /** Those that this run has started: it sees when they are closed. */
   const children = new Set<number>();
-  const limitTo = (change: LimitsChange): Promise<void>[] =>
-    running().map((group) => reach(group).signal(limitsSignal, change));
-  const announce = inRounds(limitTo);
+  const setLimits = createAnnouncement((change) =>
+    running().map((group) => reach(group).signal(limitsSignal, change)),
+  );
   const start = async (group: number): Promise<void> => {
     const given = limits();
     const child = await startGroup(group, { plan, limits: given });
     children.add(group);
     // A signal to a group that is being started may come before it.
-    if (limits() !== given && patched(ROUNDS))
-      unawaited(reach(group).signal(limitsSignal, limits()));
-    const ended = (end: Pick<GroupNews, 'outcome'>): void => {
+    const isLate = limits() !== given && patched(ROUNDS);
+    if (isLate) unawaited(reach(group).signal(limitsSignal, limits()));
+    const ended = ({ outcome }: Pick<GroupNews, 'outcome'>): void => {
       children.delete(group);
-      if (end.outcome === null) receive({ group, outcome: null });
+      if (outcome === null) receive({ group, outcome });
     };
     // A terminated or failed group sends no signal itself.
-    child.result().then(ended, () => {
-      ended({ outcome: null });
-    });
+    child.result().then(ended, () => void ended({ outcome: null }));
   };
   const restarts = createRestarts(plan.stream_id, start);
+  // They have these limits already, so only the signal could fail.
   const look = (groups: readonly number[]): void => {
-    // They have these limits already, so only the signal could fail.
-    for (const group of groups)
-      reach(group)
-        .signal(limitsSignal, limits())
-        .catch(() => {
-          receive({ group, outcome: null });
-        });
+    for (const group of groups) {
+      const gone = (): void => {
+        receive({ group, outcome: null });
+      };
+      reach(group).signal(limitsSignal, limits()).catch(gone);
+    }
   };
   return {
     start: async (groups) => {
@@ -134,10 +132,7 @@ function groupsOf(
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
-    setLimits: (change) => {
-      if (patched(ROUNDS)) announce(change);
-      else for (const sent of limitTo(change)) unawaited(sent);
-    },
+    setLimits,
     // The start of a group that has not closed yet is refused.
     news: () =>
       news.splice(0).filter(({ group, outcome }) => outcome !== null || !children.has(group)),
@@ -155,6 +150,16 @@ function groupsOf(
       };
       await condition(isOver, ENDING);
     },
+  };
+}
+
+function createAnnouncement(
+  send: (change: LimitsChange) => Promise<void>[],
+): (change: LimitsChange) => void {
+  const announce = inRounds(send);
+  return (change) => {
+    if (patched(ROUNDS)) announce(change);
+    else for (const sent of send(change)) unawaited(sent);
   };
 }
 
