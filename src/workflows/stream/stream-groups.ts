@@ -109,17 +109,13 @@ function groupsOf(
       if (outcome === null) receive({ group, outcome });
     };
     // A terminated or failed group sends no signal itself.
-    child.result().then(ended, () => void ended({ outcome: null }));
+    child.result().then(ended, () => {
+      ended({ outcome: null });
+    });
   };
   const restarts = createRestarts(plan.stream_id, start);
-  // They have these limits already, so only the signal could fail.
   const look = (groups: readonly number[]): void => {
-    for (const group of groups) {
-      const gone = (): void => {
-        receive({ group, outcome: null });
-      };
-      reach(group).signal(limitsSignal, limits()).catch(gone);
-    }
+    for (const group of groups) lookAt(reach(group), { group, limits, receive });
   };
   return {
     start: async (groups) => {
@@ -151,6 +147,16 @@ function groupsOf(
       await condition(isOver, ENDING);
     },
   };
+}
+
+/** It has these limits already, so only the signal could fail. */
+function lookAt(
+  reached: ExternalWorkflowHandle,
+  { group, limits, receive }: { group: number } & Pick<Followed, 'limits'> & Pick<Inbox, 'receive'>,
+): void {
+  reached.signal(limitsSignal, limits()).catch(() => {
+    receive({ group, outcome: null });
+  });
 }
 
 function createAnnouncement(
