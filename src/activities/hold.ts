@@ -1,6 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import type { Sharer } from '../generation/generation-service.js';
-import { NOBODY } from '../generation/replicas/shares.js';
+import { NOBODY } from '../generation/generation-service.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Attempts } from '../model/faults.js';
 import { Fault, faultWith, isDenial, judged } from '../model/faults.js';

@@ -148,6 +148,9 @@ export interface Sharer {
   share: number;
 }
 
+/** All that say nothing of themselves. */
+export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
+
 /** The replica's entry in the policy record when the request was sent. */
 export interface Fence {
   version: number | null;

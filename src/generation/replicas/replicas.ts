@@ -2,10 +2,11 @@ import { Fault } from '../../model/faults.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
 import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
+import { NOBODY } from '../generation-service.js';
 import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
-import { NOBODY, createSharedLine } from './shares.js';
+import { createSharedLine } from './shares.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 

@@ -2,9 +2,6 @@ import type { WaitingLine } from '../../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { Sharer } from '../generation-service.js';
 
-/** All that say nothing of themselves. */
-export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
-
 interface Wish {
   session_id: string;
   sharer: Sharer;
