@@ -79,6 +79,8 @@ class BatchProgress(TypedDict):
     elapsed_s: float
     turns_per_s: float
     tokens_per_s: float
+    priority: NotRequired[int]
+    share: NotRequired[float]
     continued: NotRequired[bool]
     replacements: NotRequired[int]
     failures: NotRequired[Dict[str, Failures]]

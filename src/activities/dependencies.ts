@@ -42,6 +42,8 @@ export interface Dependencies {
    * fails; null: nothing.
    */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
+  /** That tasks wait in a queue of activities which nobody polls; null: none do. */
+  waitOfQueue: (name: string) => Promise<Waiting | null>;
   /** Whether Temporal says of a workflow that it runs no more, or has none. */
   isOver: (workflowId: string) => Promise<boolean>;
   /** How a workflow ended by itself; null: it did not, or nobody knows it (any more). */

@@ -1,5 +1,7 @@
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { failureTexts } from '../model/workflow-safe/failures.js';
+import type { Slots } from './slots.js';
+import { slotsText } from './slots.js';
 import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
@@ -12,9 +14,13 @@ const MOST_FAILURES = 3;
 type Count = [name: string, count: number];
 
 /** `stream status`: the stream's state, then its groups. */
-export function streamTable(id: string, progress: StreamProgress): string[] {
+export function streamTable(
+  id: string,
+  { queued, ...progress }: StreamProgress & Pick<Slots, 'queued'>,
+): string[] {
   const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why, waiting } =
     progress;
+  const slots = slotsText({ ...progress, ...(queued !== undefined && { queued }) });
   const failed = failureTexts(progress.failures).slice(0, MOST_FAILURES);
   const numbers: Count[] = [
     ['in flight', in_flight],
@@ -43,5 +49,6 @@ export function streamTable(id: string, progress: StreamProgress): string[] {
     '',
     row(numbers.map(([name]) => name)),
     row(numbers.map(([, count]) => String(count))),
+    ...(slots === '' ? [] : [slots]),
   ];
 }

@@ -170,6 +170,18 @@ export const groupSettings = {
   num_repeats: z.int().min(1).max(300).default(1).describe('rollouts per sample'),
   ...rolloutSettings,
   max_in_flight: z.int().positive().default(256).describe('how many rollouts run at once'),
+  priority: z
+    .int()
+    .min(1)
+    .max(5)
+    .default(3)
+    .describe('who gets free slots first: 1 before 2, and so on, up to 5'),
+  share: z
+    .number()
+    .min(0.001)
+    .max(1000)
+    .default(1)
+    .describe('of the slots, beside others of the same priority: 2 gets twice those of 1'),
 };
 
 export const BatchRequest = z
@@ -201,6 +213,8 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     limit: null,
     num_repeats: 1,
     max_in_flight: 1,
+    priority: 3,
+    share: 1,
     completion: { policy: 'complete' },
     min_valid: 0,
   };

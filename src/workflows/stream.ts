@@ -51,9 +51,10 @@ export async function rolloutStream(
   // 1. Validate the request, and find what the store has of the stream.
   const plan = reached?.plan ?? (await planUnlessStopped(() => planStream(input), view));
   const stream = openStream(plan);
-  const groups = openGroups(plan, { limits: steering.limits, onNews: stream.touch });
+  const running = () => runningOf(stream);
+  const groups = openGroups(plan, { limits: steering.limits, running, onNews: stream.touch });
   const deliveries = deliver(plan.stream_id, stream.touch);
-  const running: Running = { stream, groups, deliveries, trainer };
+  const parts: Running = { stream, groups, deliveries, trainer };
   view.opened(stream);
   trainer.open(stream, deliveries);
   steering.open(stream, groups);
@@ -64,18 +65,18 @@ export async function rolloutStream(
   try {
     if (reached === null) {
       // A group may have ended since the stream was planned. Started again, it would play its failed members again.
-      takeOutcomes(running);
-      await groups.start(runningOf(stream));
+      takeOutcomes(parts);
+      await groups.start(running());
     } else {
-      groups.look(runningOf(stream));
-      history.allow(EVENTS_OF_LOOK * runningOf(stream).length);
+      groups.look(running());
+      history.allow(EVENTS_OF_LOOK * running().length);
     }
     while (!view.isStopped()) {
-      if (await moveOn(running, history.isFull())) continue;
+      if (await moveOn(parts, history.isFull())) continue;
       view.show();
       // While rows are deleted, requests are answered here.
       if (history.isFull() && !deliveries.areBusy())
-        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.isStopped });
+        await goOnInNewRun(parts, { input, limits: steering.limits, isStopped: view.isStopped });
       await stream.news();
     }
   } catch (error) {
@@ -89,7 +90,7 @@ export async function rolloutStream(
   view.stopping();
   const { consideredCancelled } = CancellationScope.current();
   await CancellationScope.nonCancellable(async () => {
-    await groups.ended(runningOf(stream), consideredCancelled ? 'cancel' : 'stop');
+    await groups.ended(running(), consideredCancelled ? 'cancel' : 'stop');
     await condition(() => !deliveries.areBusy() && allHandlersFinished());
   });
   view.done();

@@ -53,6 +53,7 @@ export interface Parts {
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
+  waitOfQueue?: Dependencies['waitOfQueue'];
   isOver?: Dependencies['isOver'];
   endOf?: Dependencies['endOf'];
   /** How long a call may be silent before the workflow is signalled. */
@@ -183,6 +184,7 @@ export async function activityBench(
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
     waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
+    waitOfQueue: parts.waitOfQueue ?? (() => Promise.resolve(null)),
     isOver: parts.isOver ?? (() => Promise.resolve(false)),
     endOf: parts.endOf ?? (() => Promise.resolve(null)),
   };

@@ -7,6 +7,7 @@ import type {
   PacingSettings,
   PacingState,
 } from '../../model/workflow-safe/stream/state.js';
+import type { TaskPriority } from '../../model/priority.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
@@ -56,6 +57,8 @@ export interface StreamPlan {
   /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
+  /** Of its rollouts' tasks; absent: an older worker planned the stream. */
+  priority?: TaskPriority;
   /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
@@ -195,6 +198,9 @@ export interface StreamProgress {
   /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;
+  /** From its request; absent: an older worker planned it. */
+  priority?: number;
+  share?: number;
   /** What the next step waits for. */
   why: string;
   /** What all of it waits for; null: nothing outside. */

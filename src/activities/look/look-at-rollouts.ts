@@ -34,7 +34,7 @@ export function createLookAtRollouts({
   Dependencies,
   'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
 >): Activities['lookAtRollouts'] {
-  return ({ batch_id, running }) =>
+  return ({ batch_id, running, by_hand = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
@@ -55,7 +55,9 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push({ ref, waiting });
         quietest = quieterOf(quietest, { ref, standing });
       }
-      const told = await waitOfQuietest(quietest, waitOf);
+      const told = await waitOfQuietest(quietest, (ref) =>
+        waitOf(by_hand ? batch_id : rolloutId(ref)),
+      );
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -135,11 +137,11 @@ const isUnwritten = (waiting: Waiting): boolean =>
  */
 async function waitOfQuietest(
   { ref, moved_at }: Quiet,
-  waitOf: Dependencies['waitOf'],
+  waitOf: (ref: RolloutRef) => Promise<Waiting | null>,
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
-  return await waitOf(rolloutId(ref)).catch(() => null);
+  return await waitOf(ref).catch(() => null);
 }
 
 async function waitingAt(

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
+import { priorityOf } from '../../model/priority.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
@@ -46,6 +47,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           samples: samples.length,
           epochs: stream.epochs,
         },
+        priority: priorityOf(stream_id, stream),
         limits: limitsOf(stream),
         filter: stream.filter,
         max_replacements: stream.max_replacements,

@@ -16,6 +16,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { OVERLONG, oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { TaskPriority } from '../../model/priority.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
@@ -44,6 +45,8 @@ export interface Run {
   max_in_flight: number;
   /** The limit of one that nobody has opened yet; absent: its opening has it. */
   rollout_timeout?: string;
+  /** Of their tasks; absent: that of this workflow. */
+  priority?: TaskPriority;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
@@ -244,7 +247,8 @@ function startRollout(
     num_repeats,
     limits,
     rollout_timeout,
-  }: Pick<Run, 'num_repeats' | 'rollout_timeout'> & { limits: LimitsChange | null },
+    priority,
+  }: Pick<Run, 'num_repeats' | 'rollout_timeout' | 'priority'> & { limits: LimitsChange | null },
 ): Promise<RolloutHandle> {
   const memo = {
     ...(limits !== null && { [LIMITS_MEMO]: limits }),
@@ -256,6 +260,7 @@ function startRollout(
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: summaryOf(ref, num_repeats),
+    ...(priority !== undefined && { priority }),
     ...(Object.keys(memo).length > 0 && { memo }),
   });
 }

@@ -12,6 +12,7 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { shownPriority } from '../views/priority.js';
 import { forDisplay, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
@@ -88,7 +89,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const { is_versioned, kept_from } = stream.now();
   const pacing = stream.pacing();
   const settings = stream.settings();
-  const { steps_dir } = stream.plan;
+  const { steps_dir, priority } = stream.plan;
   const { groups, next_step, served, last_version, admitted, out, failures } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
   const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
@@ -105,6 +106,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     ...(failures !== undefined && { failures }),
     lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
     max_in_flight: settings.max_in_flight,
+    ...shownPriority(priority),
     why: whyOf(stream),
     waiting: waitingOf(stream),
     ...(steps_dir !== undefined && { steps_dir }),

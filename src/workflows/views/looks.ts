@@ -1,4 +1,4 @@
-import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, patched, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
 import { lookAtRollouts } from '../activity-options.js';
 
@@ -22,7 +22,7 @@ interface Looks {
 
 /** Looks at the batch's rollouts from time to time until they are over. */
 export function lookWhileTheyRun(
-  { batch_id, looks }: BatchPlan,
+  { batch_id, looks, by_hand }: Pick<BatchPlan, 'batch_id' | 'looks'> & { by_hand?: true },
   { seen, running }: Looks,
 ): { over: () => void } {
   const scope = new CancellationScope();
@@ -31,7 +31,11 @@ export function lookWhileTheyRun(
     for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
       await sleep(pause_ms, { summary: 'looks at its rollouts' });
       const now = running();
-      const rollouts = await lookAtRollouts({ batch_id, ...(now !== null && { running: now }) });
+      const rollouts = await lookAtRollouts({
+        batch_id,
+        ...(now !== null && { running: now }),
+        ...(by_hand && { by_hand }),
+      });
       seen(rollouts);
       const age_ms = Date.now() - runStartTime.getTime();
       pause_ms = Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, rollouts.took_ms * SHARE_OF_TIME);
@@ -47,4 +51,13 @@ export function lookWhileTheyRun(
       scope.cancel();
     },
   };
+}
+
+/** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
+export function lookAtItself(seen: Looks['seen']): { over: () => void } {
+  const { parent, workflowId: batch_id } = workflowInfo();
+  // Histories from before have no looks.
+  const looks = parent === undefined && patched('looks at itself');
+  if (!looks) return { over: () => undefined };
+  return lookWhileTheyRun({ batch_id, looks, by_hand: true }, { seen, running: () => [[0, 0]] });
 }
