@@ -15,10 +15,14 @@ const late = () => {
   return new ServiceError('Failed to get Workflow execution history', { cause });
 };
 
-async function stopped(t: TestContext, ended: () => Promise<boolean>) {
+async function stopped(
+  t: TestContext,
+  ended: () => Promise<boolean>,
+  waits: string | null = null,
+) {
   const said: unknown[] = [];
   t.mock.method(console, 'log', (line: unknown) => said.push(line));
-  const code = await stopStream({ stop: () => Promise.resolve(), ended });
+  const code = await stopStream({ stop: () => Promise.resolve(waits), ended });
   return { code, said };
 }
 
@@ -28,6 +32,13 @@ describe('a stop of a stream', () => {
     assert.equal(code, 0);
     assert.equal(said[0], 'stop was sent');
     assert.match(String(said[1]), /^stopped; its steps stay/);
+  });
+
+  test('that waits for an operator says so, and waits for no end', async (t) => {
+    const never = () => Promise.reject(new Error('was asked'));
+    const { code, said } = await stopped(t, never, 's is paused; … ends the pause');
+    assert.equal(code, 1);
+    assert.deepEqual(said, ['stop was sent, but s is paused; … ends the pause']);
   });
 
   test('whose end a slow server does not confirm was sent all the same', async (t) => {

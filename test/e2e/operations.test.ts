@@ -1,6 +1,8 @@
-/** What an engineer does to workflows with Temporal's own commands: delay, reset, terminate, half a deployment. */
+/** What an engineer does to workflows with Temporal's own commands: delay, reset, pause, terminate, half a deployment. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
@@ -12,7 +14,10 @@ import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { startBatch, startSingleRollout } from '../harness/batch.js';
+import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
+import { resetTo, tasksOf } from '../harness/resets.js';
+import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
@@ -68,25 +73,16 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
       const progress = await progressOf(handle);
       return progress?.running === running && progress.turns > 0 && progress;
     });
-  const slowly = (id: string, turns: number): Promise<StartedBatch> => {
-    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: turns });
+  const slowly = (id: string, turns: number, change: object = {}): Promise<StartedBatch> => {
+    const limits = { max_rollout_turns: turns, ...change };
+    const request = puzzleRequest({ samples: 1, num_repeats: 2 }, limits);
     const generation = { ...request.generation, service: 'slow' };
     return startBatch(bed.batch(id, QUEUE), { ...request, generation });
   };
   /** To the first workflow task that was completed after an event of this kind. */
   const reset = async (workflowId: string, after: (event: object) => boolean): Promise<void> => {
-    const { client, namespace } = bed.server;
-    const events = (await client.workflow.getHandle(workflowId).fetchHistory()).events ?? [];
-    const task = events
-      .slice(events.findIndex(after))
-      .find(({ workflowTaskCompletedEventAttributes: at }) => at);
-    await client.workflowService.resetWorkflowExecution({
-      namespace,
-      workflowExecution: { workflowId },
-      reason: 'by hand',
-      requestId: randomUUID(),
-      workflowTaskFinishEventId: task?.eventId ?? null,
-    });
+    const { tasks } = await tasksOf(bed.server, workflowId, after);
+    await resetTo(bed.server, { workflowId, eventId: tasks[0]! });
   };
   async function lookingAt<T>(id: string, body: (batch: BatchHandle) => Promise<T>): Promise<T> {
     const client = await connectBatchClient(onLoopback(bed.server));
@@ -138,6 +134,19 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
   });
 
+  test('rollouts that a query finds are reset and terminated as one by one', async () => {
+    const { handle, outcome } = await slowly('by-query', 4);
+    await untilRunning(handle, 2);
+    const temporal = await temporalOn(bed.server);
+    const found = (id: string): string => `RolloutTask="sliding_puzzle" AND ExecutionStatus="Running" AND WorkflowId="${id}"`; // prettier-ignore
+    const how = ['--reason', 'by hand', '--yes'];
+    await temporal('workflow', 'reset', '--query', found('by-query/0-0'), '--type', 'LastWorkflowTask', ...how); // prettier-ignore
+    await temporal('workflow', 'terminate', '--query', found('by-query/0-1'), ...how);
+    const { rollouts, failures } = await outcome();
+    assert.deepEqual(rollouts.map(({ repeat, turn_count }) => [repeat, turn_count]), [[0, 4]]); // prettier-ignore
+    assert.deepEqual(failures.map(({ repeat, stop_reason }) => [repeat, stop_reason]), [[1, 'cancelled']]); // prettier-ignore
+  });
+
   test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
     const { handle, outcome } = await slowly('reset', 4);
     await untilRunning(handle, 2);
@@ -181,6 +190,90 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const times = (events ?? []).map(({ eventTime }) => Number(eventTime?.seconds));
     const task = (events ?? []).findIndex(({ workflowTaskFailedEventAttributes: at }) => at);
     assert.ok(times.at(-1)! - times[task]! >= 5, `it had ${times.at(-1)! - times[task]!} s`);
+  });
+
+  const pause = async (workflowId: string, ends = false): Promise<void> => {
+    const { client, namespace } = bed.server;
+    const request = { namespace, workflowId, reason: 'by hand', requestId: randomUUID() };
+    if (ends) await client.workflowService.unpauseWorkflowExecution(request);
+    else await client.workflowService.pauseWorkflowExecution(request);
+  };
+
+  test('a paused batch is open and called paused by each command, and takes a stop', async () => {
+    const { handle, outcome } = await slowly('paused', 4);
+    await untilRunning(handle, 2);
+    await pause('paused');
+    const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
+    const [result, watch] = [startCommand(['result', 'paused', ...at]), startCommand(['watch', 'paused', ...at])]; // prettier-ignore
+    const way = 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause';
+    for (const command of [result, watch])
+      await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => command.output().includes(way)); // prettier-ignore
+    assert.equal(
+      await outputOf(['stop', 'paused', ...at]),
+      `stop was sent, but ${way}; its results so far are kept\n`,
+    );
+    await pause('paused', true);
+    assert.equal(await result.exited, 0, result.output());
+    assert.equal(await watch.exited, 0, watch.output());
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
+  });
+
+  test('Python waits while a batch is paused, and says so', { skip: NO_PYTHON }, async () => {
+    const { handle } = await slowly('paused-here', 3);
+    await untilRunning(handle, 2);
+    await pause('paused-here');
+    const program = [
+      'import logging',
+      'from durable_rollouts import Client, RolloutFault',
+      'logging.basicConfig(format="%(message)s")',
+      'batch = Client.connect().batch("paused-here")',
+      'try: batch.progress()',
+      'except RolloutFault as fault: print(fault.type, flush=True)',
+      'for group in batch.groups(): print(len(group.rows), flush=True)',
+      'print(batch.wait()["counts"]["completed"], flush=True)',
+    ].join('\n');
+    const python = startPython(program, bed.server);
+    const way = /paused-here is paused; temporal workflow unpause --workflow-id paused-here ends/;
+    await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => way.test(python.output()));
+    await pause('paused-here', true);
+    assert.equal(await python.exited, 0, python.output());
+    assert.equal(python.stdout(), 'Paused\n2\n2\n');
+  });
+
+  test('what retention has deleted is missed by nobody: children of a batch that runs, and the batch itself', async () => {
+    const { client, namespace } = bed.server;
+    const forget = async (workflowId: string): Promise<void> => {
+      const workflowExecution = { workflowId };
+      await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution });
+      await eventually({ what: `${workflowId} to be gone`, timeout_ms: 30_000 }, () =>
+        client.workflow.getHandle(workflowId).describe().then(() => false, () => true), // prettier-ignore
+      );
+    };
+    const { handle, outcome } = await slowly('kept', 2, { max_in_flight: 1 });
+    await eventually({ what: 'one rollout to end', timeout_ms: 60_000 }, async () => (await progressOf(handle))?.done === 1); // prettier-ignore
+    await forget('kept/0-0');
+    const { rollouts } = await outcome();
+    assert.deepEqual(rollouts.map(({ repeat, turn_count }) => [repeat, turn_count]), [[0, 2], [1, 2]]); // prettier-ignore
+    await forget('kept');
+    const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
+    for (const verb of ['result', 'watch']) {
+      const command = startCommand([verb, 'kept', ...at]);
+      assert.equal(await command.exited, 1);
+      assert.match(command.output(), /no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/store: temporal-rollout show kept/); // prettier-ignore
+    }
+    assert.match(await outputOf(['show', 'kept', ...at]), /kept\/0-1|0-1/);
+  });
+
+  test('a request that no server takes is refused before it is sent', async () => {
+    const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
+    const file = path.join(bed.directory, 'large.json');
+    const samples = [{ task_name: 'sliding_puzzle', message_log: [{ role: 'user', content: 'x'.repeat(6e6) }] }]; // prettier-ignore
+    await writeFile(file, JSON.stringify({ samples }));
+    const start = startCommand(['start', '--input-file', file, '--id', 'large', ...at]);
+    assert.equal(await start.exited, 1);
+    assert.match(start.output(), /the request of batch large \(write its samples to a file\): expected at most 1048576 bytes of arguments, got 60000\d\d; nothing was sent/); // prettier-ignore
+    await assert.rejects(bed.server.client.workflow.getHandle('large').describe(), { name: 'WorkflowNotFoundError' }); // prettier-ignore
   });
 
   test('a second policy workflow of a service is refused', async () => {
