@@ -1,4 +1,4 @@
-import type { WorkflowInterceptors } from '@temporalio/workflow';
+import type { WorkflowInboundCallsInterceptor, WorkflowInterceptors } from '@temporalio/workflow';
 import { log } from '@temporalio/workflow';
 import { undecodableProblem } from '../model/workflow-safe/undecodable.js';
 import { beginAnewAfterReset } from './reset.js';
@@ -8,7 +8,7 @@ export const interceptors = (): WorkflowInterceptors => {
   return { inbound: [...inbound, { handleSignal: sayIfIgnored }], internals };
 };
 
-type HandleSignal = NonNullable<NonNullable<WorkflowInterceptors['inbound']>[0]['handleSignal']>;
+type HandleSignal = NonNullable<WorkflowInboundCallsInterceptor['handleSignal']>;
 
 /**
  * A signal has no answer, so the worker's log says why it is ignored: its checks refuse what nobody can read. One that

@@ -31,7 +31,9 @@ export function beginAnewAfterReset(): Required<
     internals: [
       {
         activate: (input, next) => {
-          const isFirst = (input.activation.jobs ?? []).some((job) => job.initializeWorkflow);
+          const isFirst = (input.activation.jobs ?? []).some((job) =>
+            Boolean(job.initializeWorkflow),
+          );
           look(isFirst);
           next(input);
           look(isFirst);

@@ -80,18 +80,6 @@ describe('a batch that is planned', () => {
     assert.deepEqual(asked, [BATCH, BATCH, BATCH]);
   });
 
-  test('twice waits no longer for rollouts that do not become fewer: a reset left them behind', async (t) => {
-    const open = [3, 3, 2];
-    const bench = await activityBench(t, {
-      countOpenRollouts: () => Promise.resolve(open.shift() ?? 1),
-    });
-    await plan(bench, { samples: [SAMPLE] });
-    const began = performance.now();
-    await plan(bench, { samples: [SAMPLE] });
-    assert.ok(performance.now() - began < 30_000);
-    assert.deepEqual(open, []);
-  });
-
   test('twice opens again what was closed', async (t) => {
     const bench = await activityBench(t);
     await plan(bench, { samples: [SAMPLE] });

@@ -40,7 +40,7 @@ describe('the error of a call that no worker answers', () => {
     const paused = 'b is paused; temporal workflow unpause --workflow-id b ends the pause';
     const limited = 'the Temporal server takes no more requests for now: namespace rate limit exceeded'; // prettier-ignore
     const cases: [unknown, string][] = [
-      [new QueryRejectedError(8), paused],
+      [Reflect.construct(QueryRejectedError, [8]), paused],
       [failed(9, 'Workflow is paused. Cannot update the workflow.'), paused],
       [failed(8, 'namespace rate limit exceeded'), limited],
     ];

@@ -68,11 +68,10 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
 
   /** Resets one run again and again, with what it was sent, and without. */
   const toEach = async (
-    workflowId: string,
+    { workflowId, most = Infinity }: { workflowId: string; most?: number },
     check: (result: () => Promise<unknown>) => Promise<void>,
-    most = Infinity,
   ): Promise<void> => {
-    const { runId, tasks } = await tasksOf(bed.server, workflowId);
+    const { runId, tasks } = await tasksOf(bed.server, { workflowId });
     const every = Math.ceil(tasks.length / most);
     for (const [n, eventId] of tasks.entries()) {
       if (n % every !== 0 && n !== tasks.length - 1) continue;
@@ -90,7 +89,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
     const { outcome } = await startSingleRollout(bed.batch('one', QUEUE), one(3));
     const { result } = await outcome();
     const [rows, turns] = [await textOf('one'), await turnsIn('one')];
-    await toEach('one', async (again) => {
+    await toEach({ workflowId: 'one' }, async (again) => {
       assert.deepEqual(await again(), result);
       assert.equal(await textOf('one'), rows);
       assert.deepEqual(await turnsIn('one'), turns);
@@ -100,7 +99,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
   test('a rollout that plays continues its journal', async () => {
     const { handle } = await startSingleRollout(bed.batch('plays', QUEUE), one(4, 'slow'));
     await eventually({ what: 'two turns', timeout_ms: 60_000 }, async () => (await turnsIn('plays')).length >= 2); // prettier-ignore
-    const { runId, tasks } = await tasksOf(bed.server, 'plays');
+    const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'plays' });
     assert.ok(tasks.length >= 3, `${tasks.length} tasks`);
     const again = await resetTo(bed.server, { workflowId: handle.workflowId, runId, eventId: tasks[1]! }); // prettier-ignore
     await bed.server.client.workflow.getHandle('plays', again).result();
@@ -110,22 +109,22 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
   });
 
   test('a rollout that timed out has all of rollout_timeout again', async () => {
-    const input = { ...one(9, 'slow'), rollout_timeout: '5s' };
+    const input = { ...one(9, 'slow'), rollout_timeout: '6s' };
     const { handle } = await startSingleRollout(bed.batch('late', QUEUE), input);
     await assert.rejects(handle.result());
-    const { runId, tasks } = await tasksOf(bed.server, 'late');
-    const began = Date.now();
+    const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'late' });
+    const [began, before] = [Date.now(), await turnsIn('late')];
     const again = await resetTo(bed.server, { workflowId: 'late', runId, eventId: tasks.at(-1)! });
     await assert.rejects(bed.server.client.workflow.getHandle('late', again).result());
-    assert.ok(Date.now() - began >= 5000, `it had ${Date.now() - began} ms`);
-    assert.ok((await turnsIn('late')).length >= 3, 'it went on with its turns');
+    assert.ok(Date.now() - began >= 6000, `it had ${Date.now() - began} ms`);
+    assert.ok((await turnsIn('late')).length > before.length, 'it went on with its turns');
   });
 
   test('a batch that has ended has the same rows, though its rollouts had ended after the task', async () => {
     const { outcome } = await startBatch(bed.batch('whole', QUEUE), request(3));
     const { result } = await outcome();
     const rows = await textOf('whole');
-    await toEach('whole', async (again) => {
+    await toEach({ workflowId: 'whole' }, async (again) => {
       const { counts, files } = (await again()) as NonNullable<typeof result>;
       assert.deepEqual({ counts, files }, { counts: result?.counts, files: result?.files });
       assert.equal(await textOf('whole'), rows);
@@ -136,7 +135,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
   test('a batch that runs ends with all that its rollouts had played', async () => {
     const { handle } = await startBatch(bed.batch('runs', QUEUE), request(4, 'slow'));
     await eventually({ what: 'two turns', timeout_ms: 60_000 }, async () => (await turnsIn('runs')).length >= 2); // prettier-ignore
-    const { runId, tasks } = await tasksOf(bed.server, 'runs');
+    const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'runs' });
     await handle.signal('waiting', null);
     const again = await resetTo(bed.server, { workflowId: 'runs', runId, eventId: tasks.at(-1)! });
     const { counts } = (await bed.server.client.workflow.getHandle('runs', again).result()) as { counts: object }; // prettier-ignore
@@ -151,7 +150,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
     const start = { workflowId: 'sliced/rows-0-1', taskQueue: QUEUE, args: [slice] };
     const tally = (await client.workflow.execute('rolloutSlice', start)) as object;
     assert.deepEqual({ ...tally, done: 2, valid: 2 }, tally);
-    await toEach('sliced/rows-0-1', async (again) => {
+    await toEach({ workflowId: 'sliced/rows-0-1' }, async (again) => {
       assert.deepEqual(await again(), tally);
     });
   });
@@ -163,24 +162,20 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
       id: 'stream',
       task_queue: QUEUE,
     });
-    await stream.start({ ...request(2), groups_per_step: 1, epochs: 4 });
+    await stream.start({ ...request(2), groups_per_step: 1, epochs: 20 });
     const hashes: string[] = [];
     const deliver = async (step: number): Promise<void> => {
       await stream.step(step, step);
       hashes.push(await stream.hash(step));
     };
     for (const step of [0, 1, 2]) await deliver(step);
-    await toEach('stream/0', async (again) => {
-      assert.deepEqual(await again(), { group: 0, outcome: 'complete' });
+    await toEach({ workflowId: 'stream/0' }, async (again) => {
+      assert.equal(((await again()) as { outcome: string }).outcome, 'complete');
     });
-    await toEach(
-      'stream',
-      async () => {
-        await deliver(hashes.length);
-        for (const [step, hash] of hashes.entries()) assert.equal(await stream.hash(step), hash);
-      },
-      5,
-    );
+    await toEach({ workflowId: 'stream', most: 5 }, async () => {
+      await deliver(hashes.length);
+      for (const [step, hash] of hashes.entries()) assert.equal(await stream.hash(step), hash);
+    });
     const played = await Promise.all(hashes.map((_, step) => stream.rows(step)));
     const samples = played.flat().map(({ epoch, sample_row }) => `${String(epoch)}/${String(sample_row)}`); // prettier-ignore
     assert.equal(new Set(samples).size, samples.length, samples.join());
@@ -197,7 +192,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
     };
     try {
       for (const version of [1, 2]) await publish(version);
-      await toEach('policy/learner', async () => {
+      await toEach({ workflowId: 'policy/learner' }, async () => {
         const record = await eventually({ what: 'its record', timeout_ms: 60_000 }, async () => (await policy.status()).record); // prettier-ignore
         assert.equal(record.version, 2);
         await assert.rejects(publish(1));

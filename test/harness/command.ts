@@ -17,7 +17,7 @@ export interface Command {
 
 export function startCommand(args: string[], node: string[] = []): Command {
   const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-  return start(process.execPath, [...node, main, ...args], stackEnvironment(process.env));
+  return start([process.execPath, ...node, main, ...args], stackEnvironment(process.env));
 }
 
 const install = trainerInstall(process.env);
@@ -29,7 +29,7 @@ export function startPython(
   program: string,
   { address, namespace }: { address: string; namespace: string },
 ): Command {
-  return start(install.python, ['-c', program], {
+  return start([install.python, '-c', program], {
     ...stackEnvironment(process.env),
     PYTHONPATH: PYTHON_PACKAGES,
     PYTHONDONTWRITEBYTECODE: '1',
@@ -38,7 +38,7 @@ export function startPython(
   });
 }
 
-function start(program: string, args: string[], env: NodeJS.ProcessEnv): Command {
+function start([program = '', ...args]: string[], env: NodeJS.ProcessEnv): Command {
   const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const)

@@ -35,11 +35,10 @@ export async function resetTo(
   return answer.runId;
 }
 
-/** The workflow tasks that were completed from the first event of a kind on, and the run. */
+/** The workflow tasks that were completed from the first event of a kind on, and their run, the latest. */
 export async function tasksOf(
   { client }: Pick<TestServer, 'client'>,
-  workflowId: string,
-  from: (event: object) => boolean = () => true,
+  { workflowId, from = () => true }: { workflowId: string; from?: (event: object) => boolean },
 ): Promise<{ runId: string; tasks: EventId[] }> {
   const handle = client.workflow.getHandle(workflowId);
   const { runId } = await handle.describe();

@@ -94,6 +94,7 @@ onEachStore((open) => {
   test('ids have names that every system takes, each its own', async (t) => {
     const { store, outputs } = await open(t);
     for (const [n, batch_id] of IDS_OF_USERS.entries()) {
+      await (await store.outputs(batch_id).openPart({ first: 0, last: 0 }, null)).close();
       await store.outputs(batch_id).putMetrics({ n });
       await store.claim({ batch_id, row: 0, repeat: 0 }, { activity: 'playTurns' });
       await store.facts.put({ series: [batch_id, 'admitted'], n: 0, text: String(n) });
