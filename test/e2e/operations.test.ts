@@ -245,7 +245,11 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.equal(python.stdout(), 'Paused\n2\n2\n');
   });
 
-  test('a batch that Temporal no longer has is found in its store', async () => {
+  test('a batch that Temporal no longer has is found in its store', async (t) => {
+    if (bed.server.namespace === 'default') {
+      t.skip('a server of its own has no other namespace');
+      return;
+    }
     const { outcome } = await startBatch(bed.batch('kept', QUEUE), puzzleRequest({ samples: 1, num_repeats: 1 })); // prettier-ignore
     await outcome();
     // Of another namespace, as if retention had deleted it from its own.
