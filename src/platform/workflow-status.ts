@@ -24,9 +24,12 @@ export function whyPaused({
   status,
   workflowId,
 }: HasStatus & { workflowId: string }): string | null {
-  if (status.name !== 'PAUSED') return null;
-  return `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
+  return status.name === 'PAUSED' ? pausedText(workflowId) : null;
 }
+
+/** The same of one that is known to be. */
+export const pausedText = (workflowId: string): string =>
+  `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
 
 /** When a workflow begins whose start was delayed, for people; null: it has begun, or has no delay. */
 export function whyDelayed({ workflowId, executionTime }: Begins): string | null {

@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { formatJson } from '../../../src/platform/json/lossless.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
+import { storedName } from '../../../src/trajectories/places.js';
 import { MOST_AT_ONCE } from '../../../src/workers/memory.js';
 import { ATTEMPT_INDEX } from '../../keys.js';
 import type { GymRow } from '../../row.js';
@@ -48,7 +49,8 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
 }
 
 /** Below `inputs_dir`. */
-const samplesPath = (batch_id: string): string => path.join('collections', `${batch_id}.jsonl`);
+const samplesPath = (batch_id: string): string =>
+  path.join('collections', `${storedName(batch_id)}.jsonl`);
 
 export const samplesFile = ({ inputs_dir }: { inputs_dir: string }, batch_id: string): string =>
   path.join(inputs_dir, samplesPath(batch_id));

@@ -54,6 +54,9 @@ function minKOf(completion: Completion): BatchPlan['min_k'] {
 const refillOf = (completion: Completion): BatchPlan['refill'] =>
   completion.policy === 'refill' ? { max_replacements: completion.max_replacements } : null;
 
+/** Children that are ending become fewer. Those that a reset left behind play on, and the batch takes them over. */
+const ENDING_MS = 5000;
+
 /**
  * Waits for children of a terminated run that are still ending, because parent-close termination is asynchronous. An
  * attempt that was abandoned meanwhile throws: another one may own the batch, or it may be closed.
@@ -62,10 +65,12 @@ async function waitForEarlierRun(
   batchId: string,
   { countOpenRollouts, signal }: Pick<Dependencies, 'countOpenRollouts'> & { signal: AbortSignal },
 ): Promise<void> {
+  let [fewest, until] = [Infinity, 0];
   for (const end = performance.now() + 60_000; performance.now() < end;) {
     const open = await countOpenRollouts(batchId);
     signal.throwIfAborted();
-    if (open === 0) return;
+    if (open < fewest) [fewest, until] = [open, performance.now() + ENDING_MS];
+    if (open === 0 || performance.now() > until) return;
     await sleep(500, undefined, { signal }).catch(() => {
       signal.throwIfAborted();
     });
