@@ -1,7 +1,8 @@
-import { statSync, readFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
+import { readWholeNow } from '../../platform/regular-file.js';
 import type { Facts, Series } from '../trajectory-store.js';
 import { factOf } from '../places.js';
 import { storing } from '../storing.js';
@@ -11,7 +12,7 @@ export function createFileFacts(root: string, disk: Disk): Facts {
   const fileOf = (series: Series, n: number): string => factOf(root, { series, n });
   const read = (series: Series, n: number): string | null => {
     try {
-      return readFileSync(fileOf(series, n), 'utf8');
+      return readWholeNow(fileOf(series, n)).toString();
     } catch (error) {
       if (isMissing(error)) return null;
       throw error;
