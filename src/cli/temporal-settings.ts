@@ -56,9 +56,9 @@ export async function storeOfBatch(
   const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {
     await opened.ready({ say: () => undefined, signal: AbortSignal.timeout(STORE_MS) });
-    return { name: opened.name, has: (await opened.store.findRequest(batchId)) !== null };
+    return { name: opened.store.name, has: (await opened.store.findRequest(batchId)) !== null };
   } catch {
-    return { name: `${opened.name}, which does not answer`, has: false };
+    return { name: `${opened.store.name}, which does not answer`, has: false };
   } finally {
     await opened.close();
   }

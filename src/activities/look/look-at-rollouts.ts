@@ -16,6 +16,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../policy/policy-view.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** A rollout that moved since then can write its journal. */
 const QUIET_S = 2;
@@ -121,7 +122,7 @@ function quieterOf(
   before: Quiet,
   { ref, standing: { ended, moved_at } }: { ref: RolloutRef; standing: Standing },
 ): Quiet {
-  const moved = ended === null ? (moved_at ?? 0) : Date.now() / 1000;
+  const moved = ended === null ? (moved_at ?? 0) : commonMs() / 1000;
   return moved < before.moved_at ? { ref, moved_at: moved } : before;
 }
 
@@ -138,7 +139,7 @@ async function waitOfQuietest(
   waitOf: Dependencies['waitOf'],
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
-  if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
+  if (isRead && commonMs() / 1000 - moved_at < QUIET_S) return null;
   return await waitOf(rolloutId(ref)).catch(() => null);
 }
 
@@ -147,7 +148,7 @@ async function waitingAt(
   { ref, service, store }: { ref: RolloutRef; service: string; store: TrajectoryStore },
 ): Promise<Waiting | null> {
   if (standing.ended !== null) return null;
-  const now_s = Date.now() / 1000;
+  const now_s = commonMs() / 1000;
   const waiting = waitingOf(standing, { names: { task: '', service }, now_s });
   // A fault contains the name; without one the sample has it.
   if (waiting === null || standing.fault !== null || standing.asks !== 'environment')

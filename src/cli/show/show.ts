@@ -41,7 +41,7 @@ export async function showCommand(args: string[]): Promise<number> {
     const { store } = opened;
     const reader = createBatchReader(store, options.batch_id);
     const requested = await reader.requested();
-    if (requested === null) throw new Error(notPlanned(options, opened.name));
+    if (requested === null) throw new Error(notPlanned(options, opened.store.name));
     const show: Show = { options, store, reader, requested, style: styleOf };
     if (options.place === null) await showList(show);
     else if (options.place.repeat === null) await showGroup(show, options.place.row);
