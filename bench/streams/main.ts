@@ -1,18 +1,20 @@
 import { bias } from './bias.js';
 import { cost } from './cost.js';
+import { kept } from './kept.js';
 import { many } from './many.js';
 import { pacing } from './pacing.js';
 
 /**
- * `node --import tsx bench/streams/main.ts bias|pacing|many|cost [N]`, after `npm run build`: what a stream delivers
- * and what it costs. N is the number of groups, the seconds of each measurement, the number of groups, or the number of
- * rounds.
+ * `node --import tsx bench/streams/main.ts bias|pacing|many|kept|cost [N]`, after `npm run build`: what a stream delivers
+ * and what it costs. N is the number of groups, of `pacing` the seconds of each measurement, of
+ * `cost` the number of rounds.
  */
 const [what = '', n] = process.argv.slice(2);
 const parts: Record<string, () => Promise<void>> = {
   bias: () => bias({ groups: Number(n ?? 1000), seed: 7 }),
   pacing: () => pacing({ for_s: Number(n ?? 120) }),
   many: () => many({ groups: Number(n ?? 10_000) }),
+  kept: () => kept({ groups: Number(n ?? 100_000) }),
   cost: () => cost({ rounds: Number(n ?? 3) }),
 };
 const part = parts[what];

@@ -9,7 +9,7 @@ from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Opti
 
 from . import aio
 from .requests import BatchRequest, Checkpoint, Probe, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -159,6 +159,9 @@ class Stream:
 
     def forget(self, through: int) -> None:
         _run(self._aio.forget(through))
+
+    def failures(self) -> Dict[str, Failures]:
+        return _run(self._aio.failures())
 
     def progress(self) -> Dict[str, Any]:
         return _run(self._aio.progress())

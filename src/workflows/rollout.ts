@@ -191,6 +191,7 @@ const endedAs = (
     total_tokens,
     attempt,
     dropped,
+    untrained,
     ended,
   }: TurnProgress & { ended: StopReason },
 ): Pick<FinishedRollout, 'result' | 'facts'> => ({
@@ -202,6 +203,7 @@ const endedAs = (
     total_tokens,
     ...(attempt !== undefined && { attempt }),
     ...(dropped !== undefined && { dropped }),
+    ...(untrained !== undefined && { untrained }),
   },
   facts: plan,
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { z } from 'zod';
 import type { Row } from '../../src/model/results/row.js';
+import type { StepFact } from '../../src/model/stream/facts.js';
 
 /**
  * The lag of a step, computed again from its rows and the births of its groups, token by token: what the stream says of
@@ -12,17 +14,8 @@ export interface RecomputedLag {
 }
 
 /** Groups of which nobody knows the birth have none. */
-export async function birthsOf(
-  groups: readonly number[],
-  admittedText: (group: number) => Promise<string>,
-): Promise<Map<number, number>> {
-  const births = new Map<number, number>();
-  for (const group of groups) {
-    const { born } = JSON.parse(await admittedText(group)) as { born: number | null };
-    if (born !== null) births.set(group, born);
-  }
-  return births;
-}
+export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
+  new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
 export function recomputedLag(
   rows: readonly Row[],
@@ -36,11 +29,13 @@ export function recomputedLag(
   const over = new Set<number>();
   let unknown = 0;
   for (const row of rows) {
+    const own: (number | null)[] = [];
     const masked = row['masked'] as { start: number; end: number }[] | undefined;
     for (const run of row.policy_versions) {
       const label = run.version === null ? NaN : Number(run.version);
       const sampled = Number.isInteger(label) ? label : births.get(row.row);
       const lag = sampled === undefined ? null : version - sampled;
+      own.push(lag);
       for (let token = run.start; token < run.end; token++) {
         if (lag === null) unknown += 1;
         else lags.push(lag);
@@ -50,6 +45,9 @@ export function recomputedLag(
       }
       if (lag !== null && lag > max_lag) over.add(row.row);
     }
+    const known = own.filter((lag) => lag !== null);
+    const oldest = known.length === 0 || known.length < own.length ? null : Math.max(...known);
+    assert.equal(row['token_lag'], oldest, `token_lag of ${row.row}`);
   }
   return { lags, unknown, over: over.size };
 }

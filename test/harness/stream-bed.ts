@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,12 +9,12 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { z } from 'zod';
 import type {
   NextStepAnswer,
-  StepFact,
   StepResult,
   StreamProgress,
 } from '../../src/activities/contract/stream.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
+import { StepFact } from '../../src/model/stream/facts.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 import { birthsOf, checkLag, recomputedLag } from './recomputed-lag.js';
@@ -31,7 +32,7 @@ export interface StreamToTest {
   progress: () => Promise<StreamProgress>;
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
-  fact: (step: number) => Promise<StepFact>;
+  fact: (step: number) => Promise<z.infer<typeof StepFact>>;
   /** Hash of the step's rows, failures and metrics, byte for byte. */
   hash: (step: number) => Promise<string>;
 }
@@ -41,8 +42,8 @@ export interface StreamPlaceToTest {
   store_root: string;
   id: string;
   task_queue: string;
-  /** A fact as the store has it; absent: the store's are files. */
-  factText?: (kind: 'admitted' | 'steps', n: number) => Promise<string>;
+  /** The fact of a step as the store has it; absent: the store's are files. */
+  factText?: (step: number) => Promise<string>;
 }
 
 const CALL_MS = 180_000;
@@ -52,11 +53,8 @@ export function openStreamToTest({
   store_root,
   id,
   task_queue,
-  factText = (kind, n) =>
-    readFile(
-      path.join(store_root, id, kind, kind === 'steps' ? `${n}/step.json` : `${n}.json`),
-      'utf8',
-    ),
+  factText = (step) =>
+    readFile(path.join(store_root, id, 'steps', String(step), 'step.json'), 'utf8'),
 }: StreamPlaceToTest): StreamToTest {
   const handle = (): WorkflowHandle => client().workflow.getHandle(id);
   const folder = (step: number): string => path.join(store_root, id, 'steps', String(step));
@@ -64,17 +62,17 @@ export function openStreamToTest({
     await client().connection.withDeadline(Date.now() + CALL_MS, () =>
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
-  const fact = async (step: number): Promise<StepFact> =>
-    JSON.parse(await factText('steps', step)) as StepFact;
+  const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
+    StepFact.parse(JSON.parse(await factText(step)));
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
-  let max_lag = 1;
+  let [max_lag, masks] = [1, false];
   /** Lag and masks of a delivered step are computed again from its rows. */
-  const checkStep = async ({ step, version, metrics }: StepResult): Promise<void> => {
+  const checkStep = async ({ step, version, metrics, notes }: StepResult): Promise<void> => {
     if (version === null) return;
-    const births = await birthsOf((await fact(step)).groups, (group) =>
-      factText('admitted', group),
-    );
-    checkLag(metrics, recomputedLag(await rows(step), { births, version, max_lag }));
+    const births = birthsOf(await fact(step));
+    const lag = recomputedLag(await rows(step), { births, version, max_lag });
+    checkLag(metrics, lag);
+    assert.equal(notes !== undefined, lag.over > 0 && !masks, notes?.join());
   };
   const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
     update('next_step', asked);
@@ -82,7 +80,8 @@ export function openStreamToTest({
     id,
     handle,
     start: async (request) => {
-      max_lag = (request as { max_lag?: number }).max_lag ?? 1;
+      const { max_lag: given = 1, when_stale } = request as Record<string, unknown>;
+      [max_lag, masks] = [given as number, when_stale === 'mask'];
       await client().workflow.start('rolloutStream', {
         workflowId: id,
         taskQueue: task_queue,

@@ -82,7 +82,12 @@ async function answerTurn(
 
 async function askEnvironment(
   hold: Hold,
-  { environment, known, share }: Pick<Dependencies, 'environment' | 'known'> & { share: Share },
+  {
+    environment,
+    known,
+    storeId,
+    share,
+  }: Pick<Dependencies, 'environment' | 'known' | 'storeId'> & { share: Share },
 ): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
@@ -99,6 +104,7 @@ async function askEnvironment(
   const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
+    deployment: await storeId(),
     signal,
     share,
     ...(trajectory.start?.settings.semantics === 'standard' && {
