@@ -253,6 +253,10 @@ export const FAILURES: Record<string, Tests> = {
     `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
     `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
   ],
+  'workers of one task queue with different stores': [
+    `${E2E}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
+    `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
+  ],
   'prompt too long': [
     `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len is PromptTooLong, for good`,
   ],

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
 import { formatMap, MissingField } from '../../src/platform/python/format-map.js';
@@ -7,6 +6,7 @@ import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
 import { textOf } from '../../src/platform/utf8-text.js';
+import { readWhole } from '../../src/platform/regular-file.js';
 
 /** A prompt file: templates with `{field}` for a row's top-level fields. */
 export interface Prompt {
@@ -17,7 +17,7 @@ export interface Prompt {
 /** `prompt_config`: a YAML file of `user` and perhaps `system`. */
 export async function loadPrompt(file: string, places: Places): Promise<Prompt> {
   const resolved = await resolveUnderRoots(file, places);
-  const bytes = await readFile(resolved).catch((cause: unknown) => {
+  const bytes = await readWhole(resolved).catch((cause: unknown) => {
     const message = `Prompt config not found: '${file}'. Check the path is spelled correctly.`;
     throw new Error(message, { cause });
   });

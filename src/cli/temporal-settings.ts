@@ -59,12 +59,12 @@ export async function storeOfBatch(
     await opened.ready({ say: () => undefined, signal: AbortSignal.timeout(STORE_MS) });
     const { metrics } = opened.store.outputs(batchId).files;
     return {
-      name: opened.name,
+      name: opened.store.name,
       has: (await opened.store.findRequest(batchId)) !== null,
       result: (await exists(metrics)) ? metrics : null,
     };
   } catch {
-    return { name: `${opened.name}, which does not answer`, ...nothing };
+    return { name: `${opened.store.name}, which does not answer`, ...nothing };
   } finally {
     await opened.close();
   }

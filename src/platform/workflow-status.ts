@@ -1,3 +1,5 @@
+import { commonMs } from './waits/common-clock.js';
+
 /** Every status, by the SDK's name, with which a workflow has ended; RUNNING and PAUSED are open. */
 const ENDED: ReadonlySet<string> = new Set([
   'COMPLETED',
@@ -33,7 +35,7 @@ export const pausedText = (workflowId: string): string =>
 
 /** When a workflow begins whose start was delayed, for people; null: it has begun, or has no delay. */
 export function whyDelayed({ workflowId, executionTime }: Begins): string | null {
-  if (executionTime === undefined || executionTime.getTime() <= Date.now()) return null;
+  if (executionTime === undefined || executionTime.getTime() <= commonMs()) return null;
   const time = executionTime.toISOString().slice(0, 19).replace('T', ' ');
   return `${workflowId} begins at ${time} UTC: its start is delayed`;
 }

@@ -142,6 +142,8 @@ describe('a retried activity', () => {
       const { type, message, nonRetryable } = await bench.failure(name, AT);
       assert.deepEqual([type, nonRetryable], ['JournalLost', true]);
       assert.match(message, /journal of batch\/0-0 has lost its start: the store was restored/);
+      const { name: folder } = bench.dependencies.store;
+      assert.ok(message.includes(`moved (this worker has ${folder})`), message);
     }
   });
 });

@@ -55,7 +55,7 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
   const { settings_in_force: settings } = journal.trajectory;
-  if (settings === null) throw journalLost(ref, 'its start');
+  if (settings === null) throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
   await checkPrompt(hold);
   const pool = poolOf(settings, dependencies);
   // Without room for tokens, no slot is needed.
