@@ -13,7 +13,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Limits, Probe, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
+from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
@@ -261,7 +261,7 @@ class Stream:
         weights that will train on it; None: the last one published. A request with a higher version replaces one that
         waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
-        that the stream reports it.
+        that the stream reports it, and with the ``notes`` of its result: groups that faster versions overtook.
 
         Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
         continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
@@ -284,6 +284,10 @@ class Stream:
             asked_at = loop.time()
             answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
             if answer["ready"]:
+                for note in answer.get("notes", []):
+                    connection.log.warning("%s (%s)", note, self.id)
+                    if on_wait is not None:
+                        on_wait(note)
                 return answer
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
             if on_wait is not None:
@@ -348,6 +352,14 @@ class Stream:
         """
         limits: Limits = await self._ask("set_limits", _given(locals()))
         return limits
+
+    async def failures(self) -> Dict[str, Failures]:
+        """Why rollouts failed in groups that have ended since the last step, by the type of their failure: how many, the
+        first message, and the rollout that has it (``temporal-rollout show`` takes its id). ``Step.failures`` has the
+        rollouts of a step. Raises like ``Batch.progress``.
+        """
+        failures: Dict[str, Failures] = (await self.progress()).get("failures", {})
+        return failures
 
     async def progress(self) -> Dict[str, Any]:
         """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and

@@ -9,7 +9,7 @@ from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Opti
 
 from . import aio
 from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -199,6 +199,9 @@ class Stream:
                 rollout_timeout=rollout_timeout,
             )
         )
+
+    def failures(self) -> Dict[str, Failures]:
+        return _run(self._aio.failures())
 
     def progress(self) -> Dict[str, Any]:
         return _run(self._aio.progress())

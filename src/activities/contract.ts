@@ -130,6 +130,8 @@ export interface TurnProgress {
   attempt?: number;
   /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
+  /** No token of its row trains. */
+  untrained?: true;
   /** The end of the last message of the policy or the environment, at most 120 characters. */
   preview: string;
 }
@@ -168,6 +170,8 @@ export interface RolloutResult {
   attempt?: number;
   /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
+  /** No token of its row trains. */
+  untrained?: true;
 }
 
 export interface CloseBatch {

@@ -20,6 +20,8 @@ export interface KnownNames {
 /** What activities are closures over: only interfaces, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
+  /** By it, environments tell deployments apart. */
+  storeId: TrajectoryStore['storeId'];
   /** undefined if temporal.yaml has no such service. */
   service: (name: string) => GenerationPool | undefined;
   /** How a service's weights change; undefined if temporal.yaml has no such service. */

@@ -65,7 +65,12 @@ const rolloutSettings = {
   attempts: AttemptSettings.describe(
     'how often a turn may fail in one way before its rollout fails',
   ),
-  num_repeats_add_seed: z.boolean().default(false).describe('repeat r is generated with seed r'),
+  num_repeats_add_seed: z
+    .boolean()
+    .default(false)
+    .describe(
+      'repeat r is generated with seed r; in a further epoch of a stream, with another one',
+    ),
   semantics: Semantics.default('standard').describe("or NeMo RL's loops, number for number"),
   overlong: Overlong.default('keep').describe(
     'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',

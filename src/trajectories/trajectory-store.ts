@@ -64,6 +64,8 @@ export interface TrajectoryStore {
     repeats: number;
   }): Promise<void>;
   readonly facts: Facts;
+  /** Its own name, which workers compare: who has the same id has the same store. Made by the first who asks. */
+  storeId(): Promise<string>;
 }
 
 export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;

@@ -31,6 +31,7 @@ export function createDependencies(
 ): Dependencies {
   return {
     store: parts.store,
+    storeId: remembered(() => parts.store.storeId()),
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
     policy: (name) => policyOf(name, { parts, temporal }),
@@ -55,6 +56,12 @@ export function createDependencies(
     isOver: temporal.isOver,
     endOf: temporal.endOf,
   };
+}
+
+/** Every call to an environment needs it, and it never changes. */
+function remembered<T>(ask: () => Promise<T>): () => Promise<T> {
+  let known: T | undefined;
+  return async () => (known ??= await ask());
 }
 
 function policyOf(

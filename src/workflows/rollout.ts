@@ -194,6 +194,7 @@ const endedAs = (
     total_tokens,
     attempt,
     dropped,
+    untrained,
     ended,
   }: TurnProgress & { ended: StopReason },
 ): Pick<FinishedRollout, 'result' | 'facts'> => ({
@@ -205,6 +206,7 @@ const endedAs = (
     total_tokens,
     ...(attempt !== undefined && { attempt }),
     ...(dropped !== undefined && { dropped }),
+    ...(untrained !== undefined && { untrained }),
   },
   facts: plan,
 });

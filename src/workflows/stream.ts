@@ -10,7 +10,7 @@ import {
 import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import { whyText } from '../model/workflow-safe/stream/next-step.js';
-import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
+import { withFailures, withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
 import type { Deliveries } from './stream/deliveries.js';
 import { deliver } from './stream/deliveries.js';
@@ -160,7 +160,9 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
 /** Takes the outcomes of groups. Returns those that something else stopped or terminated. */
 function takeOutcomes({ stream, groups }: Running): number[] {
   const again = new Set<number>();
-  for (const { group, outcome } of groups.news()) {
+  for (const { group, outcome, ...news } of groups.news()) {
+    const failures = 'failures' in news ? news.failures : undefined;
+    stream.change((now) => withFailures(now, { group, failures }));
     if (outcome === 'complete') stream.completed(group);
     else if (outcome !== null) stream.out(group, outcome);
     else if (runningOf(stream).includes(group)) again.add(group);

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 import type { Info } from '@temporalio/activity';
@@ -135,6 +136,8 @@ export async function activityBench(
       Promise.resolve((parts.logprobs_modes ?? {})[service.replica] ?? 'processed'),
   });
   const waiting: (Waiting | null)[] = [];
+  // A worker has it since its start.
+  const store_id = randomBytes(6).toString('hex');
   const deployment = {
     inputs_dir: files.root,
     sample_bytes: 1_000_000,
@@ -145,6 +148,7 @@ export async function activityBench(
   };
   const dependencies: Dependencies = {
     store: files.store,
+    storeId: () => Promise.resolve(store_id),
     service: (name) =>
       name === 'default'
         ? {

@@ -36,11 +36,13 @@ export function recomputedLag(
   const over = new Set<number>();
   let unknown = 0;
   for (const row of rows) {
+    const own: (number | null)[] = [];
     const masked = row['masked'] as { start: number; end: number }[] | undefined;
     for (const run of row.policy_versions) {
       const label = run.version === null ? NaN : Number(run.version);
       const sampled = Number.isInteger(label) ? label : births.get(row.row);
       const lag = sampled === undefined ? null : version - sampled;
+      own.push(lag);
       for (let token = run.start; token < run.end; token++) {
         if (lag === null) unknown += 1;
         else lags.push(lag);
@@ -50,6 +52,9 @@ export function recomputedLag(
       }
       if (lag !== null && lag > max_lag) over.add(row.row);
     }
+    const known = own.filter((lag) => lag !== null);
+    const oldest = known.length === 0 || known.length < own.length ? null : Math.max(...known);
+    assert.equal(row['token_lag'], oldest, `token_lag of ${row.row}`);
   }
   return { lags, unknown, over: over.size };
 }

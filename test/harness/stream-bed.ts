@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -67,14 +68,16 @@ export function openStreamToTest({
   const fact = async (step: number): Promise<StepFact> =>
     JSON.parse(await factText('steps', step)) as StepFact;
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
-  let max_lag = 1;
+  let [max_lag, masks] = [1, false];
   /** Lag and masks of a delivered step are computed again from its rows. */
-  const checkStep = async ({ step, version, metrics }: StepResult): Promise<void> => {
+  const checkStep = async ({ step, version, metrics, notes }: StepResult): Promise<void> => {
     if (version === null) return;
     const births = await birthsOf((await fact(step)).groups, (group) =>
       factText('admitted', group),
     );
-    checkLag(metrics, recomputedLag(await rows(step), { births, version, max_lag }));
+    const lag = recomputedLag(await rows(step), { births, version, max_lag });
+    checkLag(metrics, lag);
+    assert.equal(notes !== undefined, lag.over > 0 && !masks, notes?.join());
   };
   const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
     update('next_step', asked);
@@ -82,7 +85,8 @@ export function openStreamToTest({
     id,
     handle,
     start: async (request) => {
-      max_lag = (request as { max_lag?: number }).max_lag ?? 1;
+      const { max_lag: given = 1, when_stale } = request as Record<string, unknown>;
+      [max_lag, masks] = [given as number, when_stale === 'mask'];
       await client().workflow.start('rolloutStream', {
         workflowId: id,
         taskQueue: task_queue,

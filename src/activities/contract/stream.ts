@@ -1,7 +1,13 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { TaskPriority } from '../../model/priority.js';
+import type { Failures } from '../../model/workflow-safe/failures.js';
+import type {
+  Out,
+  OutCounts,
+  PacingSettings,
+  PacingState,
+} from '../../model/workflow-safe/stream/state.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
@@ -108,11 +114,13 @@ export interface AdmitGroups {
 /** How a group has ended by itself. */
 export interface GroupEnd {
   group: number;
-  outcome: 'complete' | 'filtered' | 'failed';
+  outcome: 'complete' | 'filtered' | 'untrained' | 'failed';
   /** Members that are rows. */
   valid: number;
   /** All started members, replacements included. */
   members: number;
+  /** Of members that failed in the group's last run; absent: none. */
+  failures?: Failures;
 }
 
 export interface EndGroup extends GroupEnd {
@@ -143,7 +151,7 @@ export interface StepFact {
 }
 
 /** Counts of groups when the step is put; `admitted` and those of `Out` count since the previous step. */
-export interface StepCounts extends Record<Out, number> {
+export interface StepCounts extends OutCounts {
   in_flight: number;
   banked: number;
   admitted: number;
@@ -185,6 +193,8 @@ export interface StreamProgress {
   banked: number;
   admitted: number;
   out: PacingState['out'];
+  /** Of rollouts that failed, in groups that have ended since the last step; absent: none. */
+  failures?: Failures;
   /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;

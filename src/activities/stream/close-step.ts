@@ -1,4 +1,4 @@
-import { lagMetrics } from '../../model/stream/step-row.js';
+import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import type { Attempt } from '../attempt.js';
@@ -31,20 +31,15 @@ async function closeStep(
   const fact = await keptStep({ stream_id, step }, facts);
   const { version, groups, final } = fact;
   const request = await requestOf(stream_id, store);
-  const { max_lag, when_stale } = streamOf(request, stream_id);
+  const { max_lag, versions_per_step, when_stale } = streamOf(request, stream_id);
+  const delivered = { step, version, max_lag, masks: when_stale === 'mask' };
   const closing = {
     input: { batch_id: stream_id, stopped: true },
     request,
     replacements: await replacementsOf(groups, { facts, num_repeats: request.num_repeats }),
     store,
     endOf,
-    delivered: {
-      step,
-      version,
-      max_lag,
-      masks: when_stale === 'mask',
-      born: await bornOf(groups, facts),
-    },
+    delivered: { ...delivered, born: await bornOf(groups, facts) },
     outputs,
     attempt,
   };
@@ -52,6 +47,8 @@ async function closeStep(
   const part = { first: 0, last: groups.length - 1 };
   await closePart(part, { ...closing, rows: groups });
   const summaries = await summariesOf([part], outputs);
+  const before = await versionBefore(step, facts);
+  const note = overtakenNote(summaries, { ...delivered, versions_per_step, before });
   const result = {
     ...resultOf(summaries, closing),
     metrics: {
@@ -63,10 +60,12 @@ async function closeStep(
     step,
     version,
     final,
+    ...(note !== null && { notes: [note] }),
   };
   // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
   await keptStep({ stream_id, step }, facts);
   await putResult(result, { summaries, outputs });
+  if (note !== null) attempt.warn(`${stream_id}: ${note}`);
   return result;
 }
 
@@ -77,7 +76,7 @@ async function keptStep(
 ): Promise<StepFact> {
   const through = (await forgotten.last(-1))?.value.through ?? -1;
   if (step <= through) {
-    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept`;
+    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept (keep_steps of the request says how many, forget deletes more)`;
     throw new Fault({ type: 'StepOutOfOrder', message });
   }
   const fact = await steps.find(step);
@@ -112,5 +111,10 @@ async function bornOf(
   return found;
 }
 
+const versionBefore = async (step: number, { steps }: StreamFacts): Promise<number | null> =>
+  step === 0 ? null : ((await steps.find(step - 1))?.version ?? null);
+
 const streamMetrics = ({ counts }: StepFact): Metrics =>
-  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`stream/${name}`, count]));
+  Object.fromEntries(
+    Object.entries({ untrained: 0, ...counts }).map(([name, count]) => [`stream/${name}`, count]),
+  );

@@ -3,7 +3,7 @@ import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { priorityOf } from '../../model/priority.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
-import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
+import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
@@ -20,7 +20,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
   return (input) =>
     attempt(async ({ workflow_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
-      const parsed = StreamRequest.safeParse(input);
+      const parsed = StreamStart.safeParse(input);
       if (!parsed.success)
         throw invalidBatchRequest(
           problemsWithHints(parsed.error, { schema: StreamRequest, input }),

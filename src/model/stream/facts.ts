@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { OUTS } from '../workflow-safe/stream/state.js';
 
 /** Facts that a stream puts into the store, each once, before anything follows from them. */
 
@@ -9,16 +10,27 @@ export const Admitted = z.object({ group: Group, born: Version });
 
 export const GroupEnd = z.object({
   group: Group,
-  outcome: z.enum(['complete', 'filtered', 'failed']),
+  outcome: z.enum(['complete', 'filtered', 'untrained', 'failed']),
   valid: z.int().nonnegative(),
   members: z.int().nonnegative(),
+  failures: z
+    .record(
+      z.string(),
+      z.object({ rollouts: z.int(), message: z.string(), example: z.string().exactOptional() }),
+    )
+    .exactOptional(),
 });
 
 export const Dropped = z.object({ group: Group });
 
 export const Forgotten = z.object({ through: z.int().nonnegative() });
 
-const OutCounts = { filtered: z.int(), dropped: z.int(), failed: z.int() };
+const OutCounts = {
+  filtered: z.int(),
+  untrained: z.int().exactOptional(),
+  dropped: z.int(),
+  failed: z.int(),
+};
 
 export const StepFact = z.object({
   schema_version: z.literal(1),
@@ -27,7 +39,7 @@ export const StepFact = z.object({
   groups: z.array(Group),
   final: z.boolean(),
   open: z.array(Group),
-  out: z.array(z.object({ group: Group, as: z.enum(['filtered', 'dropped', 'failed']) })),
+  out: z.array(z.object({ group: Group, as: z.enum(OUTS) })),
   admitted: z.int().nonnegative(),
   totals: z.object({ ...OutCounts, delivered: z.int() }),
   counts: z.object({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),

@@ -2,6 +2,7 @@ import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporal
 import type { Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
+import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import type { Stream } from './stream-state.js';
@@ -89,7 +90,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const pacing = stream.pacing();
   const settings = stream.settings();
   const { steps_dir, priority } = stream.plan;
-  const { groups, next_step, served, last_version, admitted, out } = pacing;
+  const { groups, next_step, served, last_version, admitted, out, failures } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
   const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
   const isKnown = is_versioned && Number.isFinite(oldest);
@@ -102,6 +103,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     banked: groups.length - in_flight,
     admitted,
     out,
+    ...(failures !== undefined && { failures }),
     lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
     max_in_flight: settings.max_in_flight,
     ...shownPriority(priority),
@@ -114,7 +116,10 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
 /** What the next step waits for. */
 function whyOf(stream: Stream): string {
   const next = stream.next();
-  return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
+  const { is_versioned, pacing } = stream.now();
+  const why = next.ready ? `step ${pacing.next_step} is ready` : whyText(next.why);
+  const overtaken = is_versioned ? whatIsOvertaken(pacing, stream.settings()) : null;
+  return overtaken === null ? why : `${why}; ${overtaken}`;
 }
 
 /** Bounded by its activity; faults of engines are plain text. */
