@@ -1,6 +1,3 @@
-import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
-import { readJson, writeJson } from '../platform/json/kept.js';
-import { readText } from '../platform/utf8-text.js';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -13,9 +10,13 @@ import type { ServerAddress } from '../client/server.js';
 import { refusalOf, watchBatch } from '../client/watch.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { UsageError, commandLine } from '../platform/command.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
+import { readText } from '../platform/utf8-text.js';
+import { LATE, within } from '../platform/waits/abort.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
@@ -83,8 +84,11 @@ export async function refusedAtOnce(
     return null;
   };
   // A server or a worker that is slow is no refusal.
-  const late = sleep(checked_ms, null, { ref: false });
-  return await Promise.race([refusal().catch(() => null), late]);
+  const found = await within(
+    checked_ms,
+    refusal().catch(() => null),
+  );
+  return found === LATE ? null : found;
 }
 
 /** A worker would refuse it, too, but where nobody looks. */
