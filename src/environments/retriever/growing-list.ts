@@ -1,7 +1,7 @@
 type Numbers = Uint32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
 /** A growing list of numbers, eight or four bytes each: a plain array of ten million costs twice that and moves. */
-export function createGrowingList<T extends Numbers>(make: (length: number) => T) {
+function createGrowingList<T extends Numbers>(make: (length: number) => T) {
   let values = make(1024);
   let length = 0;
   return {
