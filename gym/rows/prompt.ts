@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import { namesOf } from '../../src/platform/json/order.js';
 import { formatMap, MissingField } from '../../src/platform/python/format-map.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
@@ -77,7 +78,7 @@ function fill(template: string, row: JsonObject): string {
     return formatMap(template, row);
   } catch (error) {
     if (!(error instanceof MissingField)) throw error;
-    const fields = reprOf(Object.keys(row));
+    const fields = reprOf(namesOf(row));
     const message = `Prompt template references field '${error.field}' but the data row only has fields: ${fields}`;
     throw new Error(message, { cause: error });
   }

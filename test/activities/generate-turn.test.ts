@@ -66,6 +66,7 @@ describe('a turn that is generated', () => {
       frequency_penalty: 0,
       min_tokens: 0,
       ignore_eos: false,
+      bad_words: [],
       structured_outputs: null,
       top_logprobs: 0,
       seed: null,

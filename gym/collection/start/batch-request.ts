@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { formatJson } from '../../../src/platform/json/lossless.js';
+import { filtered } from '../../../src/platform/json/order.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
 import { storedName } from '../../../src/trajectories/places.js';
 import { MOST_AT_ONCE } from '../../../src/workers/memory.js';
@@ -31,7 +32,7 @@ export interface SampleSettings {
  */
 export function sampleOf(row: GymRow, settings: SampleSettings): string {
   const { environment, max_attempts, run_timeout } = settings;
-  const bare = Object.fromEntries(Object.entries(row.row).filter(([key]) => key !== ATTEMPT_INDEX));
+  const bare = filtered(row.row, (key) => key !== ATTEMPT_INDEX);
   const sample = {
     message_log: [],
     task_name: environment,

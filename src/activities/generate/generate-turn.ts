@@ -327,6 +327,7 @@ function requestFor(
     presence_penalty: generation.presence_penalty,
     frequency_penalty: generation.frequency_penalty,
     ignore_eos: generation.ignore_eos,
+    bad_words: generation.bad_words,
     structured_outputs: generation.structured_outputs,
     seed: seedOf(settings, { ...ref, turn, inherited }),
     stop_strings: [...new Set([...generation.stop_strings, ...(trajectory.stop_strings ?? [])])],
