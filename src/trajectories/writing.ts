@@ -10,7 +10,6 @@ import { commonS } from '../platform/waits/common-clock.js';
 
 /** Common to all stores: what an attempt writes into a journal. */
 
-
 export const claimOf = (by: Claimant): Entry => ({
   kind: 'claim',
   attempt: 1,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { BatchRequest } from '../batch-request.js';
-import { checkSettings, groupSettings } from '../batch-request.js';
+import { groupSettings } from '../batch-request.js';
+import { checkSettings } from '../setting-checks.js';
 import { preview } from '../problems.js';
 
 /** The request that starts a stream: the input of workflow `rolloutStream`. A batch's request without `completion`. */
