@@ -151,6 +151,8 @@ function serverArguments({ ports, dbFile, headless, namespaces = [] }: DevServer
     ]),
     ...namespaces.flatMap((name) => ['--namespace', name]),
     ...RAISED_LIMITS.flatMap((key) => ['--dynamic-config-value', `${key}=100000`]),
+    // `temporal workflow pause`, which 1.31 has, but not without this.
+    ...['--dynamic-config-value', 'frontend.WorkflowPauseEnabled=true'],
   ];
 }
 
