@@ -64,6 +64,8 @@ export interface LookAtRollouts {
   batch_id: string;
   /** Row and repeat of each that runs, as the batch knows it; absent: it does not, because it has slices. */
   running?: [row: number, repeat: number][];
+  /** They are a stream's, in workflows of groups: only these are looked at, since all journals would be too many. */
+  in_groups?: true;
 }
 
 /** What a look at the journals of a batch shows, including rollouts that have ended. */

@@ -34,13 +34,13 @@ export function createLookAtRollouts({
   Dependencies,
   'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
 >): Activities['lookAtRollouts'] {
-  return ({ batch_id, running }) =>
+  return ({ batch_id, running, in_groups = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
       const totals = { turns: 0, tokens: 0 };
       const waits: Waits[] = [];
-      const journals = await store.listJournals(batch_id);
+      const journals = in_groups ? placesOf(running) : await store.listJournals(batch_id);
       const runs = whichRun(running);
       let quietest = withoutJournal({ batch_id, running }, journals);
       for (const place of journals) {
@@ -53,9 +53,9 @@ export function createLookAtRollouts({
         if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
-        quietest = quieterOf(quietest, { ref, standing });
+        quietest = quieterOf(quietest, { ref, standing, isKnown: running !== undefined });
       }
-      const told = await waitOfQuietest(quietest, waitOf);
+      const told = await waitOfQuietest(quietest, { waitOf, in_groups });
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -76,6 +76,9 @@ interface Quiet {
 }
 
 type Running = Parameters<Activities['lookAtRollouts']>[0]['running'];
+
+const placesOf = (running: Running = []): Place[] =>
+  running.map(([row, repeat]) => ({ row, repeat }));
 
 /** The workflow says which rollouts run; a journal without an end may be that of one that was terminated or deleted. */
 function whichRun(running: Running): (place: Place) => boolean {
@@ -117,11 +120,16 @@ async function ofOpen(
   return open;
 }
 
+/** Whose journal has its end runs for a moment longer; one that is known to run still may be held up. */
 function quieterOf(
   before: Quiet,
-  { ref, standing: { ended, moved_at } }: { ref: RolloutRef; standing: Standing },
+  {
+    ref,
+    standing: { ended, moved_at },
+    isKnown,
+  }: { ref: RolloutRef; standing: Standing; isKnown: boolean },
 ): Quiet {
-  const moved = ended === null ? (moved_at ?? 0) : Date.now() / 1000;
+  const moved = ended === null || isKnown ? (moved_at ?? 0) : Date.now() / 1000;
   return moved < before.moved_at ? { ref, moved_at: moved } : before;
 }
 
@@ -135,12 +143,16 @@ const isUnwritten = (waiting: Waiting): boolean =>
  */
 async function waitOfQuietest(
   { ref, moved_at }: Quiet,
-  waitOf: Dependencies['waitOf'],
+  { waitOf, in_groups }: Pick<Dependencies, 'waitOf'> & { in_groups: boolean },
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
-  return await waitOf(rolloutId(ref)).catch(() => null);
+  const ask = (id: string): Promise<Waiting | null> => waitOf(id).catch(() => null);
+  const own = await ask(rolloutId(ref));
+  return own ?? (in_groups ? await ask(groupId(ref)) : null);
 }
+
+const groupId = ({ batch_id, row }: RolloutRef): string => `${batch_id}/${row}`;
 
 async function waitingAt(
   standing: Standing,
