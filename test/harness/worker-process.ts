@@ -2,11 +2,12 @@ import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './dev-server.js';
-import { eventually, within } from './waiting.js';
+import { untilStarted } from './started-child.js';
+import { within } from './waiting.js';
 
 /** Content of temporal.yaml. */
 export type WorkerConfig = z.input<typeof Config>;
@@ -42,7 +43,6 @@ export interface WorkerOptions {
 /** Replaces the shell with the given program, under the same process id. `cat` ends with it. */
 const PIPED = 'exec "$@" > >(exec cat) 2>&1';
 
-const STARTED_WITHIN_MS = 60_000;
 const ENDED_WITHIN_MS = 20_000;
 
 /**
@@ -76,28 +76,20 @@ export async function startWorkerProcess({
     ends: 'pipe',
   });
   const log = (): Promise<string> => readFile(logFile, 'utf8');
-  const state: { exit: Exit | null } = { exit: null };
-  void child.exited.then((exit) => {
-    state.exit = exit;
+  const { ended } = await untilStarted(child, {
+    what: 'the worker',
+    logFile,
+    look: async () => (await log()).includes('"worker started"'),
   });
-  try {
-    await eventually({ what: 'the worker to start', timeout_ms: STARTED_WITHIN_MS }, async () => {
-      if (state.exit !== null) throw new Error(`the worker ended ${describeExit(state.exit)}`);
-      return (await log()).includes('"worker started"');
-    });
-  } catch (error) {
-    await child.stop();
-    throw new Error(`${String(error)}\n${await logTail(logFile, 10)}`, { cause: error });
-  }
   const send = (signal: NodeJS.Signals): void => {
-    if (state.exit === null) process.kill(child.pid, signal);
+    if (ended() === null) process.kill(child.pid, signal);
   };
   return {
     pid: child.pid,
     exited: child.exited,
     log,
     stop: async () => {
-      if (state.exit === null) await child.stop();
+      if (ended() === null) await child.stop();
     },
     kill: (signal) => {
       send(signal);
