@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
+import type { Duration } from '@temporalio/common';
 import { ApplicationFailure } from '@temporalio/common';
 import type { z } from 'zod';
 import type {
@@ -16,13 +18,18 @@ import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
+import type { RecomputedLag } from './recomputed-lag.js';
 import { birthsOf, checkLag, recomputedLag } from './recomputed-lag.js';
 
 /** A stream as a trainer uses it. */
 export interface StreamToTest {
   id: string;
   handle: () => WorkflowHandle;
-  start: (request: z.input<typeof StreamRequest> | Record<string, unknown>) => Promise<void>;
+  /** `delay`: until its first workflow task. */
+  start: (
+    request: z.input<typeof StreamRequest> | Record<string, unknown>,
+    delay?: Duration,
+  ) => Promise<void>;
   /** Asks repeatedly, as clients do. */
   step: (step: number, version?: number) => Promise<StepResult>;
   /** Asks once. */
@@ -32,6 +39,11 @@ export interface StreamToTest {
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
   fact: (step: number) => Promise<StepFact>;
+  /**
+   * The lag of a delivered step, from its rows; null: it has no version. Throws where its metrics or masks say something
+   * else. `step` does it, too.
+   */
+  lag: (step: StepResult) => Promise<RecomputedLag | null>;
   /** Hash of the step's rows, failures and metrics, byte for byte. */
   hash: (step: number) => Promise<string>;
 }
@@ -67,40 +79,42 @@ export function openStreamToTest({
   const fact = async (step: number): Promise<StepFact> =>
     JSON.parse(await factText('steps', step)) as StepFact;
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
-  let max_lag = 1;
-  /** Lag and masks of a delivered step are computed again from its rows. */
-  const checkStep = async ({ step, version, metrics }: StepResult): Promise<void> => {
-    if (version === null) return;
-    const births = await birthsOf((await fact(step)).groups, (group) =>
-      factText('admitted', group),
-    );
-    checkLag(metrics, recomputedLag(await rows(step), { births, version, max_lag }));
+  let asked = { max_lag: 1, masks: false };
+  const lag = async ({ step, version, metrics }: StepResult): Promise<RecomputedLag | null> => {
+    const { groups, version: of } = await fact(step);
+    assert.equal(version, of, `the version of step ${step}`);
+    if (version === null) return null;
+    const births = await birthsOf(groups, (group) => factText('admitted', group));
+    const found = recomputedLag(await rows(step), { births, version, ...asked });
+    checkLag(metrics, found);
+    return found;
   };
-  const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
-    update('next_step', asked);
+  const ask = (next: Record<string, unknown>): Promise<NextStepAnswer> => update('next_step', next);
   return {
     id,
     handle,
-    start: async (request) => {
-      max_lag = (request as { max_lag?: number }).max_lag ?? 1;
+    start: async (request, delay) => {
+      const { max_lag = 1, when_stale } = request as { max_lag?: number; when_stale?: string };
+      asked = { max_lag, masks: when_stale === 'mask' };
       await client().workflow.start('rolloutStream', {
         workflowId: id,
         taskQueue: task_queue,
         args: [request],
+        ...(delay !== undefined && { startDelay: delay }),
       });
     },
     ask,
     step: async (step, version) => {
       for (const end = Date.now() + CALL_MS; ;) {
-        const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
+        const next = { step, wait: '20s', ...(version !== undefined && { version }) };
         // If the stream continues in a new run, that run may not have received it.
-        const answer = await ask(asked).catch(async (error: unknown) => {
-          if (error instanceof WorkflowUpdateFailedError) throw error;
+        const answer = await ask(next).catch(async (error: unknown) => {
+          if (error instanceof WorkflowUpdateFailedError && !isCutOff(error)) throw error;
           await sleep(500);
           return { ready: false as const, why: describeError(error) };
         });
         if (answer.ready) {
-          await checkStep(answer);
+          await lag(answer);
           return answer;
         }
         if (Date.now() > end) throw new Error(`step ${step} of ${id} does not come: ${answer.why}`);
@@ -111,6 +125,7 @@ export function openStreamToTest({
     rows,
     failures: (step) => readRows(path.join(folder(step), 'failures.jsonl')),
     fact,
+    lag,
     hash: async (step) => {
       const hash = createHash('sha256');
       for (const name of [
@@ -125,6 +140,10 @@ export function openStreamToTest({
     },
   };
 }
+
+/** The run ended, or continued in a new one, before it had answered. */
+const isCutOff = ({ cause }: WorkflowUpdateFailedError): boolean =>
+  cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
 
 /** The message with which an update was refused or failed. */
 export async function faultOf(
