@@ -103,6 +103,13 @@ describe('an undisturbed turn', () => {
     assert.equal(service.asked.detokenize, 0);
   });
 
+  test('asks no decoder where its last token comes alone and completes the stop string', async (t) => {
+    const script = [overrun('up;', { text: 'up;', stop: ';', at: [2] })];
+    const { service, open } = await played(t, { script, stop_strings: [';'] });
+    assert.deepEqual([open.line?.content, open.token_ids], ['up;', idsOf('up;')]);
+    assert.equal(service.asked.detokenize, 0);
+  });
+
   test('may say its stop string within its least length', async (t) => {
     const script = [says('a;b')];
     const turn = await played(t, { script, stop_strings: [';'], min_tokens: 3 });

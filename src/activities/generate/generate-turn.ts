@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type {
+  Delta,
   Fence,
   GenerationEnd,
   GenerationRequest,
@@ -285,13 +286,14 @@ async function sampleOrResume(
   const isText = context.service.tells_text?.() ?? true;
   if (inherited.length > 0 || finish !== null || !isText)
     return await resumeGeneration(seam, context);
-  const end = await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
-  return await checkStop(end, {
-    ids: open.token_ids,
-    text: open.text.toWellFormed(),
-    seam,
-    context,
-  });
+  let last = null as Delta | null;
+  const onDelta = (delta: Delta): Delta => {
+    if (delta.token_ids.length > 0) last = delta;
+    return delta;
+  };
+  const end = await context.sample(request, { signal: context.signal, onDelta });
+  const { token_ids: ids, text } = open;
+  return await checkStop(end, { ids, text: text.toWellFormed(), last, seam, context });
 }
 
 /** The log leaves no room: nothing is generated, and the environment still steps, as upstream. */

@@ -1,4 +1,5 @@
 import type {
+  Delta,
   GenerationEnd,
   GenerationRequest,
   GenerationService,
@@ -70,6 +71,16 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
 }
 
+interface Undisturbed {
+  /** All of the turn's tokens, and their text as the engine has streamed it. */
+  ids: number[];
+  text: string;
+  /** What came with the last of them. */
+  last: Delta | null;
+  seam: Seam;
+  context: ResumeContext;
+}
+
 /**
  * The end of an undisturbed generation. An engine that samples several tokens at once (speculative decoding) cuts only
  * the text at a stop string (vllm-project/vllm#47616), and one that does not know stop strings cuts nothing. The ids end
@@ -77,12 +88,13 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
  */
 export async function checkStop(
   end: GenerationEnd,
-  { ids, text, seam, context }: { ids: number[]; text: string; seam: Seam; context: ResumeContext },
+  { ids, text, last, seam, context }: Undisturbed,
 ): Promise<GenerationEnd | Resumed> {
   const { request } = seam;
   const isStopped = isStoppedBy(end, request);
   const said = findStop(text, request);
   if (!isStopped && said === null) return end;
+  if (isStopped && said?.end === text.length && isCompletedBy(last, { text, request })) return end;
   const { textOf, stopIn } = textsOf(ids, { seam, context });
   if ((await stopIn(await textOf(ids.length), ids.length)) === null) {
     if (isStopped) throw await withoutItsStop(end, { ids, context });
@@ -93,6 +105,14 @@ export async function checkStop(
   const isSame = cut.token_count === ids.length && said?.end === text.length;
   return isSame ? { ...cut, content: text } : cut;
 }
+
+/** Whether the last token came alone and its text completes a stop string: the ids end there as well. */
+const isCompletedBy = (
+  last: Delta | null,
+  { text, request }: { text: string; request: GenerationRequest },
+): boolean =>
+  last?.token_ids.length === 1 &&
+  findStop(text.slice(0, text.length - last.text.length), request) === null;
 
 const isStoppedBy = ({ stop_reason }: Finish, { stop_strings }: GenerationRequest): boolean =>
   typeof stop_reason === 'string' && stop_strings.includes(stop_reason);
@@ -107,16 +127,29 @@ const withoutItsStop = (
 
 const NO_TIME = { queue_s: 0, generate_s: 0 };
 
+const KNOWN_TEXTS = 4;
+
 /** What the turn's tokens so far say. `ids` may grow. */
 function textsOf(
   ids: readonly number[],
   { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal'> },
 ): { decode: TextOf; textOf: TextOf; stopIn: StopIn } {
   const { request, special_tokens } = seam;
-  const decode: TextOf = async (count) => {
-    if (count === 0) return '';
+  const known = new Map<number, Promise<string>>();
+  const ask: TextOf = async (count) => {
     const given = { model: request.model, token_ids: ids.slice(0, count) };
     return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
+  };
+  const decode: TextOf = async (count) => {
+    if (count === 0) return '';
+    const text = known.get(count) ?? ask(count);
+    known.set(count, text);
+    // A search comes back to what it has just seen.
+    for (const oldest of known.keys()) {
+      if (known.size <= KNOWN_TEXTS) break;
+      known.delete(oldest);
+    }
+    return await text;
   };
   const textOf: TextOf = (count) => shownText(decode, count);
   return { decode, textOf, stopIn: stopFinder(request, textOf) };

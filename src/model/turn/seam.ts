@@ -66,10 +66,14 @@ export async function firstCountThat(
   { from, count }: { from: number; count: number },
 ): Promise<number> {
   let [without, within] = [from, count];
-  while (within - without > 1) {
-    const middle = Math.floor((without + within) / 2);
-    if (await holds(middle)) within = middle;
-    else without = middle;
+  // Each check may be a request. Most often it is one of the last.
+  for (let back = 1; within - without > 1; back *= 2) {
+    const isBracketed = without > from;
+    const next = isBracketed
+      ? Math.floor((without + within) / 2)
+      : Math.max(from + 1, within - back);
+    if (await holds(next)) within = next;
+    else without = next;
   }
   return within;
 }
