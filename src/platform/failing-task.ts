@@ -22,6 +22,8 @@ interface Event {
   workflowTaskTimedOutEventAttributes?: object | null;
   workflowTaskScheduledEventAttributes?: object | null;
   workflowTaskStartedEventAttributes?: object | null;
+  workflowTaskCompletedEventAttributes?: object | null;
+  workflowExecutionStartedEventAttributes?: object | null;
   workflowExecutionUnpausedEventAttributes?: object | null;
 }
 
@@ -53,7 +55,7 @@ export async function whyTaskFails(
   const { history } = await server.getWorkflowExecutionHistoryReverse(question);
   const events = history?.events ?? [];
   const id = execution.workflowId ?? '';
-  if (attempts === null) return wasLost(events) ? lostText(id) : null;
+  if (attempts === null) return wasLost(events) ? lostText(id, events) : null;
   const why = reasonIn(events).slice(0, MOST_OF_REASON);
   return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store`;
 }
@@ -74,8 +76,16 @@ function wasLost(events: readonly Event[]): boolean {
   return unpaused !== -1 && task > unpaused;
 }
 
-const lostText = (id: string): string =>
-  `the workflow task of ${id} was lost in a pause; temporal workflow reset --workflow-id ${id} --type LastWorkflowTask --reason pause continues it`;
+/** What has had no task yet cannot be reset. */
+function lostText(id: string, events: readonly Event[]): string {
+  const isFirst =
+    events.some((event) => event.workflowExecutionStartedEventAttributes) &&
+    !events.some((event) => event.workflowTaskCompletedEventAttributes);
+  const way = isFirst
+    ? `temporal workflow terminate --workflow-id ${id} ends it, and its id started again continues from the store`
+    : `temporal workflow reset --workflow-id ${id} --type LastWorkflowTask --reason pause continues it`;
+  return `the workflow task of ${id} was lost in a pause; ${way}`;
+}
 
 /** The newest event is the first. */
 function reasonIn(events: readonly Event[]): string {

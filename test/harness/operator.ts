@@ -12,7 +12,7 @@ export interface Operator {
   pause: (workflowId: string) => Promise<void>;
   /**
    * This server loses a workflow task that nobody had taken when the pause began (temporalio/temporal#10980). What does
-   * not go on is reset to its last task, as the docs say.
+   * not go on is reset to its last task, or terminated if it had none, as the docs say.
    */
   unpause: (workflowId: string) => Promise<void>;
   reset: (workflowId: string, to: ResetPoint) => Promise<void>;
@@ -62,6 +62,13 @@ const TAKEN_WITHIN_MS = 4000;
 /** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports. */
 const SCHEDULED = 1;
 
+/** gRPC's code. */
+const INTERNAL = 13;
+
+function unlessInternal(error: unknown): void {
+  if ((error as { code?: unknown }).code !== INTERNAL) throw error;
+}
+
 export function operatorOf({
   client,
   namespace,
@@ -94,7 +101,10 @@ export function operatorOf({
     pause: async (workflowId) => {
       await eventually({ what: `a pause of ${workflowId}`, timeout_ms: PAUSED_WITHIN_MS }, async () => {
         if (!(await isPaused(workflowId)))
-          await workflowService.pauseWorkflowExecution({ ...byHand(), workflowId });
+          await workflowService
+            .pauseWorkflowExecution({ ...byHand(), workflowId })
+            // It has not begun yet (temporalio/temporal#10975).
+            .catch(unlessInternal);
         await sleep(TASK_MS);
         return await isPaused(workflowId);
       }); // prettier-ignore
@@ -104,7 +114,11 @@ export function operatorOf({
       const before = await untaken(workflowId);
       if (before === null) return;
       await sleep(TAKEN_WITHIN_MS);
-      if ((await untaken(workflowId)) === before) await reset(workflowId, taskAt(1));
+      if ((await untaken(workflowId)) !== before) return;
+      const handle = workflow.getHandle(workflowId);
+      const hasTask = taskAt(1)((await handle.fetchHistory()).events ?? []) !== undefined;
+      if (hasTask) await reset(workflowId, taskAt(1));
+      else await handle.terminate('its first task was lost');
     },
     reset,
     terminate: async (workflowId) => {
