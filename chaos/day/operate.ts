@@ -53,10 +53,15 @@ export async function operate(
 }
 
 async function untilItPlays({ look, played }: Subject, after: string): Promise<void> {
-  const before = await played();
+  let before: number | null = null;
   const what = after === '' ? 'to play' : `to play on after ${after}`;
   try {
-    await eventually({ what, timeout_ms: PLAYS_WITHIN_MS }, async () => (await played()) > before);
+    await eventually({ what, timeout_ms: PLAYS_WITHIN_MS }, async () => {
+      if (!(await look()).plays) return false;
+      // Attempts of an earlier run may write until now.
+      before ??= await played();
+      return (await played()) > before;
+    });
   } catch (error) {
     const { isOpen, waits } = await look();
     const state = isOpen ? `it is open and waits for ${waits ?? 'nothing'}` : 'it has ended';

@@ -82,7 +82,7 @@ export const OPERATIONS: readonly Operation[] = [
       return {
         says: new RegExp(`${id}/\\S+ is paused; temporal workflow unpause `),
         lift: async () => {
-          for (const child of paused) await operator.unpause(child);
+          await Promise.all([...paused].map(operator.unpause));
         },
       };
     },

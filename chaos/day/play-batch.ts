@@ -67,6 +67,7 @@ async function look(batch: BatchHandle): Promise<Looked> {
   const waiting = progress?.waiting ?? null;
   return {
     isOpen: !closed,
+    plays: !closed && progress?.phase === 'running',
     age_s: (Date.now() - begun_ms) / 1000,
     waits: trouble ?? (waiting === null ? planOf(progress) : waitingText(waiting)),
   };

@@ -113,15 +113,20 @@ function train(stream: StreamToTest, { bed, seed }: { bed: PolicyBed; seed: numb
   };
 }
 
+/** The plan, or a trainer that publishes; what it waits for beside them has to be in `waiting`. */
+const ownWait = ({ phase, why }: StreamProgress): string | null =>
+  phase === 'planning' || why.includes('has not been asked for') ? why : null;
+
 /** As `stream status` shows it. */
 async function look(client: StreamClient, stream: StreamToTest): Promise<Looked> {
   const age_s = await ageOf(stream.handle()).catch(() => 0);
   try {
     const { progress, ended } = await client.look();
     const { phase, waiting } = progress;
-    const waits = phase === 'planning' ? 'its plan' : waiting && waitingText(waiting);
-    return { isOpen: ended === null && phase !== 'done', age_s, waits };
+    const waits = waiting === null ? ownWait(progress) : waitingText(waiting);
+    const isOpen = ended === null && phase !== 'done';
+    return { isOpen, plays: isOpen && phase === 'running', age_s, waits };
   } catch (error) {
-    return { isOpen: true, age_s, waits: describeError(error) };
+    return { isOpen: true, plays: false, age_s, waits: describeError(error) };
   }
 }

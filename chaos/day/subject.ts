@@ -24,6 +24,8 @@ export interface Subject {
 /** What clients show of it. */
 export interface Looked {
   isOpen: boolean;
+  /** It has its plan, and is neither paused nor delayed. */
+  plays: boolean;
   /** How long its run has been open. */
   age_s: number;
   /** Why it cannot go on, or what it waits for; null: nothing. */

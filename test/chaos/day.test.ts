@@ -43,7 +43,7 @@ describe('what stands still', () => {
         look: () => {
           now_ms += 1000;
           left[at]! -= 1;
-          const looked = { isOpen: true, age_s: 0, waits: null, ...state() };
+          const looked = { isOpen: true, plays: true, age_s: 0, waits: null, ...state() };
           if (left[at] === 0) at += 1;
           return Promise.resolve(looked);
         },
