@@ -22,5 +22,6 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'streams-bias': { command: tsx('bench/streams/main.ts', 'bias'), minutes: 30 },
   'streams-pacing': { command: tsx('bench/streams/main.ts', 'pacing', '90'), minutes: 6 },
   'streams-many': { command: tsx('bench/streams/main.ts', 'many'), minutes: 37 },
+  'streams-kept': { command: tsx('bench/streams/main.ts', 'kept'), minutes: 10 },
   'streams-cost': { command: tsx('bench/streams/main.ts', 'cost', '2'), minutes: 5 },
 };

@@ -1,6 +1,8 @@
+import path from 'node:path';
 import { mean } from '../../src/model/results/statistics.js';
 import { startPolicyBed } from '../../test/harness/policy-bed.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
+import { diskUsage } from '../disk-usage.js';
 import { cpuMs, residentMb } from '../process-usage.js';
 import { heading, row, trainOn } from './play.js';
 
@@ -13,6 +15,7 @@ interface Tenth {
   /** Per group: worker and Temporal server. */
   cpu_ms: number;
   worker_mb: number;
+  store: { mb: number; inodes: number };
 }
 
 export async function many({ groups }: { groups: number }): Promise<void> {
@@ -52,6 +55,7 @@ export async function many({ groups }: { groups: number }): Promise<void> {
             wall_s: (at - since.at) / 1000,
             cpu_ms: (cpu - since.cpu) / count,
             worker_mb: await residentMb(bed.worker.pid()),
+            store: await diskUsage(path.dirname(bed.journals('many'))),
           });
           since = { at, cpu };
           console.log(`${came.length * GROUPS_PER_STEP} groups: ${JSON.stringify(tenths.at(-1))}`);
@@ -61,9 +65,11 @@ export async function many({ groups }: { groups: number }): Promise<void> {
       },
     });
     await Promise.all(reading);
-    console.log(`\n${heading(['groups', 's', 'CPU ms a group, worker and server', 'worker MB'])}`);
-    for (const [i, { wall_s, cpu_ms, worker_mb }] of tenths.entries())
-      console.log(row([`${((i + 1) * groups) / TENTHS}`, wall_s.toFixed(1), cpu_ms.toFixed(1), worker_mb.toFixed(0)])); // prettier-ignore
+    console.log(
+      `\n${heading(['groups up to', 'a step, s', 'CPU ms a group', 'worker MB', 'store MB', 'inodes'])}`,
+    );
+    for (const [i, { wall_s, cpu_ms, worker_mb, store }] of tenths.entries())
+      console.log(row([((i + 1) * groups) / TENTHS, (wall_s / (steps / TENTHS)).toFixed(2), cpu_ms.toFixed(1), worker_mb.toFixed(0), store.mb.toFixed(1), store.inodes])); // prettier-ignore
     const [, second, ...rest] = tenths;
     console.log(`\nlast tenth / second tenth: ${((rest.at(-1)?.cpu_ms ?? 0) / (second?.cpu_ms ?? 1)).toFixed(3)} of CPU; mean ${mean(tenths.map(({ cpu_ms }) => cpu_ms)).toFixed(1)} ms a group`); // prettier-ignore
     for (const runId of runs) {

@@ -40,7 +40,7 @@ from .faults import (
     TooFewValid,
     UpdateRefused,
 )
-from .requests import BatchRequest, PublishRequest, StreamRequest
+from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
 from .sync import Batch, Client, Policy, Stream
@@ -63,6 +63,7 @@ __all__ = [
     "Group",
     "InvalidBatchRequest",
     "JournalLost",
+    "Limits",
     "NotFound",
     "Policy",
     "PolicyUpdateFailed",

@@ -12,8 +12,8 @@ from temporalio.client import Client as TemporalClient
 from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
-from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
+from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Limits, Probe, PublishRequest, StreamRequest
+from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
@@ -191,6 +191,33 @@ class Batch:
         path = (await self.wait())["files"][file]
         return await asyncio.to_thread(lambda: list(read_rows(path)))
 
+    async def set_max_in_flight(self, max_in_flight: int) -> None:
+        """Changes how many of its rollouts run at once. Those that run stay. Raises ``UpdateRefused``, also once it has
+        ended.
+        """
+        await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
+
+    async def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises
+        ``UpdateRefused``, also once it has ended.
+        """
+        limits: Limits = await self._ask("set_limits", _given(locals()))
+        return limits
+
+    async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
+        await self._check()
+        try:
+            return await connection.ask(self._handle, update, request)
+        except Gone:
+            raise UpdateRefused(f"batch {self.id} has ended: it takes no {update}") from None
+
     async def stop(self) -> None:
         """Ends what runs and keeps the results so far; ``wait`` then has a result. Does nothing for an ended batch."""
         await self._check()
@@ -234,7 +261,7 @@ class Stream:
         weights that will train on it; None: the last one published. A request with a higher version replaces one that
         waits. timeout: seconds; then
         ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
-        that the stream reports it.
+        that the stream reports it, and with the ``notes`` of its result: groups that faster versions overtook.
 
         Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
         continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
@@ -257,6 +284,10 @@ class Stream:
             asked_at = loop.time()
             answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
             if answer["ready"]:
+                for note in answer.get("notes", []):
+                    connection.log.warning("%s (%s)", note, self.id)
+                    if on_wait is not None:
+                        on_wait(note)
                 return answer
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
             if on_wait is not None:
@@ -301,6 +332,34 @@ class Stream:
     async def forget(self, through: int) -> None:
         """Deletes delivered steps up to this one. No trainer may go back to them."""
         await self._ask("forget", {"through": through})
+
+    async def failures(self) -> Dict[str, Failures]:
+        """Why rollouts failed in groups that have ended since the last step, by the type of their failure: how many, the
+        first message, and the rollout that has it (``temporal-rollout show`` takes its id). ``Step.failures`` has the
+        rollouts of a step. Raises like ``Batch.progress``.
+        """
+        failures: Dict[str, Failures] = (await self.progress()).get("failures", {})
+        return failures
+
+    async def set_max_in_flight(self, max_in_flight: int) -> None:
+        """Changes how many of its rollouts run at once. Groups that run stay. Raises ``UpdateRefused``, and what
+        ``next_step`` raises for a stream that has ended.
+        """
+        await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
+
+    async def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises like
+        ``set_max_in_flight``.
+        """
+        limits: Limits = await self._ask("set_limits", _given(locals()))
+        return limits
 
     async def progress(self) -> Dict[str, Any]:
         """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and
@@ -399,6 +458,11 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy({self.service!r})"
+
+
+def _given(arguments: Dict[str, Any]) -> Dict[str, Any]:
+    """Those of a method that are not None."""
+    return {name: value for name, value in arguments.items() if name != "self" and value is not None}
 
 
 def _wait(left_s: float) -> str:

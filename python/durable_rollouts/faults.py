@@ -75,7 +75,7 @@ class PolicyUpdateFailed(RolloutFault):
 
 
 class StepOutOfOrder(RolloutFault):
-    """The requested step is neither the next one nor a kept one."""
+    """The requested step is neither the next one nor a kept one, or it was forgotten before its rows were read."""
 
 
 class StreamEnded(RolloutFault):
@@ -83,7 +83,9 @@ class StreamEnded(RolloutFault):
 
 
 class StreamStarved(RolloutFault):
-    """Too many groups in a row gave no rows; the message says why. The next request tries as many more."""
+    """Too many groups in a row gave no rows; the message says why, with the most frequent failures. The next request tries
+    as many more.
+    """
 
 
 class PromptTooLong(RolloutFault):

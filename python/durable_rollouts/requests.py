@@ -106,6 +106,8 @@ class _Requested(TypedDict, total=False):
     max_version_span: Optional[int]
     metadata: Dict[str, Any]
     max_in_flight: int
+    priority: int
+    share: float
 
 
 class BatchRequest(_Requested, total=False):
@@ -128,6 +130,15 @@ class StreamRequest(_Requested, total=False):
     shuffle: bool
     seed: int
     keep_steps: Optional[int]
+
+
+class Limits(TypedDict):
+    """The limits that are in force for rollouts of a batch or a stream."""
+
+    max_rollout_turns: int
+    max_new_tokens: int
+    max_seq_len: int
+    rollout_timeout: str
 
 
 class Checkpoint(TypedDict):
@@ -200,6 +211,8 @@ _DEFAULTS: Dict[str, Any] = {
     "max_version_span": None,
     "metadata": {},
     "max_in_flight": 256,
+    "priority": 3,
+    "share": 1,
 }
 
 BATCH_DEFAULTS: Dict[str, Any] = {**_DEFAULTS, "completion": {"policy": "complete"}, "min_valid": 0}

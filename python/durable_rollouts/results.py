@@ -1,5 +1,6 @@
 """Results, progress, groups and steps."""
 
+import errno
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
+from .faults import StepOutOfOrder
 
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl``, with the sample's own columns and those of ``RowColumns``."""
@@ -54,10 +56,11 @@ class Waiting(TypedDict):
 
 
 class Failures(TypedDict):
-    """Rollouts that failed for one reason, with the first message."""
+    """Rollouts that failed for one reason, with the first message and the rollout that has it."""
 
     rollouts: int
     message: str
+    example: NotRequired[str]
 
 
 class BatchProgress(TypedDict):
@@ -76,6 +79,8 @@ class BatchProgress(TypedDict):
     elapsed_s: float
     turns_per_s: float
     tokens_per_s: float
+    priority: NotRequired[int]
+    share: NotRequired[float]
     continued: NotRequired[bool]
     replacements: NotRequired[int]
     failures: NotRequired[Dict[str, Failures]]
@@ -139,22 +144,56 @@ class Step:
         """The stream's epochs are used up; this step may be short."""
         return bool(self.result.get("final", False))
 
+    @property
+    def notes(self) -> List[str]:
+        """What to know of it, in words: groups that faster versions overtook. The log has it, too."""
+        return list(self.result.get("notes", []))
+
     def rows(self) -> List[Row]:
-        """Its valid rollouts, read from the store."""
-        return list(read_rows(self.result["files"]["rollouts"]))
+        """Its valid rollouts, read from the store. Raises ``StepOutOfOrder`` if the stream has forgotten the step."""
+        return self._read("rollouts")
+
+    def failures(self) -> List[Row]:
+        """The failed rollouts of its groups, each with ``failure``; other members of the group replaced them."""
+        return self._read("failures")
+
+    def _read(self, kind: Literal["rollouts", "failures"]) -> List[Row]:
+        file: str = self.result["files"][kind]
+        try:
+            return list(read_rows(file))
+        except OSError as error:
+            if error.errno not in GONE or not _is_forgotten(_path_of(file).parent):
+                raise
+            raise StepOutOfOrder(
+                f"step {self.step} was forgotten after it was delivered: keep_steps of the request says how many steps are "
+                "kept, and forget deletes more; read a step before you ask for the next one, or raise keep_steps by one for "
+                "each step that you ask for ahead"
+            ) from None
 
     def __repr__(self) -> str:
         completed = self.result.get("counts", {}).get("completed", "?")
         return f"Step({self.step}: {completed} rollouts{', final' if self.final else ''})"
 
 
-def read_rows(file: str) -> Iterator[Row]:
-    """The lines of a JSONL file of the store, one by one."""
+GONE = (errno.ENOENT, errno.ESTALE)
+"""The file was deleted, perhaps while it was being read over NFS."""
+
+
+def _is_forgotten(folder: Path) -> bool:
+    """Of a step's folder: it stays, and ``metrics.json`` is deleted before all else."""
+    return folder.is_dir() and not (folder / "metrics.json").exists()
+
+
+def _path_of(file: str) -> Path:
     parts = urlsplit(file)
     if parts.scheme not in ("", "file"):
         raise ValueError(f"expected a path or a file: URI, got {file}; read it with its store's own client")
-    path = Path(unquote(parts.path) if parts.scheme == "file" else file)
-    with path.open(encoding="utf-8") as lines:
+    return Path(unquote(parts.path) if parts.scheme == "file" else file)
+
+
+def read_rows(file: str) -> Iterator[Row]:
+    """The lines of a JSONL file of the store, one by one."""
+    with _path_of(file).open(encoding="utf-8") as lines:
         for line in lines:
             row: Row = json.loads(line)
             yield row

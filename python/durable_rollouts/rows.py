@@ -125,4 +125,5 @@ class RowColumns(TypedDict):
     sample_row: NotRequired[int]
     epoch: NotRequired[int]
     step: NotRequired[int]
+    token_lag: NotRequired[Optional[int]]
     masked: NotRequired[List[Run]]

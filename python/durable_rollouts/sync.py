@@ -8,8 +8,8 @@ import threading
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Optional, Type, TypeVar, Union
 
 from . import aio
-from .requests import BatchRequest, Checkpoint, Probe, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
+from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -131,6 +131,26 @@ class Batch:
     def failures(self) -> List[Row]:
         return _run(self._aio.failures())
 
+    def set_max_in_flight(self, max_in_flight: int) -> None:
+        _run(self._aio.set_max_in_flight(max_in_flight))
+
+    def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        return _run(
+            self._aio.set_limits(
+                max_rollout_turns=max_rollout_turns,
+                max_new_tokens=max_new_tokens,
+                max_seq_len=max_seq_len,
+                rollout_timeout=rollout_timeout,
+            )
+        )
+
     def stop(self) -> None:
         _run(self._aio.stop())
 
@@ -159,6 +179,29 @@ class Stream:
 
     def forget(self, through: int) -> None:
         _run(self._aio.forget(through))
+
+    def failures(self) -> Dict[str, Failures]:
+        return _run(self._aio.failures())
+
+    def set_max_in_flight(self, max_in_flight: int) -> None:
+        _run(self._aio.set_max_in_flight(max_in_flight))
+
+    def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        return _run(
+            self._aio.set_limits(
+                max_rollout_turns=max_rollout_turns,
+                max_new_tokens=max_new_tokens,
+                max_seq_len=max_seq_len,
+                rollout_timeout=rollout_timeout,
+            )
+        )
 
     def progress(self) -> Dict[str, Any]:
         return _run(self._aio.progress())

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from .answers import CallFailed
 
 
-def request_of(key, body):
-    """None, and never remembered, without a key."""
-    return (key, hashlib.sha256(_text_of(body).encode()).digest()) if key else None
+def request_of(name, body):
+    """None, and never remembered, without a name."""
+    return (name, hashlib.sha256(_text_of(body).encode()).digest()) if name else None
 
 
 def _text_of(value):
@@ -34,10 +34,10 @@ class Answers:
         self.answers = OrderedDict()
         self.lock = threading.Lock()
 
-    def of(self, key):
-        """Those to all requests with this key, with those that are still computed."""
+    def of(self, name):
+        """Those to all requests of this name, with those that are still computed."""
         with self.lock:
-            return [answer for (known, _), answer in self.answers.items() if known == key]
+            return [answer for (known, _), answer in self.answers.items() if known == name]
 
     def forget(self, answers):
         with self.lock:
@@ -77,7 +77,8 @@ Begun = namedtuple("Begun", "state answers")
 
 
 def begun_by(metadata, answers):
-    """Which of a name's beginnings a session with this last state had: deployments that share a server may use one name.
+    """Which of a name's beginnings a session with this last state had. Deployments that do not say which they are may use
+    one name, and so may a batch that was deleted and started again.
 
     A caller that has not heard of its beginning sends the sample's state. It gets what `begin` returned, which names
     what there is to release. Other last states come from what `begin` returned, and nothing is merged into them.
@@ -89,7 +90,7 @@ def begun_by(metadata, answers):
     if not unheard:
         return Begun({}, [answer for answer, state in begun if state.items() <= metadata.items()])
     if len({_text_of(state) for _, state in begun}) > 1:
-        what = "several sessions of this name and state have begun, and which one ends is not known; give each deployment that shares this server batch ids of its own"
+        what = "several sessions of this name and state have begun, and which one ends is not known; workers that say which deployment is theirs (Rollout-Deployment) have names of their own"
         raise CallFailed(409, "Ambiguous", what)
     return Begun(begun[0][1] if begun else {}, [answer for answer, _ in begun])
 

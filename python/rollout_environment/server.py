@@ -19,6 +19,8 @@ from .watch import Watch, write
 
 # The seconds after which the caller waits no longer.
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
+# Whose key it is: the id of the caller's store.
+DEPLOYMENT_HEADER = "Rollout-Deployment"
 
 
 class BadRequest(Exception):
@@ -26,8 +28,8 @@ class BadRequest(Exception):
 
 
 class _Service:
-    """Checks what came, and remembers answers: a key with another body is another request, of another deployment or of
-    a batch that was deleted and started again.
+    """Checks what came, and remembers answers. The same key is another request if it is another deployment's, or if its
+    body is another one: that of a batch which was deleted and started again, or of a deployment that does not say which.
     """
 
     def __init__(self, calls, max_answers):
@@ -45,7 +47,7 @@ class _Service:
             good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
-        request = request_of(caller.key, [logs, metadata])
+        request = request_of(caller.name(), [logs, metadata])
         return self.answers.once(request, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
 
     def begin(self, body, caller):
@@ -54,11 +56,10 @@ class _Service:
         for name, kind in (("session", str), ("message_log", list), ("metadata", dict)):
             if not isinstance(sample[name], kind):
                 raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
-        key = caller.key
-        request = request_of(key, sample)
+        request = request_of(caller.name(), sample)
         make = lambda: self.calls.call("begin", sample, caller=caller)  # noqa: E731
         answer = self.answers.once(request, caller, make, given=sample["metadata"])
-        self.answers.forget(self.answers.of(key and key.replace("/begin-", "/end-")))
+        self.answers.forget(self.answers.of(caller.name("/begin-", "/end-")))
         return answer
 
     def end(self, body, caller):
@@ -70,11 +71,10 @@ class _Service:
         session, metadata = body.get("session"), body.get("metadata")
         if not isinstance(session, str) or not isinstance(metadata, dict):
             raise BadRequest("expected a session and metadata")
-        key = caller.key
         # It releases what a rollout holds, also for a caller that has left.
-        caller = Caller(key)
-        request = request_of(key, body)
-        begun = begun_by(metadata, self.answers.of(key and key.replace("/end-", "/begin-")))
+        caller = Caller(caller.key, deployment=caller.deployment)
+        request = request_of(caller.name(), body)
+        begun = begun_by(metadata, self.answers.of(caller.name("/end-", "/begin-")))
         state = {**begun.state, **metadata}
         more = [session] if self.calls.end_takes_session else []
         answer = self.answers.once(request, caller, lambda: self.calls.call("end", state, *more, caller=caller))
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             seconds = math.nan
         if not seconds > 0:
             raise BadRequest(f"{TIMEOUT_HEADER}: expected seconds, got {text!r}")
-        return Caller(self.headers.get("Idempotency-Key"), seconds)
+        return Caller(self.headers.get("Idempotency-Key"), seconds, self.headers.get(DEPLOYMENT_HEADER))
 
     def _send(self, status, text):
         data = text.encode()

@@ -18,10 +18,13 @@ LONG_S = 30
 
 
 class Caller:
-    """Who waits for a call, for `seconds`. A repeat with the same key joins the call, which then has more time."""
+    """Who waits for a call, for `seconds`. A repeat with the same key joins the call, which then has more time.
 
-    def __init__(self, key=None, seconds=math.inf):
-        self.key = key
+    Two deployments may use one key. `deployment` tells them apart, if they say it.
+    """
+
+    def __init__(self, key=None, seconds=math.inf, deployment=None):
+        self.key, self.deployment = key, deployment
         self.seconds = seconds
         self.spare = min(seconds * SPARE, MOST_SPARE_S)
         self.since = time.monotonic()
@@ -35,6 +38,10 @@ class Caller:
         """`step step-17/3-0/2 has been running for 75.2 s (at puzzle.py:41 in step: …)`"""
         where = self.where()
         return f"{self.call} has been running for {self.runs_s():.1f} s" + ("" if where is None else f" (at {where})")
+
+    def name(self, of="", instead=""):
+        """What its answer is remembered by; None without a key. `of`, `instead`: that of another call of its session."""
+        return (self.deployment, self.key.replace(of, instead)) if self.key else None
 
     def joined_by(self, other):
         self.until = max(self.until, other.until)

@@ -105,10 +105,11 @@ class Served(unittest.TestCase):
         self.thread.join()
         self.server.server_close()
 
-    def post(self, path, body, key=None, seconds=None):
+    def post(self, path, body, key=None, seconds=None, deployment=None):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Idempotency-Key": key} if key else {}
         headers |= {"Rollout-Call-Timeout": str(seconds)} if seconds else {}
+        headers |= {"Rollout-Deployment": deployment} if deployment else {}
         try:
             with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -116,9 +117,9 @@ class Served(unittest.TestCase):
             with error:
                 return error.code, json.load(error)
 
-    def step(self, said, key=None, seconds=None):
+    def step(self, said, key=None, seconds=None, deployment=None):
         log = [{"role": "assistant", "content": said}]
-        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds)
+        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds, deployment)
 
 
 class AsynchronousSteps(Served):
@@ -156,6 +157,11 @@ class Steps(Served):
     def test_a_key_with_another_body_is_another_request(self):
         for said in ("one", "two", "one"):
             self.assertEqual(self.step(said, "k")[1]["answers"], [said])
+        self.assertEqual(self.object.steps, 2)
+
+    def test_a_key_of_another_deployment_is_another_request(self):
+        for deployment in ("aa", "bb", "aa", "bb"):
+            self.assertEqual(self.step("one", "k", deployment=deployment)[0], 200)
         self.assertEqual(self.object.steps, 2)
 
     def test_nan_is_no_answer(self):
@@ -319,6 +325,23 @@ class Sessions(Served):
         self.assertEqual(self.end(truth="9", handle=2, turns=[1]), (200, {}))
         self.assertEqual(self.object.ended, [{"truth": "4", "handle": 1}, {"truth": "9", "handle": 2, "turns": [1]}])
         self.assertEqual(self.begun(truth="9"), {"truth": "9", "handle": 3})
+
+    def test_those_of_two_deployments_with_one_name_and_one_sample_are_two(self):
+        """As workers name them."""
+        def post(path, deployment, metadata, **more):
+            body = {"session": f"b/0-0/0/{deployment}", "metadata": metadata, **more}
+            status, answer = self.post(path, body, f"b/0-0{path}-0", deployment=deployment)
+            self.assertEqual(status, 200)
+            return answer.get("metadata")
+
+        for _ in range(2):
+            for handle, deployment in ((1, "aa"), (2, "bb")):
+                self.assertEqual(post("/begin", deployment, {"a": 1}, message_log=[]), {"a": 1, "handle": handle})
+        self.assertEqual(self.object.begun, ["b/0-0/0/aa", "b/0-0/0/bb"])
+        # Neither has heard of its beginning, and each is asked for twice.
+        for deployment in ("bb", "bb", "aa", "aa"):
+            post("/end", deployment, {"a": 1})
+        self.assertEqual(self.object.ended, [{"a": 1, "handle": 2}, {"a": 1, "handle": 1}])
 
     def test_what_one_began_is_not_merged_into_the_last_state_of_another(self):
         self.begun(truth="9")

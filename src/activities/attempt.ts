@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
 import { ApplicationFailure, Context } from '@temporalio/activity';
+import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
@@ -30,6 +31,8 @@ export interface Attempt {
   asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
   /** Writes to the worker's log. */
   warn: (message: string) => void;
+  /** Of its task; Temporal keeps to it only where slots of workers are given out. */
+  priority?: Priority;
 }
 
 export interface Asked {
@@ -122,6 +125,7 @@ export function createRunAttempt({
       warn: (message) => {
         context.log.warn(message);
       },
+      ...(info.priority !== undefined && { priority: info.priority }),
     };
     const heartbeat = setInterval(
       () => {

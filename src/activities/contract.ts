@@ -4,6 +4,7 @@ import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import type { BatchResult, Counts } from '../model/results/result.js';
+import type { TaskPriority } from '../model/priority.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 
@@ -44,6 +45,8 @@ export interface BatchPlan {
   /** How often each slice reports its counts before it ends. */
   tallies: number;
   max_in_flight: number;
+  /** Of its rollouts' tasks; absent: an older worker planned the batch. */
+  priority?: TaskPriority;
   /** From the request. */
   limits: Limits;
   /** A group with `k` valid rollouts stops its other members, and the deadline stops all; null: all are played. */
@@ -66,6 +69,8 @@ export interface LookAtRollouts {
   running?: [row: number, repeat: number][];
   /** They are a stream's, in workflows of groups: only these are looked at, since all journals would be too many. */
   in_groups?: true;
+  /** It is one rollout that was started by hand, whose workflow has the batch's id. */
+  by_hand?: true;
 }
 
 /** What a look at the journals of a batch shows, including rollouts that have ended. */
@@ -127,6 +132,8 @@ export interface TurnProgress {
   attempt?: number;
   /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
+  /** No token of its row trains. */
+  untrained?: true;
   /** The end of the last message of the policy or the environment, at most 120 characters. */
   preview: string;
 }
@@ -165,6 +172,8 @@ export interface RolloutResult {
   attempt?: number;
   /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
+  /** No token of its row trains. */
+  untrained?: true;
 }
 
 export interface CloseBatch {
@@ -216,6 +225,9 @@ export interface BatchProgress extends Tally {
   /** Done, and not valid. */
   failed: number;
   waiting: Waiting | null;
+  /** From its request; absent: an older worker planned it. */
+  priority?: number;
+  share?: number;
   /** An earlier run has played a part of `done`, in time that `elapsed_s` does not count. */
   continued?: true;
   /** Since the workflow's start, up to its last event. */

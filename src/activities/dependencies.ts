@@ -20,6 +20,8 @@ export interface KnownNames {
 /** What activities are closures over: only interfaces, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
+  /** By it, environments tell deployments apart. */
+  storeId: TrajectoryStore['storeId'];
   /** undefined if temporal.yaml has no such service. */
   service: (name: string) => GenerationPool | undefined;
   /** How a service's weights change; undefined if temporal.yaml has no such service. */
@@ -40,6 +42,8 @@ export interface Dependencies {
    * fails; null: nothing.
    */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
+  /** That tasks wait in a queue of activities which nobody polls; null: none do. */
+  waitOfQueue: (name: string) => Promise<Waiting | null>;
   /** Whether Temporal says of a workflow that it runs no more, or has none. */
   isOver: (workflowId: string) => Promise<boolean>;
   /** How a workflow ended by itself; null: it did not, or nobody knows it (any more). */

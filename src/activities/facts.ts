@@ -8,8 +8,9 @@ export interface FactsOf<T> {
   /** Returns what the store has: another writer's fact, if that was first. */
   put: (n: number, value: T) => Promise<T>;
   find: (n: number) => Promise<T | null>;
-  /** Facts above number `known`, for kinds without gaps. */
+  /** The last fact above number `known`, as in `Facts`. */
   last: (known: number) => Promise<{ n: number; value: T } | null>;
+  forget: (numbers: readonly number[]) => Promise<void>;
 }
 
 /** `name`: what messages call the series. */
@@ -41,5 +42,6 @@ export function factsOf<T>(
       const fact = await facts.last(series, known);
       return fact === null ? null : { n: fact.n, value: parsed(fact.n, fact.text) };
     },
+    forget: (numbers) => facts.forget(series, numbers),
   };
 }

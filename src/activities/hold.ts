@@ -1,4 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
+import type { Sharer } from '../generation/generation-service.js';
+import { NOBODY } from '../generation/generation-service.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Attempts } from '../model/faults.js';
 import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
@@ -11,7 +13,10 @@ import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 
 /** What an attempt holds while it plays a rollout. */
-export interface Hold extends Pick<Attempt, 'signal' | 'reportWaiting' | 'asks' | 'warn'> {
+export interface Hold extends Pick<
+  Attempt,
+  'signal' | 'reportWaiting' | 'asks' | 'warn' | 'priority'
+> {
   journal: Journal;
   ref: RolloutRef;
 }
@@ -27,6 +32,14 @@ export function poolOf(
     message: `this worker has no generation service ${generation.service}, only ${known.services.join(', ')}`,
   });
 }
+
+/** Its batch or stream, by which it shares slots. A server that knows no shares says none. */
+export const sharerOf = ({ ref, priority = {} }: Pick<Hold, 'ref' | 'priority'>): Sharer => ({
+  id: ref.batch_id,
+  // 0: none is given.
+  priority: priority.priorityKey || NOBODY.priority,
+  share: priority.fairnessWeight || NOBODY.share,
+});
 
 /** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
 interface BeforeStart {

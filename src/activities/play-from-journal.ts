@@ -20,7 +20,7 @@ const LEAST_HELD_BYTES = 16_384;
 /** The rollout that an attempt plays, and the activity under which it claims the journal. */
 export interface Playing extends Pick<
   Attempt,
-  'signal' | 'number' | 'reportWaiting' | 'asks' | 'warn'
+  'signal' | 'number' | 'reportWaiting' | 'asks' | 'warn' | 'priority'
 > {
   ref: RolloutRef;
   by: Claimant;

@@ -1,10 +1,11 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
-import { overlongOf } from '../model/journal/outcome.js';
+import { isUntrained, overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
 
@@ -23,6 +24,7 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
     ended: end?.stop_reason ?? null,
     ...attemptOf(trajectory),
     ...(end !== null && droppedOf(trajectory)),
+    ...untrainedOf(trajectory),
     preview: preview(trajectory),
   };
 }
@@ -48,6 +50,7 @@ export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult
     ...totalsOf(trajectory),
     ...attemptOf(trajectory),
     ...droppedOf(trajectory),
+    ...untrainedOf(trajectory),
   };
 }
 
@@ -56,6 +59,13 @@ const attemptOf = ({ agent: { run } }: Trajectory): { attempt?: number } =>
 
 const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
   overlongOf(trajectory) === 'drop' ? { dropped: true } : {};
+
+/** Only of what becomes a row. */
+function untrainedOf(trajectory: Trajectory): { untrained?: true } {
+  const stop_reason = trajectory.end?.stop_reason;
+  const isValid = stop_reason !== undefined && VALID_STOP_REASONS.has(stop_reason);
+  return isValid && isUntrained(trajectory) ? { untrained: true } : {};
+}
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
 function preview({ open, turns }: Trajectory): string {

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
-import type { StreamClient } from '../client/stream-client.js';
+import type { StreamClient, StreamLook } from '../client/stream-client.js';
 import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
@@ -69,14 +69,17 @@ async function showStatus(
   const screen = createScreen(process.stdout, process.env);
   let now = await stream.look();
   while (watch && screen.live && now.progress.phase !== 'done' && now.ended === null) {
-    const { progress } = now;
-    screen.show((style) => cutLines(streamTable(id, progress), style));
+    const table = tableOf(id, now);
+    screen.show((style) => cutLines(table, style));
     await sleep(LOOK_EVERY_MS);
     // Its worker may be unavailable: the table shows the last known state.
     now = await stream.look().catch(() => now);
   }
   screen.show(null);
   screen.close();
-  console.log(streamTable(id, now.progress).join('\n'));
+  console.log(tableOf(id, now).join('\n'));
   if (now.ended !== null) console.log(plain(`the stream has ended, ${now.ended}`));
 }
+
+const tableOf = (id: string, { progress, queued }: StreamLook): string[] =>
+  streamTable(id, { ...progress, ...(queued !== undefined && { queued }) });

@@ -11,6 +11,7 @@ import {
   CALL_MS,
   lastSeen,
   connectServer,
+  queuedFor,
   openServer,
   openServerToLook,
   silenceOf,
@@ -128,11 +129,9 @@ async function look(
     const trouble =
       whyPaused(described) ?? whyDelayed(described) ?? (await taskTrouble(server, described.raw));
     if (trouble !== null) return { closed, begun_ms, progress: null, trouble };
-    return {
-      closed,
-      begun_ms,
-      ...(await progressOf(server, { batchId, taskQueue, closed, tell })),
-    };
+    const answer = await progressOf(server, { batchId, taskQueue, closed, tell });
+    const isWaited = !closed && answer.progress !== null;
+    return { closed, begun_ms, ...answer, ...(isWaited && (await queuedFor(server, taskQueue))) };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
     const { address } = server;

@@ -11,6 +11,7 @@ import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Pace } from './pace.js';
 import type { Seen } from './server.js';
+import { slotsText } from './slots.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine, spread } from './text-line.js';
 
@@ -28,6 +29,8 @@ export interface BoardState {
   /** When a worker was last seen; null: it is not known, or the batch answers. */
   seen: Seen | null;
   pace: Pace;
+  /** Tasks of all batches and streams that wait for slots; absent: the server has not said. */
+  queued?: number;
   /** What to do about workers that do not answer; absent: start one. */
   remedy?: string;
 }
@@ -40,7 +43,7 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
     ...(isCounted(progress)
       ? [
           progressBar(barOf(progress, state), style),
-          numbers(progress),
+          numbers(progress, state),
           ...cause(progress),
           speed(progress, state.pace),
         ]
@@ -106,14 +109,20 @@ export function progressBar(
     : spread(left, { line: [`about ${formatClock(etaS)} left`], columns });
 }
 
-function numbers(progress: BatchProgress): Line {
+function numbers(progress: BatchProgress, state: BoardState): Line {
   const { running, failed } = progress;
+  const slots = slotsOf(progress, state);
   return [
     `running ${formatNumber(running)}   `,
     { text: `failed ${formatNumber(failed)}`, ink: failed > 0 ? 'red' : 'dim' },
     `   mean reward ${meanReward(progress)}`,
+    ...(slots === '' ? [] : [`   ${slots}`]),
   ];
 }
+
+/** The queue is not known while nobody answers. */
+const slotsOf = (progress: BatchProgress, { queued, silentS }: BoardState): string =>
+  slotsText({ ...progress, ...(queued !== undefined && silentS === null && { queued }) });
 
 function cause({ failures }: BatchProgress): Line[] {
   const text = mostFrequentText(failures);
@@ -178,6 +187,7 @@ export function renderPlain(state: BoardState): string {
   const { done, requested, running, failed, turns, tokens } = progress;
   const eta = silentS === null ? etaSeconds(progress, pace) : null;
   const failures = mostFrequentText(progress.failures);
+  const slots = slotsOf(progress, state);
   return [
     `${batchId} ${phaseText(progress)}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
@@ -185,6 +195,7 @@ export function renderPlain(state: BoardState): string {
     `${formatNumber(turns)} turns${rateText(pace.turns_per_s)}`,
     `${formatNumber(tokens)} tokens${rateText(pace.tokens_per_s)}`,
     `mean reward ${meanReward(progress)}`,
+    ...(slots === '' ? [] : [slots.replaceAll('   ', ', ')]),
     ...(eta === null ? [] : [`about ${formatClock(eta)} left`]),
     ...plainNotes(state),
   ].join(', ');

@@ -21,6 +21,8 @@ export interface Look extends Pick<Found, 'begun_ms'> {
   progress: BatchProgress | null;
   /** Why there was no answer, if that is known. */
   trouble: string | null;
+  /** Tasks of all batches and streams that wait for slots of workers; absent: the server has not said. */
+  queued?: number;
 }
 
 export interface FollowOptions {
@@ -100,6 +102,7 @@ function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remed
   let begun_ms: number | null = null;
   let seen: { taskQueue: string; at_s: number } | null = null;
   let moves = NO_MOVES;
+  let queued: number | undefined;
   const tell = (found: Found): void => {
     begun_ms = found.begun_ms ?? begun_ms;
     if (found.seen !== undefined)
@@ -108,6 +111,7 @@ function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remed
   const looked = (look: Look): void => {
     looked_s = now_s();
     trouble = look.trouble;
+    queued = look.queued;
     tell(look.begun_ms === undefined ? {} : { begun_ms: look.begun_ms });
     if (look.progress === null) return;
     progress = look.progress;
@@ -127,6 +131,7 @@ function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remed
       trouble: now - looked_s > SILENT_AFTER_S ? null : trouble,
       seen: seen && { taskQueue: seen.taskQueue, ago_s: now - seen.at_s },
       pace: paceOf(moves),
+      ...(queued !== undefined && { queued }),
       ...(remedy !== undefined && { remedy }),
     };
   };

@@ -13,6 +13,7 @@ const GROUPS: readonly [string, RegExp][] = [
   ['Groups', /^(group\/|pass@|avg@)/],
   ['Turns', /turns/],
   ['Tokens', /tokens/],
+  ['Weights', /^versions\//],
   ['How rollouts ended', /^stop_reason\/|^replaced\/count$|_rate$/],
   ['Seconds per rollout', /_s\/|^span_s$/],
   ['Faults of all tries', /^faults\/|^attempts/],

@@ -8,8 +8,9 @@ import {
   isGrpcServiceError,
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
+import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
-import { lastSign, mayBeAlive } from '../platform/pollers.js';
+import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
@@ -164,6 +165,18 @@ export function silenceOf(
   // The server says it of a task queue that nobody has polled for minutes.
   const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');
   return isUnpolled ? noWorkerFor(workflowId, taskQueue) : details;
+}
+
+/** How many tasks wait for slots of the workers that play rollouts, about; absent: the server does not say. */
+export async function queuedFor(
+  { client, within }: Pick<Server, 'client' | 'within'>,
+  taskQueue: string,
+): Promise<{ queued?: number }> {
+  const { namespace } = client.options;
+  const queue = { namespace, name: generationQueueOf(taskQueue), type: 'activity' } as const;
+  const asking = () => backlogOf(client.workflowService, queue);
+  const queued = await within(CALL_MS, asking).catch(() => null);
+  return queued === null ? {} : { queued };
 }
 
 /** The last sign of life of a task queue's workers: a fact, also where nobody knows why there is no answer. */

@@ -6,12 +6,14 @@ import { describeError } from '../platform/errors.js';
 import { whyTaskFails } from '../platform/failing-task.js';
 import { isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, answered, connectServer, query } from './server.js';
+import { CALL_MS, answered, connectServer, query, queuedFor } from './server.js';
 
 export interface StreamLook {
   progress: StreamProgress;
   /** How it was ended from outside; null: it runs, or it ended itself. */
   ended: string | null;
+  /** As of a batch's look. */
+  queued?: number;
 }
 
 /** A started stream, for code outside a worker. */
@@ -77,7 +79,7 @@ async function look(id: string, server: Server): Promise<StreamLook> {
   const { client, within } = server;
   const handle = client.workflow.getHandle(id);
   const described = await within(CALL_MS, () => handle.describe());
-  const { status, raw } = described;
+  const { status, raw, taskQueue } = described;
   const { namespace } = client.options;
   const why =
     whyPaused(described) ??
@@ -88,7 +90,8 @@ async function look(id: string, server: Server): Promise<StreamLook> {
   if (why !== null) throw new Error(why);
   // A closed workflow answers with its last state.
   const progress = await query<StreamProgress>(server, { workflowId: id, name: 'progress' });
-  if (isOpen(described) || status.name === 'COMPLETED') return { progress, ended: null };
+  if (isOpen(described)) return { progress, ended: null, ...(await queuedFor(server, taskQueue)) };
+  if (status.name === 'COMPLETED') return { progress, ended: null };
   const failure: unknown = await within(CALL_MS, () => handle.result()).catch(
     (error: unknown) => error,
   );

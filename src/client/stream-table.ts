@@ -1,19 +1,33 @@
 import type { StreamProgress } from '../activities/contract/stream.js';
+import { failureTexts } from '../model/workflow-safe/failures.js';
+import type { Slots } from './slots.js';
+import { slotsText } from './slots.js';
 import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
 const STOPPED =
   'its delivered steps stay, and starting its id again with the same request continues it';
 
+/** Types of failures that it shows. */
+const MOST_FAILURES = 3;
+
+type Count = [name: string, count: number];
+
 /** `stream status`: the stream's state, then its groups. */
-export function streamTable(id: string, progress: StreamProgress): string[] {
+export function streamTable(
+  id: string,
+  { queued, ...progress }: StreamProgress & Pick<Slots, 'queued'>,
+): string[] {
   const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why, waiting } =
     progress;
-  const numbers: [string, number][] = [
+  const slots = slotsText({ ...progress, ...(queued !== undefined && { queued }) });
+  const failed = failureTexts(progress.failures).slice(0, MOST_FAILURES);
+  const numbers: Count[] = [
     ['in flight', in_flight],
     ['banked', banked],
     ['delivered', out.delivered],
     ['filtered', out.filtered],
+    ...(out.untrained === undefined ? [] : [['untrained', out.untrained] satisfies Count]),
     ['dropped', out.dropped],
     ['failed', out.failed],
     ['admitted', admitted],
@@ -30,8 +44,11 @@ export function streamTable(id: string, progress: StreamProgress): string[] {
     ),
     plainLine(isStopped ? STOPPED : why),
     ...(waiting === null ? [] : [plainLine(`waiting for ${waitingText(waiting)}`)]),
+    ...(failed.length === 0 ? [] : ['failed since the last step:']),
+    ...failed.map((text) => `  ${plainLine(text)}`),
     '',
     row(numbers.map(([name]) => name)),
     row(numbers.map(([, count]) => String(count))),
+    ...(slots === '' ? [] : [slots]),
   ];
 }

@@ -23,6 +23,8 @@ export interface DevServerOptions {
   namespaces?: readonly string[];
   /** Output of the server. */
   logFile: string;
+  /** false: as servers come, in order of arrival. */
+  shares?: boolean;
   /** Ends the wait for a server that does not start. */
   signal?: AbortSignal;
 }
@@ -45,6 +47,8 @@ const CLI_TYPES = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
 
 /** start-dev keeps a cluster's default limits: 1200 requests a second limit a batch long before SQLite does. */
 const RAISED_LIMITS = ['matching.rps', 'history.rps', 'frontend.rps', 'frontend.namespaceRPS'];
+/** Batches and streams share the slots of workers equally. A server of its own would serve in order of arrival. */
+const FAIRNESS = 'matching.enableFairness';
 
 const NAMESPACE = 'default';
 const RETENTION = '7d';
@@ -121,7 +125,13 @@ async function startUntilHealthy(
   }
 }
 
-function serverArguments({ ports, dbFile, headless, namespaces = [] }: DevServerOptions): string[] {
+function serverArguments({
+  ports,
+  dbFile,
+  headless,
+  namespaces = [],
+  shares = true,
+}: DevServerOptions): string[] {
   return [
     ...[
       'server',
@@ -153,6 +163,7 @@ function serverArguments({ ports, dbFile, headless, namespaces = [] }: DevServer
     ...RAISED_LIMITS.flatMap((key) => ['--dynamic-config-value', `${key}=100000`]),
     // `temporal workflow pause`, which 1.31 has, but not without this.
     ...['--dynamic-config-value', 'frontend.WorkflowPauseEnabled=true'],
+    ...(shares ? ['--dynamic-config-value', `${FAIRNESS}=true`] : []),
   ];
 }
 

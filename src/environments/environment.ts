@@ -29,9 +29,7 @@ export interface StepInput<M = Metadata> {
   metadata: M[];
 }
 
-export interface StepContext {
-  /** `<rollout_id>/<turn>`: the same for every attempt at a turn. */
-  idempotency_key: string;
+export interface StepContext extends Named {
   signal: AbortSignal;
   /** This step was sent before to an environment with sessions, with an unknown outcome. */
   was_asked?: boolean;
@@ -41,6 +39,14 @@ export interface StepContext {
   standard?: StandardStep | undefined;
 }
 
+/** What a call is called: by every attempt at it in the same way. */
+export interface Named {
+  /** `<rollout_id>/<turn>`; of a session `<rollout_id>/begin-<life>` and `<rollout_id>/end-<life>`. */
+  idempotency_key: string;
+  /** The id of the caller's store. Other deployments may use the same keys. Absent: nobody shares its environments. */
+  deployment?: string | undefined;
+}
+
 /** What a grader needs to grade what the policy said in this rollout, and nothing else (`semantics: standard`). */
 export interface StandardStep {
   /** Per sample, how many messages of its log are the prompt's. */
@@ -48,9 +54,7 @@ export interface StandardStep {
 }
 
 /** For one session. */
-export interface SessionContext {
-  /** `<rollout_id>/begin-<life>` and `<rollout_id>/end-<life>`: the same for every attempt. */
-  idempotency_key: string;
+export interface SessionContext extends Named {
   signal: AbortSignal;
 }
 

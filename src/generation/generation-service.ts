@@ -135,7 +135,21 @@ export interface ReplicaRequest {
   is_generation: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
   held?: (why: string | null) => void;
+  /** For whom it is; absent: for none that shares. */
+  sharer?: Sharer;
 }
+
+/** A batch or a stream, which shares the slots of replicas with others. */
+export interface Sharer {
+  id: string;
+  /** 1 comes first. */
+  priority: number;
+  /** Relative to others of the same priority. */
+  share: number;
+}
+
+/** All that say nothing of themselves. */
+export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
 export interface Fence {

@@ -65,7 +65,12 @@ const rolloutSettings = {
   attempts: AttemptSettings.describe(
     'how often a turn may fail in one way before its rollout fails',
   ),
-  num_repeats_add_seed: z.boolean().default(false).describe('repeat r is generated with seed r'),
+  num_repeats_add_seed: z
+    .boolean()
+    .default(false)
+    .describe(
+      'repeat r is generated with seed r; in a further epoch of a stream, with another one',
+    ),
   semantics: Semantics.default('standard').describe("or NeMo RL's loops, number for number"),
   overlong: Overlong.default('keep').describe(
     'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',
@@ -165,6 +170,18 @@ export const groupSettings = {
   num_repeats: z.int().min(1).max(300).default(1).describe('rollouts per sample'),
   ...rolloutSettings,
   max_in_flight: z.int().positive().default(256).describe('how many rollouts run at once'),
+  priority: z
+    .int()
+    .min(1)
+    .max(5)
+    .default(3)
+    .describe('who gets free slots first: 1 before 2, and so on, up to 5'),
+  share: z
+    .number()
+    .min(0.001)
+    .max(1000)
+    .default(1)
+    .describe('of the slots, beside others of the same priority: 2 gets twice those of 1'),
 };
 
 export const BatchRequest = z
@@ -196,6 +213,8 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     limit: null,
     num_repeats: 1,
     max_in_flight: 1,
+    priority: 3,
+    share: 1,
     completion: { policy: 'complete' },
     min_valid: 0,
   };

@@ -53,6 +53,8 @@ export const RolloutSettings = z.object({
   max_version_span: z.number().nullable().default(null),
   attempts: AttemptSettings,
   overlong: Overlong.default('keep'),
+  /** Of a stream, whose seeds depend on it: how often all samples were played before; absent: 0. */
+  epoch: z.int().nonnegative().exactOptional(),
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 
@@ -68,6 +70,8 @@ const StartLine = z.object({
   extra_env_info: foreign,
   /** Absent if the sample has no such column; `nemo-rl-sync` treats that differently from null. */
   stop_strings: z.array(z.string()).nullable().optional(),
+  /** The sample's `loss_multiplier` is 0: no token of its rollouts trains. */
+  untrained: z.literal(true).exactOptional(),
   /** The environment lost its session: the rollout starts over, and earlier turns are dropped. */
   over: z.literal(true).exactOptional(),
   /** What lists show before it, for readers of only the last lines. Absent if it starts over. */
@@ -83,6 +87,8 @@ const BeginLine = z.object({
   ...written,
   task_name: z.string(),
   session: SessionMark,
+  /** The id of the store under which it is begun and ended. Absent: an older worker wrote this line. */
+  deployment: z.string().exactOptional(),
   /** Messages that the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
   /** Its first state, instead of the sample's `extra_env_info`. */

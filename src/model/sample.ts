@@ -47,7 +47,7 @@ export const ROW_COLUMNS = [
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */
-export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'masked'] as const;
+export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'token_lag', 'masked'] as const;
 
 /** Columns that are absent if they are null; all others are the user's own. `stop_strings: null` has a meaning. */
 const NULLABLE: ReadonlySet<string> = new Set([
@@ -94,6 +94,10 @@ export const Sample = withPossibleNames(
   ),
 );
 export type Sample = z.infer<typeof Sample>;
+
+/** Whether a token of its rollouts may train: `loss_multiplier` is not 0, as float32 has it. */
+export const mayTrain = ({ loss_multiplier = 1 }: Pick<Sample, 'loss_multiplier'>): boolean =>
+  Math.fround(loss_multiplier) > 0;
 
 function checkPrompt(
   { message_log }: { message_log: Message[] },

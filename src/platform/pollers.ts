@@ -40,7 +40,11 @@ interface Server {
     namespace: string;
     taskQueue: { name: string };
     taskQueueType: (typeof TYPES)[TaskQueue['type']];
-  }): Promise<{ pollers: readonly Poller[] }>;
+    reportStats?: boolean;
+  }): Promise<{
+    pollers: readonly Poller[];
+    stats?: { approximateBacklogCount?: unknown } | null;
+  }>;
   listWorkers(question: {
     namespace: string;
     query: string;
@@ -61,6 +65,16 @@ export async function lastSign(
     server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
   ]);
   return signOf({ pollers, reporters: workersInfo }, Date.now());
+}
+
+/** How many tasks of this queue wait for a worker, about; null: the server does not say. */
+export async function backlogOf(
+  server: Pick<Server, 'describeTaskQueue'>,
+  { namespace, name, type }: TaskQueue & { namespace: string },
+): Promise<number | null> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+  const { stats } = await server.describeTaskQueue({ ...question, reportStats: true });
+  return stats ? Number(stats.approximateBacklogCount ?? 0) : null;
 }
 
 /** The latest counts. `now`: milliseconds since 1970. */

@@ -52,9 +52,7 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
 }
 
 /** After any of these lines, totals are known. */
-const TOTALS = ['{"kind":"observation"', '{"kind":"start"', '{"kind":"end"'].map((kind) =>
-  Buffer.from(kind),
-);
+const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', '\n{"kind":"end"'];
 const CHUNK = '{"kind":"chunk"';
 
 /** As in `TrajectoryStore`. */
@@ -74,20 +72,22 @@ async function linesAfterTotals(tailOf: TailOf): Promise<string[]> {
   }
 }
 
-/** Where the last of these lines begins, found line by line from the back; null: all begin before. */
+/** Searched at once; more than any of these beginnings. */
+const BLOCK_BYTES = 1 << 16;
+const LONGEST = Math.max(...TOTALS.map((begin) => begin.length));
+
+/** Where the last of these lines begins, found block by block from the back; null: all begin before. */
 function lastTotals(tail: Buffer): number | null {
-  for (
-    let at = tail.lastIndexOf(LINE_FEED);
-    at !== -1;
-    at = at === 0 ? -1 : tail.lastIndexOf(LINE_FEED, at - 1)
-  ) {
-    const begins = (kind: Buffer): boolean =>
-      tail.compare(kind, 0, kind.length, at + 1, Math.min(tail.length, at + 1 + kind.length)) === 0;
-    if (TOTALS.some(begins)) return at + 1;
+  for (let to = tail.length; to > 0; to -= BLOCK_BYTES) {
+    const from = Math.max(0, to - BLOCK_BYTES);
+    // A line may begin in front of the block's end.
+    const block = tail.subarray(from, to + LONGEST - 1);
+    const found = TOTALS.filter((begin) => block.includes(begin));
+    if (found.length > 0)
+      return from + Math.max(...found.map((begin) => block.lastIndexOf(begin))) + 1;
   }
   return null;
 }
-const LINE_FEED = 10;
 
 /** The standing end, or else the last lines, from one reading. */
 export async function findEndOrLastLines(tailOf: TailOf): Promise<GlancedEnd | JournalLine[]> {

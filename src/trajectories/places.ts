@@ -57,6 +57,10 @@ export function factOf(root: string, place: { series: Series; n: number }): stri
   return path.join(root, ...series, name);
 }
 
+/** The folder of a series. */
+export const seriesOf = (root: string, series: Series): string =>
+  path.join(root, ...checkedFact({ series, n: 0 }).series);
+
 /** A step of a stream has a folder, with its rows beside the fact. */
 const STEPS = 'steps';
 

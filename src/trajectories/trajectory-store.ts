@@ -64,6 +64,8 @@ export interface TrajectoryStore {
     repeats: number;
   }): Promise<void>;
   readonly facts: Facts;
+  /** Its own name, which workers compare: who has the same id has the same store. Made by the first who asks. */
+  storeId(): Promise<string>;
 }
 
 export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;
@@ -95,10 +97,12 @@ export interface Facts {
   /** null if there is none of this number. */
   find(series: Series, n: number): Promise<string | null>;
   /**
-   * For a series without gaps: the last fact above number `known` (-1: of all), no older than the call; null if there
-   * is none.
+   * The last fact above number `known` (-1: of all), no older than the call; null if there is none. Above a `known` of
+   * 0 or more there must be no gaps.
    */
   last(series: Series, known: number): Promise<Fact | null>;
+  /** Deletes facts that nobody needs again. Nothing prevents that their numbers are put once more. */
+  forget(series: Series, numbers: readonly number[]): Promise<void>;
 }
 
 /** From the outermost name inwards: letters, digits, `.`, `_`, `:` and `-`, without a leading dot. */
@@ -184,7 +188,7 @@ export interface BatchOutputs {
 export interface StepOutputs extends BatchOutputs {
   /** metrics.json, if it exists: then the step's rows never change. */
   readMetrics(): Promise<unknown>;
-  /** Deletes its rows and metrics. */
+  /** Deletes its rows, its metrics, and what an interrupted closing pass has left. */
   forget(): Promise<void>;
 }
 

@@ -14,13 +14,13 @@ import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
-import { waitOfDescribed } from './wait-of.js';
+import { waitOfDescribed, waitOfQueue } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
 export interface Temporal
   extends
     AttemptDependencies,
-    Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'isOver' | 'endOf'> {
+    Pick<Dependencies, 'countOpenRollouts' | 'waitOf' | 'waitOfQueue' | 'isOver' | 'endOf'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
@@ -31,6 +31,7 @@ export function createDependencies(
 ): Dependencies {
   return {
     store: parts.store,
+    storeId: remembered(() => parts.store.storeId()),
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
     policy: (name) => policyOf(name, { parts, temporal }),
@@ -51,9 +52,16 @@ export function createDependencies(
     },
     countOpenRollouts: temporal.countOpenRollouts,
     waitOf: temporal.waitOf,
+    waitOfQueue: temporal.waitOfQueue,
     isOver: temporal.isOver,
     endOf: temporal.endOf,
   };
+}
+
+/** Every call to an environment needs it, and it never changes. */
+function remembered<T>(ask: () => Promise<T>): () => Promise<T> {
+  let known: T | undefined;
+  return async () => (known ??= await ask());
 }
 
 function policyOf(
@@ -93,6 +101,10 @@ export function askTemporal(
     },
     waitOf: async (workflowId) =>
       waitOfDescribed(await client.workflow.getHandle(workflowId).describe(), client),
+    waitOfQueue: (name) => {
+      const { workflowService, options } = client;
+      return waitOfQueue(name, { workflowService, options, ifUsed: true });
+    },
     isOver: async (workflowId) => {
       try {
         return !isOpen(await client.workflow.getHandle(workflowId).describe());

@@ -4,7 +4,7 @@ import { waitIn } from '../activities/attempt.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { REPAIR, operatorsHand, unpolledQueue } from '../model/workflow-safe/waiting.js';
 import { whyTaskFails } from '../platform/failing-task.js';
-import { lastSign, mayBeAlive } from '../platform/pollers.js';
+import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
 import { whyPaused } from '../platform/workflow-status.js';
 
 /** temporal.api.enums.v1.PendingActivityState, which none of the SDK's packages exports by name. */
@@ -28,10 +28,11 @@ export async function waitOfDescribed(
         `activity ${activityId ?? ''} of ${id} is paused; temporal activity unpause --workflow-id ${id} --activity-id ${activityId ?? ''} ends the pause`,
       );
     const queue = activityOptions?.taskQueue?.name ?? '';
-    if (state === SCHEDULED && queue !== '') {
-      const question = { namespace, name: queue, type: 'activity' } as const;
-      if (!mayBeAlive(await lastSign(workflowService, question))) return unpolledQueue(queue);
-    }
+    const unpolled =
+      state === SCHEDULED && queue !== ''
+        ? await waitOfQueue(queue, { workflowService, options: { namespace } })
+        : null;
+    if (unpolled !== null) return unpolled;
     const waits = (heartbeatDetails?.payloads ?? []).map((one) =>
       waitIn(defaultPayloadConverter.fromPayload(one)),
     );
@@ -39,4 +40,23 @@ export async function waitOfDescribed(
     if (wait !== undefined) return wait;
   }
   return null;
+}
+
+/** That nobody polls a queue of activities; null: somebody does. `ifUsed`: only while a task waits in it. */
+export async function waitOfQueue(
+  name: string,
+  {
+    workflowService,
+    options: { namespace },
+    ifUsed = false,
+  }: {
+    workflowService: Client['workflowService'];
+    options: { namespace: string };
+    ifUsed?: boolean;
+  },
+): Promise<Waiting | null> {
+  const queue = { namespace, name, type: 'activity' } as const;
+  if (mayBeAlive(await lastSign(workflowService, queue))) return null;
+  const isUnused = ifUsed && (await backlogOf(workflowService, queue)) === 0;
+  return isUnused ? null : unpolledQueue(name);
 }

@@ -43,6 +43,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           num_repeats,
           max_in_flight,
           rollout_timeout: plan.limits.rollout_timeout,
+          ...(plan.priority !== undefined && { priority: plan.priority }),
           onChange: view.counted,
           onEnded: (row) => {
             groups.ended([row]);

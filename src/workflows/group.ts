@@ -21,6 +21,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const { stream_id, group, num_repeats, max_replacements, filter, limits } =
     checkGroupInput(input);
   const rewards: number[] = [];
+  let untrained = 0;
   let tally = NO_TALLY;
   const run = runRollouts({
     batch_id: stream_id,
@@ -31,8 +32,9 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
       tally = now;
     },
     onEnded: () => undefined,
-    onValid: ({ total_reward }) => {
-      rewards.push(total_reward);
+    onValid: (result) => {
+      rewards.push(result.total_reward);
+      if (result.untrained === true) untrained += 1;
     },
     k: null,
     max_replacements,
@@ -44,8 +46,10 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   await run.finished;
 
   const cancelled = CancellationScope.current().consideredCancelled;
-  const outcome = groupOutcome(rewards, { num_repeats, filter });
-  const end = { group, outcome, valid: rewards.length, members: tally.done };
+  const outcome = groupOutcome(rewards, { num_repeats, filter, untrained });
+  const { done: members, failures } = tally;
+  const ended = { group, outcome, valid: rewards.length, members };
+  const end = { ...ended, ...(failures !== undefined && { failures }) };
   const news = await CancellationScope.nonCancellable(async () => {
     // A stopped group has not ended: it continues when the stream does.
     const said: GroupNews =

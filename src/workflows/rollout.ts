@@ -20,6 +20,7 @@ import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';
 import { handleLimitUpdates, timeoutToOpenMs } from './steering/rollout-limits.js';
+import { lookAtItself } from './views/looks.js';
 import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
 
@@ -36,6 +37,7 @@ export async function rollout(
   const view = showRollout();
   const limits = handleLimitUpdates(reached?.limits ?? null);
   const history = watchHistory();
+  const looks = lookAtItself(view.seen);
   let started_at = reached?.started_at ?? workflowInfo().runStartTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
@@ -72,6 +74,7 @@ export async function rollout(
     return plan.is_batch ? null : endedAs(plan, { ...progress, ended: progress.ended });
   });
   limits.close();
+  looks.over();
 
   // 3. End here what no turn has ended: timeout, stop, cancellation, a fault. Close a batch of one, too.
   if ('result' in ending) {
@@ -191,6 +194,7 @@ const endedAs = (
     total_tokens,
     attempt,
     dropped,
+    untrained,
     ended,
   }: TurnProgress & { ended: StopReason },
 ): Pick<FinishedRollout, 'result' | 'facts'> => ({
@@ -202,6 +206,7 @@ const endedAs = (
     total_tokens,
     ...(attempt !== undefined && { attempt }),
     ...(dropped !== undefined && { dropped }),
+    ...(untrained !== undefined && { untrained }),
   },
   facts: plan,
 });

@@ -10,7 +10,7 @@ import {
 import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import { whyText } from '../model/workflow-safe/stream/next-step.js';
-import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
+import { withFailures, withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
 import type { Deliveries } from './stream/deliveries.js';
 import { deliver } from './stream/deliveries.js';
@@ -53,9 +53,10 @@ export async function rolloutStream(
   // 1. Validate the request, and find what the store has of the stream.
   const plan = reached?.plan ?? (await planUnlessStopped(() => planStream(input), view));
   const stream = openStream(plan);
-  const groups = openGroups(plan, { limits: steering.limits, onNews: stream.touch });
+  const running = () => runningOf(stream);
+  const groups = openGroups(plan, { limits: steering.limits, running, onNews: stream.touch });
   const deliveries = deliver(plan.stream_id, stream.touch);
-  const running: Running = { stream, groups, deliveries, trainer };
+  const parts: Running = { stream, groups, deliveries, trainer };
   view.opened(stream);
   trainer.open(stream, deliveries);
   steering.open(stream, groups);
@@ -63,22 +64,22 @@ export async function rolloutStream(
 
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
-  const looks = lookForTrainer(running, view.seen);
+  const looks = lookForTrainer(parts, view.seen);
   try {
     if (reached === null) {
       // A group may have ended since the stream was planned. Started again, it would play its failed members again.
-      takeOutcomes(running);
-      await groups.start(runningOf(stream));
+      takeOutcomes(parts);
+      await groups.start(running());
     } else {
-      groups.look(runningOf(stream));
-      history.allow(EVENTS_OF_LOOK * runningOf(stream).length);
+      groups.look(running());
+      history.allow(EVENTS_OF_LOOK * running().length);
     }
     while (!view.isStopped()) {
-      if (await moveOn(running, history.isFull())) continue;
+      if (await moveOn(parts, history.isFull())) continue;
       view.show();
       // While rows are deleted, requests are answered here.
       if (history.isFull() && !deliveries.areBusy())
-        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.isStopped });
+        await goOnInNewRun(parts, { input, limits: steering.limits, isStopped: view.isStopped });
       await stream.news();
     }
   } catch (error) {
@@ -93,7 +94,7 @@ export async function rolloutStream(
   view.stopping();
   const { consideredCancelled } = CancellationScope.current();
   await CancellationScope.nonCancellable(async () => {
-    await groups.ended(runningOf(stream), consideredCancelled ? 'cancel' : 'stop');
+    await groups.ended(running(), consideredCancelled ? 'cancel' : 'stop');
     await condition(() => !deliveries.areBusy() && allHandlersFinished());
   });
   view.done();
@@ -163,7 +164,9 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
 /** Takes the outcomes of groups. Returns those that something else stopped or terminated. */
 function takeOutcomes({ stream, groups }: Running): number[] {
   const again = new Set<number>();
-  for (const { group, outcome } of groups.news()) {
+  for (const { group, outcome, ...news } of groups.news()) {
+    const failures = 'failures' in news ? news.failures : undefined;
+    stream.change((now) => withFailures(now, { group, failures }));
     if (outcome === 'complete') stream.completed(group);
     else if (outcome !== null) stream.out(group, outcome);
     else if (runningOf(stream).includes(group)) again.add(group);

@@ -82,6 +82,26 @@ describe('closing a batch', () => {
     });
   });
 
+  test('says which versions sampled its rows, and how many the one that was expected', async (t) => {
+    const bench = await batchOf(t, { ends: [[undefined], [undefined], [undefined]], request: { policy_version: '36' } });
+    for (const [row, versions] of [['36', '36'], ['36', '38'], ['37', null]].entries()) {
+      const journal = await bench.store.claim({ batch_id: BATCH, row, repeat: 0 }, { activity: 'x' });
+      const chunks = versions.map((policy_version, i) => a.chunk({ offset: i, token_ids: [i + 1], policy_version }));
+      const turn = [...chunks, a.generation({ token_count: 2 }), a.observation({ terminated: true })];
+      for (const line of [a.start(), ...turn, a.end()]) await journal.append(entryOf(line));
+      await journal.commit();
+    }
+    const { metrics } = await bench.result('closeBatch', CLOSE);
+    const ofVersions = Object.entries(metrics).filter(([name]) => name.startsWith('versions/'));
+    assert.deepEqual(Object.fromEntries(ofVersions), {
+      'versions/min': 36,
+      'versions/max': 38,
+      'versions/one_rate': 1 / 3,
+      'versions/expected_rate': 1 / 3,
+      'versions/unknown': 1,
+    });
+  }); // prettier-ignore
+
   test('after a stop closes what never ended as stopped', async (t) => {
     const bench = await batchOf(t, { ends });
     const { counts, files } = await bench.result('closeBatch', { ...CLOSE, stopped: true });

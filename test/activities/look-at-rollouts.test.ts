@@ -108,6 +108,19 @@ describe('a look at a batch', () => {
     assert.deepEqual([waiting, asked], [wait, ['batch/4-0']]);
   });
 
+  test('asks Temporal for a rollout that was started by hand under the id of its batch', async (t) => {
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(null);
+      },
+    });
+    const running: [number, number][] = [[0, 0]]; // prettier-ignore
+    await bench.result('lookAtRollouts', { batch_id: 'alone', running, by_hand: true });
+    assert.deepEqual(asked, ['alone']);
+  });
+
   const SILENT = { service: 'generation service default', message: 'no answer yet' };
   const ASLEEP = { service: 'http://engine', message: 'the engine is asleep' };
   const BUSY = { service: 'http://env', message: '503', call: 'environment task', tries: 2 };

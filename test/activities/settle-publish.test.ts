@@ -1,15 +1,28 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, describe, test, type TestContext } from 'node:test';
 import { withReplica } from '../../src/model/policy/record.js';
 import { controlFault, controlledEngine, PROBE } from '../fakes/controlled-engine.js';
 import { activityBench } from '../fakes/activity-bench.js';
 
 const A = 'http://a/v1';
 const B = 'http://b/v1';
+const FOLDER = mkdtempSync(path.join(tmpdir(), 'weights-'));
+after(() => {
+  rmSync(FOLDER, { recursive: true });
+});
+const weightsOf = (version: number): string => path.join(FOLDER, `weights-${version}`);
 const publish = (version: number, more: Record<string, unknown> = {}) => ({
   service: 'default',
-  publish: { version, weights: { kind: 'checkpoint', path: `/weights-${version}` }, ...more },
+  publish: { version, weights: { kind: 'checkpoint', path: weightsOf(version) }, ...more },
 });
+/** A file of weights that this process can read. */
+const put = (version: number, content: string): void => {
+  writeFileSync(weightsOf(version), content);
+};
+for (const version of [1, 3, 4, 5]) put(version, `the weights of ${version}`);
 
 async function fleet(t: TestContext) {
   const a = controlledEngine(A);
@@ -40,13 +53,31 @@ describe('refused before anything is touched', () => {
   test('is a version below the target, and the target with other weights', async (t) => {
     const { bench, records } = await fleet(t);
     await bench.result('settlePublish', publish(5));
-    const before = await records.latest();
+    const then = await records.latest();
     const lower = await bench.failure('settlePublish', publish(4));
     assert.match(lower.message, /version: expected more than 5, the last one tried, got 4/);
     const other = { weights: { kind: 'checkpoint', path: '/elsewhere' } };
     const another = await bench.failure('settlePublish', publish(5, other));
-    assert.match(another.message, /version 5 has checkpoint "\/weights-5", got checkpoint "\/elsewhere"/); // prettier-ignore
-    assert.deepEqual(await records.latest(), before);
+    assert.match(another.message, /version 5 has checkpoint ".*\/weights-5", got checkpoint "\/elsewhere"/); // prettier-ignore
+    assert.deepEqual(await records.latest(), then);
+  });
+
+  test('is the target with other files at the same path; the same ones complete what is missing', async (t) => {
+    const { a, bench, records } = await fleet(t);
+    t.after(() => {
+      put(5, 'the weights of 5');
+    });
+    await bench.result('settlePublish', publish(5));
+    const then = await records.latest();
+    assert.equal(then?.weights['5']?.files?.bytes, 'the weights of 5'.length);
+    put(5, 'the weights of 5, trained on');
+    const { type, message, nonRetryable } = await bench.failure('settlePublish', publish(5));
+    assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
+    assert.match(message, /^weights: expected what ".*\/weights-5" had when version 5 was published \(16 bytes, written at .*\), got others \(28 bytes, .*\); publish other files under a higher version$/); // prettier-ignore
+    assert.deepEqual(await records.latest(), then);
+    put(5, 'the weights of 5');
+    await bench.result('settlePublish', publish(5));
+    assert.deepEqual(a.calls, ['examine', 'examine']);
   });
 
   test('is a server that lacks a route, by its name', async (t) => {
@@ -95,6 +126,32 @@ test('an update that is settled is the record’s target, and no engine has been
   const record = await records.latest();
   assert.deepEqual([record?.target, record?.version], [3, null]);
   assert.deepEqual([a.calls, b.calls], [['examine'], ['examine']]);
+});
+
+test('weights that the worker cannot see are published, with a note that nobody compares them', async (t) => {
+  const { bench, records } = await fleet(t);
+  const elsewhere = { weights: { kind: 'checkpoint', path: '/only/engines/see/it' } };
+  const { notes } = await bench.result('settlePublish', publish(6, elsewhere));
+  assert.equal((await records.latest())?.weights['6']?.files, null);
+  assert.equal(notes.length, 1);
+  assert.ok(notes[0]?.startsWith(`"/only/engines/see/it" cannot be read (ENOENT: no such file or directory, `), notes[0]); // prettier-ignore
+  assert.ok(notes[0]?.endsWith(`) on ${hostname()}, where the worker runs: if other files are put there under version 6, nobody notices`), notes[0]); // prettier-ignore
+});
+
+test('weights that are those of the version before are published, with a note', async (t) => {
+  const { bench, records } = await fleet(t);
+  await bench.result('settlePublish', publish(3));
+  for (const replica of [A, B])
+    await records.change((now) => withReplica(now!, { replica, state: 'current', version: 3 }));
+  await bench.result('concludePublish', { service: 'default', quorum: null, at_once: 2 });
+  const same = { weights: { kind: 'checkpoint', path: weightsOf(3) } };
+  const { notes } = await bench.result('settlePublish', publish(4, same));
+  assert.equal(notes.length, 1);
+  assert.match(
+    notes[0] ?? '',
+    /^version 4 has the files of version 3 \(16 bytes, written at .*\)$/,
+  );
+  assert.deepEqual((await bench.result('settlePublish', publish(5))).notes, []);
 });
 
 test('a replica that does not answer is away, and is not waited for', async (t) => {

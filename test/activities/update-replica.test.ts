@@ -1,31 +1,13 @@
 import assert from 'node:assert/strict';
 import { mkdir, rmdir } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
-import type { Change, PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
-import { firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
+import type { Change, PolicyRecord } from '../../src/model/policy/record.js';
+import { withTarget } from '../../src/model/policy/record.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import type { ControlCall } from '../fakes/controlled-engine.js';
-import { controlFault, controlledEngine, PROBE } from '../fakes/controlled-engine.js';
-import { activityBench } from '../fakes/activity-bench.js';
+import { controlFault, PROBE } from '../fakes/controlled-engine.js';
+import { ORDER, updating } from '../fakes/updated-replica.js';
 import { factOf } from '../../src/trajectories/places.js';
-
-const URL = 'http://a/v1';
-const OTHER = 'http://b/v1';
-const ORDER = { service: 'default', replica: URL, version: 1, mode: 'keep' as const };
-
-/** An engine in a fleet of two whose target is version 1; nothing has been brought to any yet. */
-async function updating(t: TestContext, publish: Record<string, unknown> = {}) {
-  const engine = controlledEngine(URL);
-  const bench = await activityBench(t, { controls: [engine, controlledEngine(OTHER)] });
-  const { records } = bench.dependencies.policy('default')!;
-  const weights = { kind: 'checkpoint', path: '/weights-1' };
-  const target = Publish.parse({ version: 1, weights, probe: PROBE, ...publish });
-  await records.change(() => withTarget(firstRecord([URL, OTHER]), target));
-  const entry = async (): Promise<ReplicaEntry> => (await records.latest())!.replicas[URL]!;
-  const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
-    records.change((now) => withReplica(now!, { replica: URL, ...change }));
-  return { engine, bench, records, entry, set };
-}
 
 const STEPS = ['load', 'label', 'resetCache', 'resume', 'promptLogprobs'] as const;
 

@@ -44,6 +44,19 @@ describe('the board', () => {
     ]);
   });
 
+  test('says how many tasks wait for slots, and a priority and a share that are not the usual ones', () => {
+    const numbers = (change: Partial<BoardState>): string | undefined =>
+      renderBoard(state(change), { columns: 120, colour: false })[2];
+    assert.equal(numbers({ queued: 0, progress: { ...PROGRESS, priority: 3, share: 1 } }), 'running 48   failed 1   mean reward 0.400 of 15'); // prettier-ignore
+    const low = { queued: 1112, progress: { ...PROGRESS, priority: 5, share: 0.25 } };
+    assert.equal(numbers(low), 'running 48   failed 1   mean reward 0.400 of 15   waiting for slots 1,112 (of all)   priority 5   share 0.25'); // prettier-ignore
+    assert.match(
+      renderPlain(state(low)),
+      /, waiting for slots 1,112 \(of all\), priority 5, share 0\.25/,
+    );
+    assert.doesNotMatch(numbers({ ...low, silentS: 9 }) ?? '', /slots/);
+  });
+
   test('says the address of a service once', () => {
     const service = 'http://engine/v1';
     const waiting = { service, call: 'generation service default', message: `${service}: GET /health: refused` }; // prettier-ignore

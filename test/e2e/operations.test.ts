@@ -1,5 +1,6 @@
 /** What an engineer does to workflows with Temporal's own commands: delay, reset, terminate, half a deployment. */
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
@@ -9,8 +10,10 @@ import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { startBatch, startSingleRollout } from '../harness/batch.js';
+import { startCommand } from '../harness/command.js';
 import { firstTaskAfter, operatorOf, taskAt } from '../harness/operator.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
+import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
@@ -83,6 +86,41 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const { failures } = await outcome();
     assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['timeout', 'timeout']); // prettier-ignore
     assert.ok(Date.now() - began < 40_000);
+  });
+
+  test('so it is for a rollout started by hand, for a stream, for its trainer, and by show', async () => {
+    const { client } = bed.server;
+    const request = puzzleRequest({ samples: 2, num_repeats: 1 });
+    const [sample] = request.samples as unknown[];
+    const { generation, max_seq_len } = request;
+    const alone = await startSingleRollout(bed.batch('half-alone', HALF), { sample, generation, max_seq_len }); // prettier-ignore
+    const stream = openStreamToTest({ client: () => client, store_root: bed.store_root, id: 'half-stream', task_queue: HALF }); // prettier-ignore
+    const began = Date.now();
+    await stream.start({ ...request, groups_per_step: 2 });
+    const asked = stream.ask({ step: 0, version: 0, wait: '30s' });
+    const service = `a worker of task queue ${HALF}-generation`;
+    for (const handle of [alone.handle, stream.handle()]) {
+      const what = `the wait of ${handle.workflowId}`;
+      const waiting = await eventually({ what, timeout_ms: 60_000 }, async () => (await progressOf(handle))?.waiting); // prettier-ignore
+      assert.equal(waiting.service, service);
+    }
+    const starts_ms = 3000;
+    assert.ok(Date.now() - began < 10_000 + starts_ms, `said after ${Date.now() - began} ms`);
+    const answer = await asked;
+    assert.ok(!answer.ready);
+    assert.match(answer.why, new RegExp(`; waits for ${service}: none polls it`));
+
+    const at = ['--config', path.join(bed.directory, `${HALF}.yaml`)];
+    const said = new RegExp(`waiting for ${service}: none polls it; start one`);
+    for (const id of ['half-alone', 'half-stream', 'half-stream/0-0']) {
+      const command = startCommand(['show', id, ...at]);
+      await command.exited;
+      assert.match(command.output(), said, id);
+    }
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+    await alone.handle.cancel();
+    await assert.rejects(alone.handle.result());
   });
 
   test('a rollout that was terminated is waited for no more', async () => {

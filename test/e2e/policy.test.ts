@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { after, before, describe } from 'node:test';
 import { Client, Connection, WorkflowUpdateFailedError } from '@temporalio/client';
@@ -102,6 +103,12 @@ for (const wire of ['completions', 'generate'] as const) {
         weights: { kind: 'checkpoint' as const, path: '/'.repeat(2 ** 21) },
       };
       await assert.rejects(bed.publish(large), /at most 1048576 bytes of arguments, got 2097/);
+      // The same path, once its file has other content.
+      const { path: file } = good.weights;
+      const [then, now] = [await readFile(file, 'utf8'), JSON.stringify({ name: 'other', skill: 1, seed: 99 })]; // prettier-ignore
+      await writeFile(file, now);
+      assert.match(await reasonOf(bed.publish(good)), /^weights: expected what ".*" had when version .* publish other files under a higher version$/); // prettier-ignore
+      await writeFile(file, then);
       assert.equal((await bed.record())?.epoch, before?.epoch);
       // Publishing the target with the same weights has nothing left to do.
       assert.equal((await bed.publish(good)).paused_s, 0);

@@ -149,6 +149,21 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
     await end(stream);
   });
 
+  test('says aloud which groups a jump has made too old: with their step, and in each row', async () => {
+    const stream = await started('jumps', { max_lag: 1 });
+    const before = (await stream.step(0, version)).version ?? 0;
+    await eventually({ what: 'a whole step', timeout_ms: 60_000 }, async () => (await stream.progress()).banked >= 2); // prettier-ignore
+    for (let i = 0; i < 3; i++) await publish();
+    const { notes, metrics } = await stream.step(1, version);
+    assert.deepEqual([metrics['lag/over'], metrics['lag/max']], [2, 3]);
+    const said = `^step 1: groups \\d, \\d have tokens up to 3 versions behind version ${version}, max_lag is 1; versions went from ${before} to ${version} in one step, versions_per_step is 1$`;
+    assert.match(notes?.join('\n') ?? '', new RegExp(said));
+    for (const row of await stream.rows(1)) assert.equal(row['token_lag'], 3);
+    const { notes: none } = await stream.step(2, version);
+    assert.equal(none, undefined);
+    await end(stream);
+  });
+
   test('takes what was published just before, not what it saw last', async () => {
     const stream = await started('fresh', { max_lag: 1 });
     for (let step = 0; step < STEPS; step++) {

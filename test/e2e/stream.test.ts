@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
@@ -83,6 +85,9 @@ describe('a stream', { timeout: 240_000 }, () => {
       [0, 1, 2, 3, 4].map(async (k) => (await stream.fact(k)).groups),
     );
     assert.equal(new Set(groups.flat()).size, 10);
+    for (const kind of ['admitted', 'ended'])
+      for (const name of await readdir(path.join(bed.store_root, 'goes-back', kind)))
+        assert.ok(!groups.flat().includes(parseInt(name, 10)), `${kind}/${name} is left`);
     await stream.handle().cancel();
     await assert.rejects(stream.handle().result());
   });
@@ -132,6 +137,30 @@ describe('a stream', { timeout: 240_000 }, () => {
     }
     await stream.handle().signal('stop');
     await stream.handle().result();
+  });
+
+  test('says why it starves: the reason of each group, and the failures of rollouts with an example', async () => {
+    const starved = async (id: string, change: Record<string, unknown>): Promise<string> => {
+      const stream = open(id);
+      await stream.start(requestOf({ groups_per_step: 1, max_replacements: 0, ...change }));
+      const { type, message } = await faultOf(stream.step(0, 1));
+      assert.equal(type, 'StreamStarved');
+      const { failures = {} } = await stream.progress();
+      const [failed = null] = Object.keys(failures);
+      assert.equal(failed, /PromptTooLong/.exec(message)?.[0] ?? null);
+      await stream.handle().signal('stop');
+      await stream.handle().result();
+      return message;
+    };
+    assert.match(
+      await starved('too-long', { max_seq_len: 5 }),
+      /\(1\d failed\).*; failed: too few members are valid; PromptTooLong \(\d+ rollouts, such as too-long\/\d+-[01]\): /,
+    );
+    const cut = { generation: { max_new_tokens: 2 }, overlong: 'mask', filter: 'zero_variance' };
+    assert.match(
+      await starved('all-masked', cut),
+      /\(1\d untrained\).*; untrained: no token trains/,
+    );
   });
 
   test('adopts groups that still run where its workflow was terminated', async () => {
@@ -227,6 +256,8 @@ describe('a stream', { timeout: 240_000 }, () => {
       await reasonOf('too-large', requestOf({ groups_per_step: 400, max_lag: 2 })),
       /groups_per_step: expected groups_per_step × \(max_lag \+ 1\) of at most 1000, got 400 × 3 = 1200/,
     );
+    assert.match(await reasonOf('one-of-each', requestOf({ filter: 'zero_variance', num_repeats: 1 })), /num_repeats: expected at least 2 with filter zero_variance, got 1/); // prettier-ignore
+    assert.match(await reasonOf('of-a-version', requestOf({ policy_version: '36' })), /policy_version: expected null in a stream, got "36"/); // prettier-ignore
     assert.match(await reasonOf('with-completion', requestOf({ completion: { policy: 'complete' } })), /completion: unknown field/); // prettier-ignore
     assert.match(await reasonOf('delivers', requestOf({ seed: 1 })), /seed: the batch of this id has 0, got 1/); // prettier-ignore
     const [sample] = requestOf()['samples'] as Record<string, unknown>[];

@@ -28,6 +28,24 @@ describe('a session over HTTP', () => {
     );
   });
 
+  test('has a name that no other deployment’s has, and each call says whose it is', async () => {
+    const { environment, received } = await serve(answer(200, {}));
+    const names = (idempotency_key: string) => ({ ...keyed(idempotency_key), deployment: 'aa' });
+    await environment.begin?.(sample, names('b/0-0/begin-1'));
+    await environment.end?.({}, names('b/0-0/end-1'));
+    assert.deepEqual(
+      received.map(({ headers, body }) => [
+        headers['idempotency-key'],
+        headers['rollout-deployment'],
+        (body as { session: string }).session,
+      ]),
+      [
+        ['b/0-0/begin-1', 'aa', 'b/0-0/1/aa'],
+        ['b/0-0/end-1', 'aa', 'b/0-0/1/aa'],
+      ],
+    );
+  });
+
   test('says with each call how long its caller waits', async () => {
     const { environment, received } = await serve(answer(200, {}), 300_000);
     await environment.begin?.(sample, keyed('b/0-0/begin-1'));

@@ -56,6 +56,19 @@ describe('a step over HTTP', () => {
     assert.equal(request.headers['content-type'], 'application/json');
   });
 
+  test('says whose its key is, if its caller has a name', async () => {
+    const { environment, received } = await serve(answer(200, good));
+    for (const deployment of [undefined, '0123456789ab'])
+      await environment.step(input, { ...context, deployment });
+    assert.deepEqual(
+      received.map(({ headers }) => [headers['idempotency-key'], headers['rollout-deployment']]),
+      [
+        ['batch-1/3-0/2', undefined],
+        ['batch-1/3-0/2', '0123456789ab'],
+      ],
+    );
+  });
+
   test('appends its paths to a base URL with a path and a slash', async () => {
     const { url, received } = await startServer(answer(200, good));
     await createHttpEnvironment({ url: `${url}/envs/sums/`, timeout_ms: 5000 }).step(

@@ -116,6 +116,23 @@ export default { stepOne: () => inner(way) };`;
     assert.ok(!('begin' in plain) && !('end' in plain));
   });
 
+  test('of two deployments with one key has a name for each, and its steps say whose they are', async (t) => {
+    const source = `export default {
+      begin: ({ session }) => ({ at: session }),
+      stepOne: (turn, { idempotency_key, deployment }) => ({ ...${ANSWER}, observation: idempotency_key + ' of ' + deployment }),
+    };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    const { signal } = new AbortController();
+    for (const deployment of ['aa', 'bb']) {
+      const names = (idempotency_key: string) => ({ idempotency_key, deployment, signal });
+      const begun = await environment.begin?.({ message_log: [], metadata: {} }, names('b/0-0/begin-2')); // prettier-ignore
+      assert.deepEqual(begun?.metadata, { at: `b/0-0/2/${deployment}` });
+      const input = { message_log_batch: [[]], metadata: [{}] };
+      const { observations } = await environment.step(input, names('b/0-0/0'));
+      assert.equal(observations[0]?.content, `b/0-0/0 of ${deployment}`);
+    }
+  });
+
   test('ends after a beginning that is still running, though its caller has left', async (t) => {
     const source = `let held = 'nothing';
     let goOn;

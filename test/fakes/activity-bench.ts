@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 import type { Info } from '@temporalio/activity';
@@ -52,6 +53,7 @@ export interface Parts {
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
+  waitOfQueue?: Dependencies['waitOfQueue'];
   isOver?: Dependencies['isOver'];
   endOf?: Dependencies['endOf'];
   /** How long a call may be silent before the workflow is signalled. */
@@ -134,6 +136,8 @@ export async function activityBench(
       Promise.resolve((parts.logprobs_modes ?? {})[service.replica] ?? 'processed'),
   });
   const waiting: (Waiting | null)[] = [];
+  // A worker has it since its start.
+  const store_id = randomBytes(6).toString('hex');
   const deployment = {
     inputs_dir: files.root,
     sample_bytes: 1_000_000,
@@ -144,6 +148,7 @@ export async function activityBench(
   };
   const dependencies: Dependencies = {
     store: files.store,
+    storeId: () => Promise.resolve(store_id),
     service: (name) =>
       name === 'default'
         ? {
@@ -179,6 +184,7 @@ export async function activityBench(
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
     waitOf: parts.waitOf ?? (() => Promise.resolve(null)),
+    waitOfQueue: parts.waitOfQueue ?? (() => Promise.resolve(null)),
     isOver: parts.isOver ?? (() => Promise.resolve(false)),
     endOf: parts.endOf ?? (() => Promise.resolve(null)),
   };

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Replicas } from '../../src/generation/generation-service.js';
+import type { Replicas, Sharer } from '../../src/generation/generation-service.js';
 import { chooseReplica } from '../../src/generation/replicas/replica-choice.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { FakeReplica } from './fake-replica.js';
@@ -24,7 +24,7 @@ export interface ReplicaBench {
   fakes: Record<string, FakeReplica>;
   clock: ManualClock;
   changes: string[];
-  start: (sessionId: string) => Running;
+  start: (sessionId: string, sharer?: Sharer) => Running;
   /** The replica that a small request of this session goes to. */
   ask: (sessionId: string) => Promise<string>;
   /** A session that this replica serves while all are healthy. */
@@ -51,7 +51,8 @@ export function replicaBench(urls: readonly string[], max_concurrent = 2): Repli
     fakes,
     clock,
     changes,
-    start: (sessionId) => start(replicas, sessionId),
+    start: (session_id, sharer) =>
+      start(replicas, { session_id, ...(sharer !== undefined && { sharer }) }),
     ask: (session_id) =>
       replicas.request(
         { session_id, signal: new AbortController().signal, is_generation: false },
@@ -61,7 +62,7 @@ export function replicaBench(urls: readonly string[], max_concurrent = 2): Repli
   };
 }
 
-function start(replicas: Replicas, session_id: string): Running {
+function start(replicas: Replicas, asked: { session_id: string; sharer?: Sharer }): Running {
   const controller = new AbortController();
   const { signal } = controller;
   let at: { replica: string; waited_s: number } | null = null;
@@ -71,7 +72,7 @@ function start(replicas: Replicas, session_id: string): Running {
     [resolve, reject] = ends;
   });
   const ended = replicas
-    .request({ session_id, signal, is_generation: true }, ({ replica }, { waited_s }) => {
+    .request({ ...asked, signal, is_generation: true }, ({ replica }, { waited_s }) => {
       at = { replica, waited_s };
       const abort = (): void => {
         reject(signal.reason as Error);

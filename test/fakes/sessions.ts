@@ -16,6 +16,8 @@ export interface Sessions extends ScriptedEnvironment {
   ended: unknown[];
   end_keys: string[];
   was_asked: (boolean | undefined)[];
+  /** The call, and whose it was. */
+  deployments: [string, string | undefined][];
 }
 
 export interface Given {
@@ -45,11 +47,13 @@ function sessionsOf({
   const ended: unknown[] = [];
   const end_keys: string[] = [];
   const was_asked: (boolean | undefined)[] = [];
+  const deployments: Sessions['deployments'] = [];
   const sessions: Environment = {
     in_process: false,
     steps_once: true,
-    begin: ({ metadata }, { idempotency_key: key }) => {
+    begin: ({ metadata }, { idempotency_key: key, deployment }) => {
       begun.push({ key, metadata });
+      deployments.push(['begin', deployment]);
       const failure = failures.begin.shift();
       if (failure !== undefined) return Promise.reject(failure);
       if (none) return Promise.resolve(null);
@@ -58,18 +62,20 @@ function sessionsOf({
         metadata: { ...metadata, ...state, [SESSION_KEY]: begun.length },
       });
     },
-    end: (metadata, { idempotency_key }) => {
+    end: (metadata, { idempotency_key, deployment }) => {
       ended.push(metadata[SESSION_KEY]);
+      deployments.push(['end', deployment]);
       end_keys.push(idempotency_key);
       const failure = failures.end.shift();
       return failure === undefined ? Promise.resolve(!none) : Promise.reject(failure);
     },
     step: (input, context: StepContext) => {
       was_asked.push(context.was_asked);
+      deployments.push(['step', context.deployment]);
       return scripted.step(input, context);
     },
   };
-  return { ...scripted, ...sessions, begun, ended, end_keys, was_asked };
+  return { ...scripted, ...sessions, begun, ended, end_keys, was_asked, deployments };
 }
 
 export async function planned(

@@ -46,6 +46,35 @@ describe('generations', () => {
     assert.deepEqual([third!.waited_s(), fourth!.replica(), fourth!.waited_s()], [1.5, A, 2]);
   });
 
+  test('of a stream go before those of a batch that holds more slots, whoever came first', async () => {
+    const bench = replicaBench([A], 4);
+    const sharer = (id: string, change: object = {}) => ({ id, priority: 3, share: 1, ...change });
+    const start = async (whose: ReturnType<typeof sharer>, count: number) => {
+      const all = Array.from({ length: count }, (_, n) => bench.start(`${whose.id}${n}`, whose));
+      await settled();
+      return all;
+    };
+    const waits = (all: { replica: () => string | null }[]): number =>
+      all.filter((one) => one.replica() === null).length;
+    const batch = await start(sharer('batch'), 12);
+    const stream = await start(sharer('stream'), 4);
+    assert.deepEqual([waits(batch), waits(stream)], [8, 4]);
+    for (const one of batch.slice(0, 2)) await one.succeed();
+    await settled();
+    assert.deepEqual([waits(batch), waits(stream)], [8, 2], 'two each');
+    await batch[2]!.succeed();
+    await settled();
+    assert.deepEqual([waits(batch), waits(stream)], [7, 2], 'the batch held fewer');
+    const urgent = await start(sharer('urgent', { priority: 1 }), 1);
+    const large = await start(sharer('large', { share: 8 }), 2);
+    await stream[0]!.succeed();
+    await settled();
+    assert.deepEqual([waits(urgent), waits(large), waits(stream), waits(batch)], [0, 2, 2, 7]);
+    for (const one of [urgent[0]!, batch[3]!]) await one.succeed();
+    await settled();
+    assert.equal(waits(large), 0, 'it may hold eight for one of the others');
+  });
+
   test('that fail, succeed or are aborted give their slot back', async () => {
     const bench = replicaBench([A], 1);
     for (let i = 0; i < 3; i++) {

@@ -29,6 +29,8 @@ export interface OwnServerOptions {
   db_file: string | null;
   /** The ports of a restarted server; absent: free ones. */
   ports?: Ports;
+  /** false: it serves in order of arrival. */
+  shares?: boolean;
 }
 
 /**
@@ -53,6 +55,7 @@ export async function startOwnServer({
   directory,
   db_file,
   ports,
+  shares = true,
 }: OwnServerOptions): Promise<OwnServer> {
   const cli = await findTemporalCli({
     env: process.env,
@@ -65,6 +68,7 @@ export async function startOwnServer({
     ports: chosen,
     dbFile: db_file,
     headless: true,
+    shares,
     logFile: path.join(directory, 'temporal.log'),
   });
   const { address, namespace, pid } = server;

@@ -33,6 +33,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
     signalWaiting: () => Promise.resolve(),
     countOpenRollouts: () => Promise.resolve(0),
     waitOf: () => Promise.resolve(null),
+    waitOfQueue: () => Promise.resolve(null),
     isOver: () => Promise.resolve(false),
     endOf: () => Promise.resolve(null),
     policies: { sayPhase: () => Promise.resolve(), wake: () => Promise.resolve() },

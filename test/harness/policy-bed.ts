@@ -71,6 +71,8 @@ export interface PolicyBedOptions {
   name: string;
   /** A Temporal server that no other test file uses, so it may be killed. */
   own_server?: boolean;
+  /** false: its own server serves in order of arrival. */
+  shares?: boolean;
   replicas?: number;
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<NonNullable<WorkerConfig['generation']>[string]>;
@@ -85,6 +87,7 @@ const PROBE_IDS = [10, 200, 33, 7, 91, 4, 150, 60];
 export async function startPolicyBed({
   name,
   own_server = false,
+  shares = true,
   replicas = 2,
   simulator = {},
   generation = {},
@@ -94,7 +97,7 @@ export async function startPolicyBed({
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
   let server: TestServer | OwnServer = own_server
-    ? await startOwnServer({ directory, db_file })
+    ? await startOwnServer({ directory, db_file, shares })
     : await startTestServer({ directory });
   const own = (): OwnServer => {
     if ('pid' in server) return server;
@@ -139,7 +142,7 @@ export async function startPolicyBed({
       await server.stop();
     },
     startServer: async () => {
-      server = await startOwnServer({ directory, db_file, ports: own().ports });
+      server = await startOwnServer({ directory, db_file, shares, ports: own().ports });
     },
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { z } from 'zod';
 import type { Row } from '../../src/model/results/row.js';
+import type { StepFact } from '../../src/model/stream/facts.js';
 
 /**
  * The lag of a step, computed again from its rows and the births of its groups, token by token: what the stream says of
@@ -24,17 +26,9 @@ export interface Delivered {
   masks: boolean;
 }
 
-export async function birthsOf(
-  groups: readonly number[],
-  admittedText: (group: number) => Promise<string>,
-): Promise<Map<number, number>> {
-  const births = new Map<number, number>();
-  for (const group of groups) {
-    const { born } = JSON.parse(await admittedText(group)) as { born: number | null };
-    if (born !== null) births.set(group, born);
-  }
-  return births;
-}
+/** Groups of which nobody knows the birth have none. */
+export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
+  new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
 /** Throws where a mask is not what its token's age asks for, or a token is older than its group. */
 export function recomputedLag(rows: readonly Row[], delivered: Delivered): RecomputedLag {
@@ -43,9 +37,11 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
   const over = new Set<number>();
   for (const row of rows) {
     const isMasked = masksOf(row, delivered);
+    const own: (number | null)[] = [];
     for (const run of row.policy_versions) {
       const age = ageOf(run.version, { row, ...delivered });
       const isTooOld = age === null || age > max_lag;
+      own.push(age);
       for (let token = run.start; token < run.end; token++) {
         if (age === null) lag.unknown += 1;
         else lag.lags.push(age);
@@ -55,6 +51,9 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
       }
       if (age !== null && isTooOld) over.add(row.row);
     }
+    const known = own.filter((lag) => lag !== null);
+    const oldest = known.length === 0 || known.length < own.length ? null : Math.max(...known);
+    assert.equal(row['token_lag'], oldest, `token_lag of ${row.row}`);
   }
   return { ...lag, over: over.size };
 }

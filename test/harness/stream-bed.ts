@@ -10,12 +10,12 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { z } from 'zod';
 import type {
   NextStepAnswer,
-  StepFact,
   StepResult,
   StreamProgress,
 } from '../../src/activities/contract/stream.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
+import { StepFact } from '../../src/model/stream/facts.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 import type { RecomputedLag } from './recomputed-lag.js';
@@ -38,7 +38,7 @@ export interface StreamToTest {
   progress: () => Promise<StreamProgress>;
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
-  fact: (step: number) => Promise<StepFact>;
+  fact: (step: number) => Promise<z.infer<typeof StepFact>>;
   /**
    * The lag of a delivered step, from its rows; null: it has no version. Throws where its metrics or masks say something
    * else. `step` does it, too.
@@ -53,8 +53,8 @@ export interface StreamPlaceToTest {
   store_root: string;
   id: string;
   task_queue: string;
-  /** A fact as the store has it; absent: the store's are files. */
-  factText?: (kind: 'admitted' | 'steps', n: number) => Promise<string>;
+  /** The fact of a step as the store has it; absent: the store's are files. */
+  factText?: (step: number) => Promise<string>;
 }
 
 const CALL_MS = 180_000;
@@ -64,11 +64,8 @@ export function openStreamToTest({
   store_root,
   id,
   task_queue,
-  factText = (kind, n) =>
-    readFile(
-      path.join(store_root, id, kind, kind === 'steps' ? `${n}/step.json` : `${n}.json`),
-      'utf8',
-    ),
+  factText = (step) =>
+    readFile(path.join(store_root, id, 'steps', String(step), 'step.json'), 'utf8'),
 }: StreamPlaceToTest): StreamToTest {
   const handle = (): WorkflowHandle => client().workflow.getHandle(id);
   const folder = (step: number): string => path.join(store_root, id, 'steps', String(step));
@@ -76,17 +73,18 @@ export function openStreamToTest({
     await client().connection.withDeadline(Date.now() + CALL_MS, () =>
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
-  const fact = async (step: number): Promise<StepFact> =>
-    JSON.parse(await factText('steps', step)) as StepFact;
+  const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
+    StepFact.parse(JSON.parse(await factText(step)));
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
   let asked = { max_lag: 1, masks: false };
-  const lag = async ({ step, version, metrics }: StepResult): Promise<RecomputedLag | null> => {
-    const { groups, version: of } = await fact(step);
-    assert.equal(version, of, `the version of step ${step}`);
+  const lag = async (result: StepResult): Promise<RecomputedLag | null> => {
+    const { step, version, metrics, notes } = result;
+    const put = await fact(step);
+    assert.equal(version, put.version, `the version of step ${step}`);
     if (version === null) return null;
-    const births = await birthsOf(groups, (group) => factText('admitted', group));
-    const found = recomputedLag(await rows(step), { births, version, ...asked });
+    const found = recomputedLag(await rows(step), { births: birthsOf(put), version, ...asked });
     checkLag(metrics, found);
+    assert.equal(notes !== undefined, found.over > 0 && !asked.masks, notes?.join());
     return found;
   };
   const ask = (next: Record<string, unknown>): Promise<NextStepAnswer> => update('next_step', next);

@@ -266,3 +266,12 @@ const payloads = (values: unknown[]): Attributes => ({ payloads: values.map(payl
 
 const mapValues = (object: Attributes, map: (value: unknown) => unknown): Attributes =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
+
+/** The workflow notes that it has this change of the code. */
+export function notesPatch(history: Pick<WrittenHistory, 'add'>, id: string): void {
+  history.add('MARKER_RECORDED', {
+    markerName: 'core_patch',
+    details: { 'patch-data': payloads([{ id, deprecated: false }]) },
+  });
+  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+}

@@ -1,7 +1,7 @@
 /** Kills the worker of a stream with SIGKILL at moments that files show: before and after each fact is put. */
 import assert from 'node:assert/strict';
 import { watch } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
@@ -80,6 +80,9 @@ describe('a stream', { timeout: 900_000 }, () => {
     assert.ok(rollouts <= 2 * admitted, `${rollouts} rollouts of ${admitted} groups`);
     await stream.handle().signal('stop');
     await stream.handle().result();
+    for (const kind of ['admitted', 'ended'])
+      for (const name of await readdir(path.join(folder, kind)))
+        assert.ok(!groups.includes(parseInt(name, 10)), `${kind}/${name} is left`);
   });
 
   test('is killed as it continues as new, and no ask or group is lost', async () => {

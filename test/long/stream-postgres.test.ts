@@ -63,8 +63,8 @@ describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () =>
       store_root: bed.store_root,
       id: 'tables',
       task_queue: QUEUE,
-      factText: async (kind, n) => {
-        const where = `series = 'tables/${kind}' and n = ${n}`;
+      factText: async (step) => {
+        const where = `series = 'tables/steps' and n = ${step}`;
         const [row] = await query<{ fact: string }>(
           database.url,
           `select fact from "${SCHEMA}".fact where ${where}`,

@@ -56,6 +56,8 @@ describe('a batch request', () => {
       max_rollout_turns: 100,
       rollout_timeout: '1h',
       max_in_flight: 256,
+      priority: 3,
+      share: 1,
       semantics: 'standard',
       completion: { policy: 'complete' },
       min_valid: 0,

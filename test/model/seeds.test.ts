@@ -70,6 +70,29 @@ describe('with num_repeats_add_seed', () => {
   });
 });
 
+describe('with num_repeats_add_seed in a stream', () => {
+  const seeds = (epoch: number | undefined, inherited = 0) =>
+    Array.from({ length: 300 }, (_, repeat) =>
+      seedOf(
+        { ...seeded(null), num_repeats_add_seed: true, ...(epoch !== undefined && { epoch }) },
+        { row: 7, repeat, turn: 2, inherited },
+      ),
+    );
+
+  test('the first epoch has the seeds of a batch', () => {
+    assert.deepEqual(seeds(0), seeds(undefined));
+    assert.deepEqual(seeds(0, 5), seeds(undefined, 5));
+    assert.equal(seeds(0)[3], 3);
+  });
+
+  test('no seed comes again in another epoch, among its members, or for a turn that was resumed', () => {
+    const all = [0, 1, 2, 3].flatMap((epoch) => [...seeds(epoch), ...seeds(epoch, 5)]);
+    assert.equal(new Set(all).size, all.length);
+    for (const seed of all) assert.ok(seed !== null && Number.isInteger(seed) && seed < 2 ** 32);
+    assert.deepEqual(seeds(2), seeds(2));
+  });
+});
+
 describe('hash32', () => {
   test('order counts, and so does a zero at the end', () => {
     assert.notEqual(hash32([1, 2]), hash32([2, 1]));

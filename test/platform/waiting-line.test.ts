@@ -53,6 +53,26 @@ describe('a waiting line', () => {
     assert.equal(await small, 1);
   });
 
+  test('lets one pass whom its order prefers, decided anew for each place, and else keeps to the arrival', async () => {
+    const served: string[] = [];
+    const held = new Map<string, number>();
+    const of = (name: string): number => held.get(name[0]!) ?? 0;
+    let room = 1;
+    const line = createWaitingLine(
+      (name: string) => (room > 0 ? (room--, held.set(name[0]!, of(name) + 1), name) : null),
+      (one, earlier) => of(one) < of(earlier),
+    );
+    const names = ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'];
+    for (const name of names) void line.join(name, NEVER).then(() => served.push(name));
+    for (let place = 0; place < names.length; place++) {
+      room++;
+      line.serve();
+    }
+    await Promise.resolve();
+    assert.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+    assert.equal(line.length(), 0);
+  });
+
   test('loses no place, whatever is aborted when', async () => {
     const action = fc.record({ units: fc.integer({ min: 1, max: 3 }), aborts: fc.boolean() });
     await fc.assert(

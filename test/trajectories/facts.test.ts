@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
 import fc from 'fast-check';
@@ -46,13 +46,43 @@ onEachStore((open) => {
     assert.equal(await store.facts.last(SERIES, 39), null);
   });
 
+  test('facts that are forgotten are gone, and the others are found, whatever is missing', async (t) => {
+    const { store, elsewhere, most_runs } = await open(t);
+    const numbers = fc.uniqueArray(fc.nat({ max: 20 }));
+    const other = elsewhere();
+    let run = 0;
+    await fc.assert(
+      fc.asyncProperty(numbers, numbers, async (put, forgotten) => {
+        for (const kind of ['admitted', 'steps']) {
+          const series = ['stream', `${run++}`, kind] as const;
+          for (const n of put) await store.facts.put({ series, n, text: `${n}` });
+          await store.facts.forget(series, forgotten);
+          await other.facts.forget(series, forgotten.slice(1));
+          const left = put.filter((n) => !forgotten.includes(n));
+          for (const n of put)
+            assert.equal(await store.facts.find(series, n), left.includes(n) ? `${n}` : null);
+          const last = left.length === 0 ? null : Math.max(...left);
+          const found = await other.facts.last(series, -1);
+          assert.deepEqual(found, last === null ? null : { series, n: last, text: `${last}` });
+          for (const n of forgotten.slice(0, 1))
+            assert.equal(await store.facts.put({ series, n, text: 'again' }), true);
+        }
+      }),
+      { numRuns: Math.min(100, most_runs / 2) },
+    );
+  });
+
   test('no name of a series leads out of the store', async (t) => {
     const { store } = await open(t);
-    for (const name of ['..', '.', '', 'a/b', 'a\\b', '.hidden', 'x'.repeat(300)])
-      await assert.rejects(
-        store.facts.put({ series: ['_policy', name], n: 0, text: '' }),
-        faultOf('InvalidBatchRequest', /series/),
-      );
+    for (const name of ['..', '.', '', 'a/b', 'a\\b', '.hidden', 'x'.repeat(300)]) {
+      const series = ['_policy', name] as const;
+      for (const refused of [
+        store.facts.put({ series, n: 0, text: '' }),
+        store.facts.last(series, -1),
+        store.facts.forget(series, [0]),
+      ])
+        await assert.rejects(refused, faultOf('InvalidBatchRequest', /series/));
+    }
   });
 });
 
@@ -61,4 +91,18 @@ test('in files a race of writers leaves no half-written file', async (t) => {
   const texts = Array.from({ length: 20 }, (_, i) => `${i}`.repeat(1000));
   await Promise.all(texts.map((text) => store.facts.put({ series: SERIES, n: 0, text })));
   assert.deepEqual(await readdir(path.join(root, ...SERIES)), ['0.json']);
+});
+
+test('in files, what others have put beside the facts is none of them, and stays', async (t) => {
+  const { store, root } = await temporaryStore(t);
+  const series = ['stream', 'steps'] as const;
+  const steps = path.join(root, ...series);
+  for (const n of [0, 1, 2]) await store.facts.put({ series, n, text: `${n}` });
+  await mkdir(path.join(steps, '7'));
+  await mkdir(path.join(steps, 'mine'));
+  await writeFile(path.join(steps, '1', 'notes.txt'), 'mine');
+  assert.equal((await store.facts.last(series, -1))?.n, 2);
+  await store.facts.forget(series, [0, 1]);
+  assert.deepEqual((await readdir(steps)).sort(), ['1', '2', '7', 'mine']);
+  assert.deepEqual(await readdir(path.join(steps, '1')), ['notes.txt']);
 });

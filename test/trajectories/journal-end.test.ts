@@ -148,6 +148,29 @@ onEachStore((open) => {
       );
     });
 
+    test('begin there wherever the reading of a block ends', async (t) => {
+      const { elsewhere, putLines, most_runs } = await open(t);
+      const block = 1 << 16;
+      const padded = (bytes: number) => {
+        const fault = (message: string) => a.fault({ message });
+        return fault('x'.repeat(Math.max(0, bytes - JSON.stringify(fault('')).length)));
+      };
+      const near = fc.integer({ min: block - 40, max: block + 40 });
+      const journal = fc.record({
+        line: fc.constantFrom(a.observation(), a.start(), a.end()),
+        after: near,
+        next: near,
+      });
+      await fc.assert(
+        fc.asyncProperty(journal, async ({ line, after, next }) => {
+          const behind = [line, padded(after), padded(next)];
+          await putLines([a.claim(), a.start(), ...behind]);
+          assert.deepEqual(await elsewhere().readLastLines(REF), behind);
+        }),
+        { numRuns: Math.min(200, most_runs) },
+      );
+    });
+
     test('are none where there is no journal', async (t) => {
       const { elsewhere } = await open(t);
       assert.deepEqual(await elsewhere().findEndOrLastLines(REF), []);

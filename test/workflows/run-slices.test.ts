@@ -152,7 +152,7 @@ describe('a slice', () => {
     history.childFailed(children[3]!, 'TimedOut');
     history.task();
     history.signalOther('tally', 'b');
-    const failures = { TimedOut: { rollouts: 1, message: 'written' } };
+    const failures = { TimedOut: { rollouts: 1, message: 'written', example: 'b/5-1' } };
     const all = { done: 4, running: 0, valid: 3, turns: 9, tokens: 27, reward_sum: 6, failures };
     history.gives({ first: 4, tally: all, ended: [5] });
     await ends(history, { tally: all });

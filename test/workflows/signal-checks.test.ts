@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isShare, isTallyOf, isWaiting } from '../../src/workflows/steering/signal-checks.js';
+import {
+  isGroupNews,
+  isShare,
+  isTallyOf,
+  isWaiting,
+} from '../../src/workflows/steering/signal-checks.js';
 import { writeHistory } from '../harness/written-history.js';
 
 const TALLY = { done: 3, running: 1, valid: 2, turns: 9, tokens: 90, reward_sum: -1.5 };
@@ -26,6 +31,17 @@ describe('what a signal brings', () => {
     assert.ok(!isTallyOf({ first: 0, tally: { ...TALLY, failures: { StoreFault: 1 } } }));
     const incomplete = { done: 3 };
     for (const value of [undefined, null, 3, {}, { first: 0 }, { first: 0, tally: null }, { tally: TALLY }, { first: '0', tally: TALLY }, { first: 0, tally: incomplete }, { first: 0, tally: { ...TALLY, reward_sum: null } }, { first: 0, tally: { ...TALLY, replacements: 'x' } }]) assert.ok(!isTallyOf(value), JSON.stringify(value)); // prettier-ignore
+  });
+});
+
+describe('the news of a group', () => {
+  test('is a group with an outcome that is known, and failures that can be counted', () => {
+    const failures = { StoreFault: { rollouts: 1, message: 'x', example: 'b/0-0' } };
+    for (const outcome of ['complete', 'filtered', 'untrained', 'failed', null])
+      assert.ok(isGroupNews({ group: 3, outcome }), String(outcome));
+    assert.ok(isGroupNews({ group: 3, outcome: 'failed', failures }));
+    const wrong = { StoreFault: { rollouts: 1, message: 'x', example: 7 } };
+    for (const value of [null, {}, { group: 3 }, { group: 3, outcome: 'lost' }, { group: -1, outcome: null }, { group: 3, outcome: 'failed', failures: 7 }, { group: 3, outcome: 'failed', failures: wrong }]) assert.ok(!isGroupNews(value), JSON.stringify(value)); // prettier-ignore
   });
 });
 

@@ -1,7 +1,7 @@
 /** Children whose ids are still taken by those of an earlier run. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { writeHistory } from '../harness/written-history.js';
+import { notesPatch, writeHistory } from '../harness/written-history.js';
 
 const REPEATS = [0, 1, 2];
 
@@ -56,18 +56,6 @@ test('a start that is refused is tried again for a minute, and then it has faile
   history.task();
   await endsClosed(history);
 });
-
-const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64');
-
-/** The workflow notes that it has this change of the code. */
-function notesPatch(history: WrittenHistory, id: string): void {
-  const data = { metadata: { encoding: Buffer.from('json/plain').toString('base64') }, data: base64({ id, deprecated: false }) }; // prettier-ignore
-  history.add('MARKER_RECORDED', {
-    markerName: 'core_patch',
-    details: { 'patch-data': { payloads: [data] } },
-  });
-  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
-}
 
 test('children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start', async () => {
   const history = writeHistory(

@@ -5,6 +5,7 @@ import type { StreamPlan } from '../../src/activities/contract/stream.js';
 import { pacingFrom } from '../../src/model/workflow-safe/stream/state.js';
 import type { Stream } from '../../src/workflows/stream/stream-state.js';
 import { openStream } from '../../src/workflows/stream/stream-state.js';
+import { whyWithWaiting } from '../../src/workflows/stream/stream-view.js';
 
 function opened(when_stale: 'wait' | 'drop' | 'mask' = 'wait'): Stream {
   const pacing = { groups_per_step: 2, max_lag: 1, versions_per_step: 1, when_stale, num_repeats: 2, max_in_flight: 64, samples: 8, epochs: null }; // prettier-ignore
@@ -94,6 +95,42 @@ describe('a step for which no version is given', () => {
     stream.put(stream.factOf(next));
     stream.asked(undefined);
     assert.equal(stream.pacing().version, 7);
+  });
+});
+
+describe('groups that a jump of versions has made too old', () => {
+  const jumped = (when_stale: 'wait' | 'drop' | 'mask' = 'wait'): Stream => {
+    const stream = opened(when_stale);
+    stream.serves(published(4, 4));
+    stream.asked(4);
+    played(stream, { born: 4 });
+    played(stream, { born: 4 });
+    const next = stream.next();
+    assert.ok(next.ready);
+    stream.put(stream.factOf(next));
+    stream.admitted([{ group: 2, born: 4 }, { group: 3, born: 4 }]); // prettier-ignore
+    stream.completed(3);
+    // No engine could load 5 to 8.
+    stream.serves(published(9, 9));
+    stream.asked(9);
+    return stream;
+  };
+
+  test('are spoken of while their step waits', () => {
+    assert.equal(
+      whyWithWaiting(jumped()),
+      'step 1 takes 2 groups: 1 complete, 1 running; groups 2, 3 may have tokens up to 5 versions behind version 9, max_lag is 1; versions went from 4 to 9 in one step, versions_per_step is 1: they come first',
+    );
+  });
+
+  test('are not where they are dropped or masked, and where nothing has jumped', () => {
+    for (const when_stale of ['drop', 'mask'] as const)
+      assert.doesNotMatch(whyWithWaiting(jumped(when_stale)), /come first/);
+    const stream = opened();
+    stream.serves(published(4, 4));
+    stream.admitted([{ group: 0, born: 4 }]);
+    stream.asked(5);
+    assert.equal(whyWithWaiting(stream), 'step 0 takes 2 groups: 0 complete, 1 running');
   });
 });
 

@@ -93,6 +93,22 @@ class Batches(unittest.TestCase):
         self.assertEqual(sorted((row for group in groups for row in group.rows), key=key), rows)
         self.assertTrue(any((self.folder(batch) / "groups").iterdir()), "no group was given while others ran")
 
+    def test_takes_other_limits_while_it_runs_and_none_once_it_has_ended(self):
+        batch = self.start({**SLOW, "priority": 1, "share": 2.5})
+        limits = batch.set_limits(max_rollout_turns=2, rollout_timeout="2h")
+        self.assertEqual((limits["max_rollout_turns"], limits["rollout_timeout"]), (2, "2h"))
+        batch.set_max_in_flight(3)
+        progress = batch.progress()
+        self.assertEqual((progress["priority"], progress["share"]), (1, 2.5))
+        with self.assertRaisesRegex(durable_rollouts.UpdateRefused, "max_in_flight: .*got 0"):
+            batch.set_max_in_flight(0)
+        with self.assertRaises(durable_rollouts.UpdateRefused):
+            batch.set_limits()
+        batch.stop()
+        batch.wait(60)
+        with self.assertRaisesRegex(durable_rollouts.UpdateRefused, "has ended"):
+            batch.set_limits(max_rollout_turns=3)
+
     def test_under_min_k_gives_groups_with_those_that_were_stopped(self):
         request = {**PACED, "completion": {"policy": "min_k", "k": 1}, "max_in_flight": 1}
         batch = self.start(request)

@@ -38,3 +38,15 @@ class Streams(unittest.TestCase):
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "groups_per_step: 2 there, 3 here"):
             self.client.stream(name, {**STREAM, "groups_per_step": 3})
         stream.stop()
+
+    def test_limits_and_how_many_run_at_once_change_while_it_runs(self):
+        stream = self.client.stream("steered", STREAM)
+        self.assertEqual(stream.set_limits(max_new_tokens=7)["max_new_tokens"], 7)
+        stream.set_max_in_flight(2)
+        self.assertEqual(stream.progress()["max_in_flight"], 2)
+        with self.assertRaisesRegex(durable_rollouts.UpdateRefused, "max_new_tokens: .*got 0"):
+            stream.set_limits(max_new_tokens=0)
+        self.assertEqual(stream.next_step(0, version=0, timeout=120).result["counts"]["completed"], 4)
+        stream.stop()
+        with self.assertRaises(durable_rollouts.Stopped):
+            stream.set_max_in_flight(3)

@@ -1,6 +1,7 @@
 """What batches and streams say of workflows that have ended, and what steps ask for: without a server."""
 
 import asyncio
+import errno
 import inspect
 import json
 import tempfile
@@ -171,8 +172,8 @@ class NextStep(unittest.TestCase):
             asyncio.run(aio.Stream(workflow, "run-7").next_step(3))
         self.assertEqual(workflow.runs[-1], "a")
 
-    def waits(self, timeout, answers=1, on_wait=None):
-        steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True}]
+    def waits(self, timeout, answers=1, on_wait=None, **result):
+        steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True, **result}]
         workflow = Workflow(RUNNING, steps=steps)
         stream = aio.Stream(workflow, "run-7")
         with mock.patch.object(aio, "BREATH_S", 1.0 if on_wait is None else 0.0):
@@ -194,6 +195,63 @@ class NextStep(unittest.TestCase):
         self.assertEqual(polls, doubling + ["10m"] * 3)
         self.assertEqual(said, ["1 of 2 groups is complete"] * 8)
 
+    def test_says_what_its_result_notes_to_on_wait_and_to_the_log(self):
+        said, notes = [], ["step 0: group 3 has tokens up to 5 versions behind version 9, max_lag is 1"]
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            self.waits(None, answers=2, on_wait=said.append, notes=notes)
+            self.waits(None, notes=notes)
+        self.assertEqual(said, ["1 of 2 groups is complete", *notes])
+        self.assertEqual([record.getMessage() for record in log.records], [f"{notes[0]} (run-7)"] * 2)
+        self.assertEqual(durable_rollouts.Step(0, {"notes": notes}).notes, notes)
+        self.assertEqual(durable_rollouts.Step(0, {}).notes, [])
+
     def test_that_is_asked_again_waits_only_for_the_time_that_its_caller_has_left(self):
         first, second = (int(wait[:-2]) for wait in self.waits(5, answers=2))
         self.assertLessEqual(second, first - 900)
+
+
+class StepOfAStream(unittest.TestCase):
+    def step(self, folder, *files, step=3):
+        folder = Path(folder) / str(step)
+        folder.mkdir()
+        for name in files:
+            (folder / name).write_text('{"row": 1}\n')
+        kinds = ("rollouts", "failures")
+        return durable_rollouts.Step(step, {"files": {kind: str(folder / f"{kind}.jsonl") for kind in kinds}})
+
+    def test_has_its_rows_and_the_failed_rollouts_of_its_groups(self):
+        with tempfile.TemporaryDirectory() as folder:
+            step = self.step(folder, "rollouts.jsonl", "failures.jsonl", "metrics.json")
+            self.assertEqual((step.rows(), step.failures()), ([{"row": 1}], [{"row": 1}]))
+
+    def test_that_was_forgotten_names_the_setting_and_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # As a stream forgets it: the step's own fact stays.
+            step = self.step(folder, "step.json")
+            for read in (step.rows, step.failures):
+                with self.assertRaisesRegex(durable_rollouts.StepOutOfOrder, "^step 3 was forgotten after it was delivered: keep_steps of the request .*; read a step before you ask for the next one, or raise keep_steps by one for each"):
+                    read()
+
+    def test_whose_store_is_out_of_reach_or_lost_a_file_is_not_called_forgotten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            step = self.step(folder, "metrics.json")
+            elsewhere = durable_rollouts.Step(3, {"files": {"rollouts": "/nowhere/steps/3/rollouts.jsonl"}})
+            for one in (step, elsewhere):
+                with self.assertRaises(FileNotFoundError):
+                    one.rows()
+
+    def test_that_is_deleted_while_it_is_read_over_a_network_is_forgotten(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch("durable_rollouts.results.read_rows", side_effect=OSError(errno.ESTALE, "stale")):
+            with self.assertRaises(durable_rollouts.StepOutOfOrder):
+                self.step(folder, "step.json").rows()
+            with self.assertRaisesRegex(OSError, "stale"):
+                self.step(folder, "metrics.json", step=4).rows()
+
+
+class Failures(unittest.TestCase):
+    def test_of_a_stream_are_those_since_its_last_step_by_type(self):
+        workflow = Workflow(RUNNING)
+        self.assertEqual(asyncio.run(aio.Stream(workflow, "run-7").failures()), {})
+        failures = {"EnvironmentFailed": {"rollouts": 7, "message": "no such table", "example": "run-7/12-3"}}
+        workflow.kept = {"failures": failures}
+        self.assertEqual(asyncio.run(aio.Stream(workflow, "run-7").failures()), failures)

@@ -3,6 +3,7 @@ import { writeJson } from '../../platform/json/kept.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
+import { versionMetrics } from '../../model/results/version-metrics.js';
 import { groupTable } from '../../model/results/group-table.js';
 import { Summary } from '../../model/results/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
@@ -40,6 +41,7 @@ export async function closeWhole(
     ...resultOf(summaries, closing),
     metrics: {
       ...metricsOf(summaries, request),
+      ...versionMetrics(summaries, request.policy_version),
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
   };

@@ -16,7 +16,11 @@ export interface RolloutEnd {
 /** Writes a rollout's end, after its session is over. */
 export async function endRollout(
   hold: Hold,
-  { stop_reason, failure, ...dependencies }: RolloutEnd & Pick<Dependencies, 'environment'>,
+  {
+    stop_reason,
+    failure,
+    ...dependencies
+  }: RolloutEnd & Pick<Dependencies, 'environment' | 'storeId'>,
 ): Promise<void> {
   await endSessionOf(hold, dependencies);
   const { journal } = hold;

@@ -1,6 +1,13 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
+import type { Failures } from '../../model/workflow-safe/failures.js';
+import type {
+  Out,
+  OutCounts,
+  PacingSettings,
+  PacingState,
+} from '../../model/workflow-safe/stream/state.js';
+import type { TaskPriority } from '../../model/priority.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
@@ -50,6 +57,8 @@ export interface StreamPlan {
   /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
+  /** Of its rollouts' tasks; absent: an older worker planned the stream. */
+  priority?: TaskPriority;
   /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
@@ -107,11 +116,13 @@ export interface AdmitGroups {
 /** How a group has ended by itself. */
 export interface GroupEnd {
   group: number;
-  outcome: 'complete' | 'filtered' | 'failed';
+  outcome: 'complete' | 'filtered' | 'untrained' | 'failed';
   /** Members that are rows. */
   valid: number;
   /** All started members, replacements included. */
   members: number;
+  /** Of members that failed in the group's last run; absent: none. */
+  failures?: Failures;
 }
 
 export interface EndGroup extends GroupEnd {
@@ -142,7 +153,7 @@ export interface StepFact {
 }
 
 /** Counts of groups when the step is put; `admitted` and those of `Out` count since the previous step. */
-export interface StepCounts extends Record<Out, number> {
+export interface StepCounts extends OutCounts {
   in_flight: number;
   banked: number;
   admitted: number;
@@ -184,9 +195,14 @@ export interface StreamProgress {
   banked: number;
   admitted: number;
   out: PacingState['out'];
+  /** Of rollouts that failed, in groups that have ended since the last step; absent: none. */
+  failures?: Failures;
   /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;
+  /** From its request; absent: an older worker planned it. */
+  priority?: number;
+  share?: number;
   /** What the next step waits for. */
   why: string;
   /** What all of it waits for; null: nothing outside. */

@@ -23,7 +23,7 @@ import { dropTokens } from './chunk-recorder.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
-import { journalLost, poolOf, recordFault } from '../hold.js';
+import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
@@ -66,7 +66,8 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
     const { service } = settings.generation;
     void reportWaiting(why === null ? null : { service, message: why, holds: true });
   };
-  const request = { session_id: rolloutId(ref), signal, is_generation, held };
+  const sharer = sharerOf(hold);
+  const request = { session_id: rolloutId(ref), signal, is_generation, held, sharer };
   for (;;) {
     try {
       await pool.request(request, (service, lease) =>

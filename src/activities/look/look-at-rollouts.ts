@@ -34,7 +34,7 @@ export function createLookAtRollouts({
   Dependencies,
   'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
 >): Activities['lookAtRollouts'] {
-  return ({ batch_id, running, in_groups = false }) =>
+  return ({ batch_id, running, in_groups = false, by_hand = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
@@ -55,7 +55,11 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push({ ref, waiting });
         quietest = quieterOf(quietest, { ref, standing, isKnown: running !== undefined });
       }
-      const told = await waitOfQuietest(quietest, { waitOf, in_groups });
+      const asked = (ref: RolloutRef): string[] => [
+        by_hand ? batch_id : rolloutId(ref),
+        ...(in_groups ? [groupId(ref)] : []),
+      ];
+      const told = await waitOfQuietest(quietest, { waitOf, asked });
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -143,13 +147,15 @@ const isUnwritten = (waiting: Waiting): boolean =>
  */
 async function waitOfQuietest(
   { ref, moved_at }: Quiet,
-  { waitOf, in_groups }: Pick<Dependencies, 'waitOf'> & { in_groups: boolean },
+  { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (ref: RolloutRef) => string[] },
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
-  const ask = (id: string): Promise<Waiting | null> => waitOf(id).catch(() => null);
-  const own = await ask(rolloutId(ref));
-  return own ?? (in_groups ? await ask(groupId(ref)) : null);
+  for (const id of asked(ref)) {
+    const told = await waitOf(id).catch(() => null);
+    if (told !== null) return told;
+  }
+  return null;
 }
 
 const groupId = ({ batch_id, row }: RolloutRef): string => `${batch_id}/${row}`;

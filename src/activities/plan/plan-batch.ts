@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Completion } from '../../model/batch-request.js';
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
+import { priorityOf } from '../../model/priority.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
@@ -34,6 +35,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         slices,
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
+        priority: priorityOf(batch_id, request),
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),

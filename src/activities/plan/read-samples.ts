@@ -9,7 +9,7 @@ import { describeError } from '../../platform/errors.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
-import { STREAM_COLUMNS, Sample } from '../../model/sample.js';
+import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
@@ -64,13 +64,14 @@ export async function readSamples(
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
   const problems = collectProblems();
+  const training = { trains: false };
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     left -= text.length;
     const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
     if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
     const row = raw.length;
-    problems.add(row, checkSample(text, { row, tasks, prompts, request, dependencies }));
+    problems.add(row, checkSample(text, { row, tasks, prompts, training, request, dependencies }));
     if (problems.isEnough()) throw problems.fault({ is_all: false });
     raw.push(text);
     if (raw.length === limit) break;
@@ -81,8 +82,19 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
+  if (request.stream !== undefined && request.stream.filter !== null && !training.trains)
+    throw nothingTrains(request.stream.filter);
   return { samples: raw, tasks, prompts };
 }
+
+/** Each of their groups would be replaced by another one. */
+const nothingTrains = (filter: string): Fault =>
+  invalidBatchRequest([
+    {
+      where: 'samples',
+      what: `expected a sample with a loss_multiplier above 0 with filter ${filter}, got none: no token would train, so no group is delivered`,
+    },
+  ]);
 
 /** More would take a batch's history beyond what a server accepts. */
 const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
@@ -175,6 +187,8 @@ interface SampleContext {
   tasks: Map<string, Set<string>>;
   /** Receives the sample's. */
   prompts: Map<string, PromptRoles>;
+  /** Receives whether a token of any sample's rollouts may train. */
+  training: { trains: boolean };
   request: StoredRequest;
   dependencies: Dependencies;
 }
@@ -196,7 +210,10 @@ function lineOf(text: string): unknown {
   }
 }
 
-function checkSample(text: string, { tasks, prompts, ...context }: SampleContext): Problem[] {
+function checkSample(
+  text: string,
+  { tasks, prompts, training, ...context }: SampleContext,
+): Problem[] {
   let value: unknown;
   try {
     value = lineOf(text);
@@ -208,6 +225,7 @@ function checkSample(text: string, { tasks, prompts, ...context }: SampleContext
     return problemsOf(parsed.error, value);
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
+  if (mayTrain(parsed.data)) training.trains = true;
   const lost = firstLostInteger(text);
   if (lost !== null) {
     problems.push({

@@ -1,6 +1,7 @@
+import { hostname } from 'node:os';
 import { Fault } from '../../model/faults.js';
 import { Publish } from '../../model/policy/publish.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
+import type { PolicyRecord, Target } from '../../model/policy/record.js';
 import {
   firstRecord,
   refusalOfTarget,
@@ -8,10 +9,13 @@ import {
   withReplicas,
   withTarget,
 } from '../../model/policy/record.js';
+import { filesText, isOther } from '../../model/policy/weight-files.js';
 import { lineOf, problemsOf } from '../../model/problems.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
+import type { Look } from './weight-files.js';
+import { lookAt } from './weight-files.js';
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
@@ -30,8 +34,10 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
         const problems = problemsOf(parsed.error, input).slice(0, MOST_PROBLEMS).map(lineOf);
         throw refused(`publish: ${problems.join('; ')}`);
       }
-      const publish = parsed.data;
-      checkTarget(await policy.records.latest(), publish);
+      const look = await lookAt(parsed.data.weights.path);
+      const publish: Target = { ...parsed.data, files: look.files };
+      const earlier = await policy.records.latest();
+      checkTarget(earlier, publish);
       const { away, notes } = await examine(policy, { publish, signal });
       const record = await policy.records.change((before) => {
         checkTarget(before, publish);
@@ -48,13 +54,30 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
         drain_limit,
         quorum,
         at_once: order === 'rolling' ? max_unavailable : policy.controls.length,
-        notes,
+        notes: [...notes, ...filesNotes(look, { publish, earlier })],
         view: viewOf(record),
       };
     });
 }
 
-function checkTarget(record: PolicyRecord | null, publish: Publish): void {
+function filesNotes(
+  { files, why }: Look,
+  { publish: { version, weights }, earlier }: { publish: Target; earlier: PolicyRecord | null },
+): string[] {
+  const path = JSON.stringify(weights.path);
+  if (files === null)
+    return [
+      `${path} ${why} on ${hostname()}, where the worker runs: if other files are put there under version ${version}, nobody notices`,
+    ];
+  const served = earlier?.version ?? null;
+  const theirs = served === null ? undefined : earlier?.weights[served];
+  if (!theirs?.files || served === version || isOther(theirs.files, files)) return [];
+  // Large files of one size and time at another path may have any content.
+  if (!files.whole && theirs.weights.path !== weights.path) return [];
+  return [`version ${version} has the files of version ${served} (${filesText(files)})`];
+}
+
+function checkTarget(record: PolicyRecord | null, publish: Target): void {
   const refusal = refusalOfTarget(record, publish);
   if (refusal !== null) throw refused(refusal);
 }
@@ -100,7 +123,7 @@ async function examine(
 
 function targeted(
   before: PolicyRecord | null,
-  { publish, away, urls }: { publish: Publish; away: Examined['away']; urls: readonly string[] },
+  { publish, away, urls }: { publish: Target; away: Examined['away']; urls: readonly string[] },
 ): PolicyRecord {
   const known = withReplicas(before ?? firstRecord(urls), urls);
   const seen = urls.reduce((record, replica) => {

@@ -1,8 +1,8 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
-import type { Manner } from '../../model/policy/publish.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
-import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import type { PolicyRecord, Published } from '../../model/policy/record.js';
+import { isUnchanged, otherFiles, withReplica } from '../../model/policy/record.js';
+import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
@@ -10,6 +10,7 @@ import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contrac
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { release } from './release.js';
+import { lookAt } from './weight-files.js';
 
 /** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
 const MOST_FAILURES = 3;
@@ -28,7 +29,7 @@ interface Work extends Pick<Attempt, 'signal'> {
   version: number;
   policy: PolicyService;
   control: WeightControl;
-  manner: Manner;
+  manner: Published;
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
@@ -123,7 +124,7 @@ async function recordPause(
 }
 
 /** Weights that are neither the record's version nor its target count as unpublished. */
-function mannerOf(record: PolicyRecord | null, version: number): Manner {
+function mannerOf(record: PolicyRecord | null, version: number): Published {
   const manner = record?.weights[version];
   if (manner !== undefined) return manner;
   throw refused(`version ${version} has been overtaken by ${record?.target ?? 'none'}`);
@@ -133,10 +134,14 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   const { control, manner, order } = work;
   const inPhase = phases(work);
   const bound = (): Bound => ({ within_ms: work.paused_until - Date.now(), signal: work.signal });
+  await inPhase('load', () => checkFiles(work));
   const began = performance.now();
   await inPhase('pause', () => pause(work));
   const pausing = performance.now();
-  await inPhase('load', () => control.load(manner.weights, bound()));
+  await inPhase('load', async () => {
+    await control.load(manner.weights, bound());
+    await checkFiles(work);
+  });
   const load_s = (performance.now() - pausing) / 1000;
   await inPhase('label', () => control.label(String(work.version), bound()));
   if (manner.cache === 'reset') await inPhase('cache', () => control.resetCache(bound()));
@@ -150,6 +155,14 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
     );
   });
   return { paused_s, load_s, view: viewOf(record) };
+}
+
+/** Before a load, nothing else may have taken the place of what was published; nor while it was loaded. */
+async function checkFiles({ manner: { files: before, weights }, version }: Work): Promise<void> {
+  if (before === null) return;
+  const { files: now } = await lookAt(weights.path);
+  if (now !== null && isOtherOnAnyHost(before, now))
+    throw refused(otherFiles(weights.path, { version, before, now }));
 }
 
 /** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */

@@ -4,8 +4,11 @@ import { referenceImages } from '../../model/content.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { LogMessage, Sample } from '../../model/sample.js';
+import { mayTrain } from '../../model/sample.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { checkPromptLength } from '../../model/turn/stop-rules.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { placeOfGroup } from '../../model/workflow-safe/stream/sample-order.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { poolOf, recordFault } from '../hold.js';
@@ -32,10 +35,11 @@ export async function begin(
     kind: 'start',
     schema_version: 1,
     task_name: sample.task_name,
-    settings: settingsOf(request),
+    settings: { ...settingsOf(request), ...(await epochOf(hold, { ...dependencies, request })) },
     ...opening,
     extra_env_info: sample.extra_env_info ?? {},
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
+    ...(!mayTrain(sample) && { untrained: true as const }),
     ...(journal.trajectory.start === null
       ? { glance: { ...glanceOf(journal.trajectory), task_name: sample.task_name } }
       : { over: true as const }),
@@ -72,6 +76,16 @@ async function renderSample(
   );
   check(prompt.reduce((total, message) => total + message.token_ids.length, 0));
   return prompt;
+}
+
+/** Without the epoch, a stream's samples would get the same seeds in each, and under the same weights the same texts. */
+async function epochOf(
+  { ref }: Hold,
+  { request, store }: Pick<Dependencies, 'store'> & { request: StoredRequest },
+): Promise<Pick<RolloutSettings, 'epoch'>> {
+  if (request.stream === undefined || !request.num_repeats_add_seed) return {};
+  const samples = await store.sampleCount(ref.batch_id);
+  return { epoch: placeOfGroup(ref.row, { ...request.stream, samples }).epoch };
 }
 
 function settingsOf(request: BatchRequest): RolloutSettings {

@@ -1,13 +1,17 @@
-import { lagMetrics } from '../../model/stream/step-row.js';
+import type { z } from 'zod';
+import type { StepFact } from '../../model/stream/facts.js';
+import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import type { Attempt } from '../attempt.js';
 import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
 import { environmentMetrics } from '../close/environment-metrics.js';
 import type { Replacements } from '../close/fold-rows.js';
-import type { StepFact, StepResult, StreamActivities } from '../contract/stream.js';
+import type { StepResult, StreamActivities } from '../contract/stream.js';
+import type { StepOutputs } from '../../trajectories/trajectory-store.js';
 import type { Dependencies } from '../dependencies.js';
 import { requestOf, streamOf } from '../request-of.js';
+import { deliveredIn, forgetDecided } from './decided-groups.js';
 import type { StreamFacts } from './stream-facts.js';
 import { streamFacts } from './stream-facts.js';
 
@@ -21,30 +25,53 @@ export const createCloseStep =
     dependencies.attempt((attempt) => closeStep(place, { ...dependencies, attempt }));
 
 async function closeStep(
-  { stream_id, step }: { stream_id: string; step: number },
-  { store, environment, endOf, attempt }: Omit<Dependencies, 'attempt'> & { attempt: Attempt },
+  place: StepPlace,
+  dependencies: Omit<Dependencies, 'attempt'> & { attempt: Attempt },
 ): Promise<StepResult> {
-  const facts = streamFacts(stream_id, store.facts);
-  const outputs = store.stepOutputs({ stream_id, step });
-  const existing = await outputs.readMetrics();
-  if (existing !== null) return existing as StepResult;
+  const { store } = dependencies;
+  const facts = streamFacts(place.stream_id, store.facts);
+  const outputs = store.stepOutputs(place);
+  const existing = (await outputs.readMetrics()) as StepResult | null;
+  const result = existing ?? (await writeStep(place, { ...dependencies, facts, outputs }));
+  // Also of a step that exists: the attempt that wrote it may have died before this.
+  const fact = await facts.steps.find(place.step);
+  if (fact?.delivered !== undefined) await forgetDecided(fact, facts);
+  return result;
+}
+
+interface StepPlace {
+  stream_id: string;
+  step: number;
+}
+
+async function writeStep(
+  { stream_id, step }: StepPlace,
+  {
+    store,
+    environment,
+    endOf,
+    attempt,
+    facts,
+    outputs,
+  }: Omit<Dependencies, 'attempt'> & {
+    attempt: Attempt;
+    facts: StreamFacts;
+    outputs: StepOutputs;
+  },
+): Promise<StepResult> {
   const fact = await keptStep({ stream_id, step }, facts);
   const { version, groups, final } = fact;
+  const delivered = await deliveredIn(fact, facts);
   const request = await requestOf(stream_id, store);
-  const { max_lag, when_stale } = streamOf(request, stream_id);
+  const { max_lag, versions_per_step, when_stale } = streamOf(request, stream_id);
+  const inStep = { step, version, max_lag, masks: when_stale === 'mask' };
   const closing = {
     input: { batch_id: stream_id, stopped: true },
     request,
-    replacements: await replacementsOf(groups, { facts, num_repeats: request.num_repeats }),
+    replacements: replacementsOf(delivered, request),
     store,
     endOf,
-    delivered: {
-      step,
-      version,
-      max_lag,
-      masks: when_stale === 'mask',
-      born: await bornOf(groups, facts),
-    },
+    delivered: { ...inStep, born: bornOf(delivered) },
     outputs,
     attempt,
   };
@@ -52,6 +79,8 @@ async function closeStep(
   const part = { first: 0, last: groups.length - 1 };
   await closePart(part, { ...closing, rows: groups });
   const summaries = await summariesOf([part], outputs);
+  const before = await versionBefore(step, facts);
+  const note = overtakenNote(summaries, { ...inStep, versions_per_step, before });
   const result = {
     ...resultOf(summaries, closing),
     metrics: {
@@ -63,21 +92,23 @@ async function closeStep(
     step,
     version,
     final,
+    ...(note !== null && { notes: [note] }),
   };
   // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
   await keptStep({ stream_id, step }, facts);
   await putResult(result, { summaries, outputs });
+  if (note !== null) attempt.warn(`${stream_id}: ${note}`);
   return result;
 }
 
 /** What was put and is not forgotten. */
 async function keptStep(
-  { stream_id, step }: { stream_id: string; step: number },
+  { stream_id, step }: StepPlace,
   { steps, forgotten }: StreamFacts,
-): Promise<StepFact> {
+): Promise<z.infer<typeof StepFact>> {
   const through = (await forgotten.last(-1))?.value.through ?? -1;
   if (step <= through) {
-    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept`;
+    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept (keep_steps of the request says how many, forget deletes more)`;
     throw new Fault({ type: 'StepOutOfOrder', message });
   }
   const fact = await steps.find(step);
@@ -87,30 +118,31 @@ async function keptStep(
 }
 
 /** Every group records its number of members, so the journals of all groups need not be listed. */
-async function replacementsOf(
-  groups: readonly number[],
-  { facts, num_repeats }: { facts: StreamFacts; num_repeats: number },
-): Promise<Replacements> {
+function replacementsOf(
+  delivered: Delivered,
+  { num_repeats }: { num_repeats: number },
+): Replacements {
   const found = new Map<number, number[]>();
-  for (const group of groups) {
-    const { members = num_repeats } = (await facts.ended.find(group)) ?? {};
-    const more = Array.from({ length: members - num_repeats }, (_, i) => num_repeats + i);
-    if (more.length > 0) found.set(group, more);
+  for (const { group, members } of delivered) {
+    const length = (members ?? num_repeats) - num_repeats;
+    if (length > 0)
+      found.set(
+        group,
+        Array.from({ length }, (_, i) => num_repeats + i),
+      );
   }
   return found;
 }
 
-async function bornOf(
-  groups: readonly number[],
-  { admitted }: StreamFacts,
-): Promise<Map<number, number>> {
-  const found = new Map<number, number>();
-  for (const group of groups) {
-    const born = (await admitted.find(group))?.born ?? null;
-    if (born !== null) found.set(group, born);
-  }
-  return found;
-}
+const bornOf = (delivered: Delivered): Map<number, number> =>
+  new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
-const streamMetrics = ({ counts }: StepFact): Metrics =>
-  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`stream/${name}`, count]));
+const versionBefore = async (step: number, { steps }: StreamFacts): Promise<number | null> =>
+  step === 0 ? null : ((await steps.find(step - 1))?.version ?? null);
+
+type Delivered = Awaited<ReturnType<typeof deliveredIn>>;
+
+const streamMetrics = ({ counts }: z.infer<typeof StepFact>): Metrics =>
+  Object.fromEntries(
+    Object.entries({ untrained: 0, ...counts }).map(([name, count]) => [`stream/${name}`, count]),
+  );

@@ -1,6 +1,8 @@
+import type { Failures } from '../../model/workflow-safe/failures.js';
+import { sumOf } from '../../model/workflow-safe/failures.js';
 import type { OpenGroup } from '../../model/workflow-safe/stream/state.js';
-import { pacingFrom } from '../../model/workflow-safe/stream/state.js';
-import type { OutGroup, StreamState } from '../contract/stream.js';
+import { countedOut, pacingFrom } from '../../model/workflow-safe/stream/state.js';
+import type { GroupEnd, OutGroup, StreamState } from '../contract/stream.js';
 import type { StreamFacts } from './stream-facts.js';
 
 /** The state of a stream, from its facts alone: its last step, and everything since. */
@@ -16,13 +18,16 @@ export async function findState(
   const candidates = [...(last?.open ?? []), ...range(before, admitted)];
   const groups: OpenGroup[] = [];
   const out: OutGroup[] = [];
+  const failures: (Failures | undefined)[] = [];
   for (const group of candidates) {
-    const found = await stateOf(group, { ...facts, num_repeats });
+    const end = await facts.ended.find(group);
+    const found = await stateOf(group, { ...facts, end, num_repeats });
     if ('as' in found) out.push(found);
     else groups.push(found);
+    failures.push(end?.failures);
   }
-  const totals = last?.totals ?? { filtered: 0, dropped: 0, failed: 0, delivered: 0 };
-  for (const { as } of out) totals[as] += 1;
+  const totalsBefore = last?.totals ?? { filtered: 0, dropped: 0, failed: 0, delivered: 0 };
+  const totals = out.reduce((counts, { as }) => countedOut(counts, as), totalsBefore);
   return {
     pacing: pacingFrom({
       next_step: (last?.step ?? -1) + 1,
@@ -31,6 +36,7 @@ export async function findState(
       admitted,
       groups,
       out: totals,
+      failures: sumOf(failures),
     }),
     is_versioned: version !== null || groups.some(({ born }) => born !== null),
     is_published: false,
@@ -42,13 +48,17 @@ export async function findState(
 
 async function stateOf(
   group: number,
-  { admitted, ended, dropped, num_repeats }: StreamFacts & { num_repeats: number },
+  {
+    admitted,
+    dropped,
+    end,
+    num_repeats,
+  }: Pick<StreamFacts, 'admitted' | 'dropped'> & { end: GroupEnd | null; num_repeats: number },
 ): Promise<OpenGroup | OutGroup> {
   if ((await dropped.find(group)) !== null) return { group, as: 'dropped' };
-  const { outcome = null } = (await ended.find(group)) ?? {};
-  if (outcome === 'filtered' || outcome === 'failed') return { group, as: outcome };
+  if (end !== null && end.outcome !== 'complete') return { group, as: end.outcome };
   const born = (await admitted.find(group))?.born ?? null;
-  return outcome === 'complete'
+  return end !== null
     ? { group, born, state: 'complete', in_flight: 0 }
     : { group, born, state: 'running', in_flight: num_repeats };
 }

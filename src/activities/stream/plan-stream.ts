@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
+import { priorityOf } from '../../model/priority.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
-import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
+import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
@@ -19,7 +20,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
   return (input) =>
     attempt(async ({ workflow_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
-      const parsed = StreamRequest.safeParse(input);
+      const parsed = StreamStart.safeParse(input);
       if (!parsed.success)
         throw invalidBatchRequest(
           problemsWithHints(parsed.error, { schema: StreamRequest, input }),
@@ -46,6 +47,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           samples: samples.length,
           epochs: stream.epochs,
         },
+        priority: priorityOf(stream_id, stream),
         limits: limitsOf(stream),
         filter: stream.filter,
         max_replacements: stream.max_replacements,

@@ -3,7 +3,7 @@ import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { lowestServed, servedOf } from '../../model/workflow-safe/stream/state.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import { timeText } from '../../model/workflow-safe/waiting.js';
+import { isOfTemporal, timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from '../policy/policy-view.js';
@@ -16,13 +16,56 @@ const WATCH_MS = 5 * 60_000;
 export function createWatchServed(dependencies: Dependencies): StreamActivities['watchServed'] {
   return ({ service, known, at_once = false }) =>
     dependencies.attempt(async ({ signal }) => {
+      const queues = watchQueues(dependencies, known.waiting ?? null);
       for (const end = performance.now() + WATCH_MS; ;) {
-        const now = await servedNow(service, { known, dependencies });
+        const served = await servedNow(service, { known, dependencies });
+        const unpolled = at_once ? queues.last() : await queues.look();
+        const now = unpolled === null ? served : { ...served, waiting: served.waiting ?? unpolled };
         if (at_once || isNews(now, known) || performance.now() > end) return now;
         await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
         signal.throwIfAborted();
       }
     });
+}
+
+/** A question to the server for each queue. */
+const LOOK_AT_QUEUES_MS = 5000;
+
+interface Queues {
+  /** What is known without asking. */
+  last: () => Waiting | null;
+  look: () => Promise<Waiting | null>;
+}
+
+/** Whether somebody polls the queues in which rollouts wait: their own activities could not say it. */
+function watchQueues(
+  { deployment, known, environment, waitOfQueue }: Dependencies,
+  before: Waiting | null,
+): Queues {
+  const behind = known.environments.flatMap((task) => {
+    const { plays_on = true, task_queue = '' } = environment(task) ?? {};
+    return plays_on ? [] : [task_queue];
+  });
+  const names = new Set([deployment.generation_queue, ...behind]);
+  let last = before !== null && isOfTemporal(before) ? before : null;
+  let looks_at = 0;
+  const ask = async (): Promise<Waiting | null> => {
+    for (const name of names) {
+      const waiting = await waitOfQueue(name);
+      if (waiting !== null) return waiting;
+    }
+    return null;
+  };
+  return {
+    last: () => last,
+    look: async () => {
+      if (performance.now() < looks_at) return last;
+      looks_at = performance.now() + LOOK_AT_QUEUES_MS;
+      // A server that does not answer says nothing new.
+      last = await ask().catch(() => last);
+      return last;
+    },
+  };
 }
 
 const isNews = (now: Served, known: Served): boolean =>
@@ -48,7 +91,7 @@ export async function servedNow(
     is_published: true,
     born: lowestServed(policy),
     target: policy.target,
-    waiting: waitingFor(service, { policy, before: known.waiting ?? null }),
+    waiting: waitingFor(service, { policy, told: known.waiting ?? null }),
   };
 }
 
@@ -65,10 +108,11 @@ export async function birthNow(
 /** A load that is under way changes nothing: it may be one of many tries. */
 function waitingFor(
   service: string,
-  { policy, before }: { policy: PolicyView; before: Waiting | null },
+  { policy, told }: { policy: PolicyView; told: Waiting | null },
 ): Waiting | null {
   const message = whyNothingServes(policy);
   if (message === null) return null;
+  const before = told !== null && isOfTemporal(told) ? null : told;
   if (Object.values(policy.replicas).some(({ state }) => state === 'updating')) return before;
   const since = before?.since ?? timeText(Date.now() / 1000);
   return { service: `policy ${service}`, message, since };

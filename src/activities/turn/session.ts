@@ -43,7 +43,7 @@ export const needsStart = (trajectory: Trajectory): boolean => {
  */
 export async function openLife(
   hold: Hold,
-  { store, answers, environment: find, attempts }: Dependencies & { attempts: Attempts },
+  { store, storeId, answers, environment: find, attempts }: Dependencies & { attempts: Attempts }, // prettier-ignore
 ): Promise<Sample> {
   const { journal, ref } = hold;
   const { session } = journal.trajectory;
@@ -55,7 +55,9 @@ export async function openLife(
   if (session.begun === null && environment.mayBegin?.() === false) return sample;
   try {
     if (session.begun === null || session.begun.session === 'asked')
-      await withShare(answers, (share) => beginSession(hold, { sample, environment, share }));
+      await withShare(answers, (share) =>
+        beginSession(hold, { sample, environment, share, storeId }),
+      );
     const { messages, metadata } = session.begun ?? { messages: [], metadata: {} };
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
@@ -71,20 +73,29 @@ const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
     message: `its session was lost ${losses} times, the last time: ${gone ?? ''}`,
   });
 
+interface Beginning extends Pick<Dependencies, 'storeId'> {
+  sample: Sample;
+  environment: ExactEnvironment;
+  share: Share;
+}
+
 /** Into the journal at once: the prompt may wait for its engine, and no later attempt may open another session. */
 async function beginSession(
   hold: Hold,
-  { sample, environment, share }: { sample: Sample; environment: ExactEnvironment; share: Share },
+  { sample, environment, share, storeId }: Beginning,
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { session } = journal.trajectory;
   const { message_log, task_name, extra_env_info: metadata = {} } = sample;
+  const begin = { kind: 'begin' as const, task_name };
   if (session.begun === null) {
-    if (session.gone !== null) await endSession(hold, { environment, waits: false });
+    if (session.gone !== null) await endSession(hold, { environment, storeId, waits: false });
     // From here on any ending of the rollout ends this session, even if the answer is lost.
-    await journal.append({ kind: 'begin', session: 'asked', task_name, messages: [], metadata });
+    const asked = { session: 'asked' as const, deployment: await storeId() };
+    await journal.append({ ...begin, ...asked, messages: [], metadata });
     await journal.sync();
   }
+  const { deployment } = session;
   const none = { session: 'none' as const, messages: [], metadata };
   try {
     const call = environmentCall(task_name);
@@ -92,12 +103,13 @@ async function beginSession(
     const begun = await hold.asks({ call, moved_at: () => null }, async () =>
       environment.begin?.(
         { message_log: textLog(message_log), metadata },
-        { idempotency_key, signal, share },
+        { idempotency_key, deployment, signal, share },
       ),
     );
     const bounded =
       begun && cleaned(boundedBeginning(begun, { task: task_name, brought: metadata }));
-    await journal.append({ kind: 'begin', task_name, ...(bounded ?? none) });
+    const whose = deployment === undefined ? {} : { deployment };
+    await journal.append({ ...begin, ...whose, ...(bounded ?? none) });
   } catch (error) {
     throw environmentFault(task_name, { error, signal });
   }
@@ -154,7 +166,7 @@ export async function stepInSession(
  */
 async function endSession(
   hold: Hold,
-  { environment, waits }: { environment: ExactEnvironment | undefined; waits: boolean },
+  { environment, storeId, waits }: Pick<Dependencies, 'storeId'> & { environment: ExactEnvironment | undefined; waits: boolean }, // prettier-ignore
 ): Promise<void> {
   const { journal, signal, warn, ref } = hold;
   const { session } = journal.trajectory;
@@ -168,10 +180,12 @@ async function endSession(
   const life = session.begun === null ? session.lives - 1 : session.lives;
   const idempotency_key = `${rolloutId(ref)}/end-${life}`;
   const end = environment.end.bind(environment);
+  // One that was begun is ended under the name of its beginning.
+  const deployment = is_open ? session.deployment : await storeId();
   try {
     const ended = await withDeadline(signal, {
       ms: END_TIMEOUT_MS,
-      run: (bounded) => end(state, { idempotency_key, signal: bounded }),
+      run: (bounded) => end(state, { idempotency_key, deployment, signal: bounded }),
     });
     if (ended !== is_open)
       await journal.append({ kind: 'close', ...(!ended && { session: 'none' }) });
@@ -200,9 +214,9 @@ function stateOf({ session, turns, start, extra_env_info }: Trajectory): Foreign
 /** The environment of a rollout, from its `begin` or `start`, before its end is written. */
 export async function endSessionOf(
   hold: Hold,
-  { environment }: Pick<Dependencies, 'environment'>,
+  { environment, storeId }: Pick<Dependencies, 'environment' | 'storeId'>,
 ): Promise<void> {
   const { session, start } = hold.journal.trajectory;
   const task = session.begun?.task_name ?? start?.task_name ?? '';
-  await endSession(hold, { environment: environment(task)?.environment, waits: true });
+  await endSession(hold, { environment: environment(task)?.environment, storeId, waits: true });
 }

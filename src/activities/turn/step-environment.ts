@@ -80,7 +80,12 @@ async function answerTurn(
 
 async function askEnvironment(
   hold: Hold,
-  { environment, known, share }: Pick<Dependencies, 'environment' | 'known'> & { share: Share },
+  {
+    environment,
+    known,
+    storeId,
+    share,
+  }: Pick<Dependencies, 'environment' | 'known' | 'storeId'> & { share: Share },
 ): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
@@ -97,6 +102,7 @@ async function askEnvironment(
   const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
+    deployment: await storeId(),
     signal,
     share,
     ...(trajectory.start?.settings.semantics === 'standard' && {

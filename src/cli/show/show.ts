@@ -16,6 +16,8 @@ import type { TextStyle } from '../../client/text-line.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
 import { INTERRUPTED, listenForInterrupts } from '../../platform/process/interrupts.js';
 import { commandLine } from '../../platform/command.js';
+import type { RolloutRef } from '../../model/batch-request.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
 import { openStore } from '../../workers/open-store.js';
@@ -23,11 +25,12 @@ import { DEFAULT_FILE } from '../arguments.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
+import { waitingNow } from './waiting-now.js';
 
 /** How long until a journal is read again, or twice the time that reading took. */
 const LOOK_EVERY_MS = 1000;
 
-/** Rollouts from their journals. No server and no worker is needed. */
+/** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
   const config = await loadConfig(options.config ?? DEFAULT_FILE);
@@ -41,7 +44,10 @@ export async function showCommand(args: string[]): Promise<number> {
     const { store } = opened;
     const reader = createBatchReader(store, options.batch_id);
     const requested = await reader.requested();
-    if (requested === null) throw new Error(notPlanned(options, opened.name));
+    if (requested === null)
+      throw new Error(
+        await withWaiting(notPlanned(options, opened.name), { options, ids: [options.batch_id] }),
+      );
     const show: Show = { options, store, reader, requested, style: styleOf };
     if (options.place === null) await showList(show);
     else if (options.place.repeat === null) await showGroup(show, options.place.row);
@@ -78,7 +84,8 @@ async function showList(show: Show): Promise<void> {
   };
   if (!options.follow) {
     const list = await look();
-    await write(options.json ? list.shown.map(json) : listPage(list, style()));
+    if (options.json) await write(list.shown.map(json));
+    else await write([...listPage(list, style()), ...(await waitingOf(list, options))]);
     return;
   }
   await following(async ({ signal }, screen) => {
@@ -96,6 +103,19 @@ async function showList(show: Show): Promise<void> {
     }
   });
 }
+
+/** Below the page; none if all have ended. */
+async function waitingOf(
+  { entries, requested }: List,
+  { config, batch_id }: ShowOptions,
+): Promise<string[]> {
+  const isOver = entries.length >= requested && entries.every(({ ended }) => ended !== null);
+  const waiting = isOver ? null : await waitingNow(config, [batch_id]);
+  return waiting === null ? [] : ['', waiting];
+}
+
+/** The workflows of a rollout: one that was started by hand has the id of its batch. */
+const workflowsOf = (ref: RolloutRef): string[] => [rolloutId(ref), ref.batch_id];
 
 const countFailed = (entries: readonly Entry[]): number => entries.filter(isFailed).length;
 
@@ -119,7 +139,7 @@ async function showGroup(show: Show, row: number): Promise<void> {
   const { options, store, reader, style } = show;
   const { batch_id } = options;
   const entries = await reader.entries({ row });
-  if (entries.length === 0) throw new Error(notThere(show, `row ${row}`));
+  if (entries.length === 0) throw new Error(await notThere(show, { row, repeat: null }));
   if (options.json) {
     // One at a time: a group of long rollouts may be larger than memory.
     for (const { repeat } of entries) {
@@ -145,8 +165,7 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
   const ref = { batch_id, ...place };
   const siblings = await reader.entries({ row: place.row });
   const isThere = siblings.some(({ repeat }) => repeat === place.repeat);
-  if (!isThere && !options.follow)
-    throw new Error(notThere(show, `rollout ${place.row}-${place.repeat}`));
+  if (!isThere && !options.follow) throw new Error(await notThere(show, place));
   if (options.follow) {
     await followRollout(show, ref);
     return;
@@ -158,7 +177,13 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
   }
   const page = { style: style(), tokens, turns };
   const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
-  await write([...headingOf(rollout, { siblings, style: style() }), ...blocks]);
+  const { config } = options;
+  const waiting = rollout.entry.ended === null ? await waitingNow(config, workflowsOf(ref)) : null;
+  await write([
+    ...headingOf(rollout, { siblings, style: style() }),
+    ...(waiting === null ? [] : [waiting]),
+    ...blocks,
+  ]);
 }
 
 /** Turns as they come, each printed once. */
@@ -199,8 +224,27 @@ function notPlanned({ batch_id, config }: ShowOptions, store: string): string {
   ].join(', ');
 }
 
-const notThere = ({ options, requested }: Show, what: string): string =>
-  `${what} of ${options.batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;
+/** Its journal begins when a worker takes it. */
+async function notThere(
+  { options, requested }: Show,
+  { row, repeat }: { row: number; repeat: number | null },
+): Promise<string> {
+  const { batch_id } = options;
+  const what = repeat === null ? `row ${row}` : `rollout ${row}-${repeat}`;
+  const text = `${what} of ${batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;
+  return await withWaiting(text, {
+    options,
+    ids: workflowsOf({ batch_id, row, repeat: repeat ?? 0 }),
+  });
+}
+
+async function withWaiting(
+  text: string,
+  { options, ids }: { options: ShowOptions; ids: readonly string[] },
+): Promise<string> {
+  const waiting = await waitingNow(options.config, ids);
+  return waiting === null ? text : `${text}; ${waiting}`;
+}
 
 async function following(
   run: (interrupts: Interrupts, screen: Screen) => Promise<void>,

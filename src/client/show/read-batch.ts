@@ -55,6 +55,9 @@ export function createBatchReader(
     },
     entries: async ({ row } = {}) => {
       const listed = await store.listJournals(batch_id);
+      // A stream's journals go, and whoever follows it stays for weeks.
+      const keys = new Set(listed.map(placeText));
+      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
       const places = row === undefined ? listed : listed.filter((place) => place.row === row);
       places.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
       const entries: Entry[] = [];

@@ -1,6 +1,7 @@
 import { Fault } from '../../model/faults.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment, EnvironmentMessage, Metadata, StepInput } from '../environment.js';
+import { named } from '../naming.js';
 import { rejected } from '../rejections.js';
 import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
@@ -39,9 +40,9 @@ export function createCode(
   return {
     in_process: false,
 
-    async step(input, { idempotency_key, signal }) {
+    async step(input, { idempotency_key, deployment, signal }) {
       const samples = samplesOf(input);
-      const session = idempotency_key.replace(/\/[^/]*$/, '');
+      const session = named(idempotency_key.replace(/\/[^/]*$/, ''), deployment);
       const answers = await Promise.all(
         samples.map((sample, index) => {
           const of_sample = index === 0 ? session : `${session}#${index}`;

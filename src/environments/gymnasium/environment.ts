@@ -14,6 +14,7 @@ import type {
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
 import type { Token } from '../http/token.js';
 import { readReply } from '../http/reply.js';
+import { named } from '../naming.js';
 import { rejected } from '../rejections.js';
 import { bytesOf } from '../../platform/size.js';
 import type { Cookies } from './cookies.js';
@@ -106,7 +107,7 @@ async function reset(
   { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: ForeignObject },
   { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
 ): Promise<Beginning<ForeignObject>> {
-  const { idempotency_key, signal, share } = context;
+  const { idempotency_key, deployment, signal, share } = context;
   const body = rowOf(metadata, message_log);
   const call: HttpCall = {
     method: 'POST',
@@ -119,7 +120,7 @@ async function reset(
   const reply = await send(call);
   const { observation, info } = readReply(reply, { schema: ResetAnswer, at, foreign: IN_ANSWERS });
   const session: SessionState = {
-    id: idempotency_key,
+    id: named(idempotency_key, deployment),
     cookies: cookiesOf({}, { reply, at }),
     prompt_messages: message_log.length,
     steps: 0,

@@ -10,7 +10,7 @@ import { listOf, recordOf } from '../../model/untrusted.js';
 
 /** The identity of a rollout's session, in its metadata. */
 export const SessionState = z.strictObject({
-  /** `<rollout_id>/begin-<life>` */
+  /** `<rollout_id>/begin-<life>/<deployment>` */
   id: z.string(),
   cookies: recordOf(z.string()),
   /** How many messages the sample's own prompt has. Later messages belong to the session. */
@@ -46,7 +46,7 @@ const isObject = (value: unknown): value is ForeignObject =>
     ? value.text.startsWith('{')
     : typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The same for every attempt at a step, and different in each life. Gym's servers accept at most 128 characters. */
+/** The same for every attempt at a step, and different in each life and deployment. Gym's servers accept at most 128 characters. */
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>
   createHash('sha256').update(`${id} ${idempotency_key}`).digest('hex').slice(0, 32);
 

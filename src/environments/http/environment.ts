@@ -7,6 +7,7 @@ import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { parseJson, readReply } from './reply.js';
+import { namingHeaders } from '../naming.js';
 import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
@@ -38,8 +39,8 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
   return {
     in_process: false,
 
-    async step({ message_log_batch, metadata }, { idempotency_key, signal, share }) {
-      const headers = { 'idempotency-key': idempotency_key };
+    async step({ message_log_batch, metadata }, { signal, share, ...names }) {
+      const headers = namingHeaders(names);
       const body = { message_log_batch, metadata };
       const reply = await call({ method: 'POST', path: '/step', headers, body, signal, share });
       const subject = `${reply.request} answered`;

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { foreignObject } from '../../model/foreign-object.js';
 import { listOf } from '../../model/untrusted.js';
-import type { ExactEnvironment } from '../environment.js';
+import type { ExactEnvironment, Named } from '../environment.js';
 import { END_TIMEOUT_MS } from '../environment.js';
+import { namingHeaders, sessionOf } from '../naming.js';
 import type { HttpCalls } from './call.js';
 import { readReply } from './reply.js';
 
@@ -36,10 +37,10 @@ export function sessionCalls({
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,
-    { idempotency_key, ...more }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & { idempotency_key: string }, // prettier-ignore
+    { names, ...more }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & { names: Named }, // prettier-ignore
   ) => {
     if (performance.now() < none_until[path]) return null;
-    const headers = { 'idempotency-key': idempotency_key };
+    const headers = namingHeaders(names);
     const reply = await call({ method: 'POST', path, headers, accept: NO_SUCH_ROUTE, ...more });
     if (!NO_SUCH_ROUTE.includes(reply.status)) return reply;
     none_until[path] = performance.now() + NONE_FOR_MS;
@@ -48,10 +49,10 @@ export function sessionCalls({
   return {
     mayBegin: () => performance.now() >= none_until['/begin'],
 
-    async begin({ message_log, metadata }, { idempotency_key, signal, share }) {
+    async begin({ message_log, metadata }, { signal, share, ...names }) {
       const reply = await ask('/begin', {
-        idempotency_key,
-        body: { session: sessionOf(idempotency_key), message_log, metadata },
+        names,
+        body: { session: sessionOf(names), message_log, metadata },
         timeout_ms: Math.min(timeout_ms, BEGIN_TIMEOUT_MS),
         signal,
         share,
@@ -61,10 +62,10 @@ export function sessionCalls({
       return { messages: answer.messages, metadata: answer.metadata ?? metadata };
     },
 
-    async end(metadata, { idempotency_key, signal }) {
+    async end(metadata, { signal, ...names }) {
       const reply = await ask('/end', {
-        idempotency_key,
-        body: { session: sessionOf(idempotency_key), metadata },
+        names,
+        body: { session: sessionOf(names), metadata },
         timeout_ms: Math.min(timeout_ms, END_TIMEOUT_MS),
         signal,
       });
@@ -72,7 +73,3 @@ export function sessionCalls({
     },
   };
 }
-
-/** `<rollout_id>/<life>`: shared by begin and end of one session, so a server may name its resource after it. */
-export const sessionOf = (idempotency_key: string): string =>
-  idempotency_key.replace(/(?:begin|end)-(\d+)$/, '$1');

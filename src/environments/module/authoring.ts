@@ -40,8 +40,8 @@ export interface TurnAnswer {
 /** For one rollout, before its first turn. */
 export interface SessionSample {
   /**
-   * `<rollout_id>/<life>`: the same for every attempt, and for the end. Name a resource after it, so that it is made
-   * once.
+   * `<rollout_id>/<life>/<deployment>`: the same for every attempt, and for the end. Name a resource after it, so that
+   * it is made once.
    */
   session: string;
   message_log: EnvironmentMessage[];

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { recordOf } from '../../model/untrusted.js';
-import { sessionOf } from '../http/session.js';
+import { sessionOf } from '../naming.js';
 import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
@@ -42,8 +42,12 @@ export async function createModuleEnvironment(
   return {
     in_process,
 
-    step: async (input, { idempotency_key, was_asked, signal }) => {
-      const asked = { idempotency_key, ...(was_asked !== undefined && { was_asked }) };
+    step: async (input, { idempotency_key, deployment, was_asked, signal }) => {
+      const asked = {
+        idempotency_key,
+        ...(deployment !== undefined && { deployment }),
+        ...(was_asked !== undefined && { was_asked }),
+      };
       const answer = await calls.call({ call: 'step', input, context: asked }, { signal });
       const batch_size = input.message_log_batch.length;
       const parsed = parseStepAnswer(answer, { subject: `${subject} answered`, batch_size });
@@ -86,8 +90,8 @@ function sessionsOf(
 ): Pick<Environment, 'begin' | 'end'> {
   return {
     ...(has.includes('begin') && {
-      begin: async ({ message_log, metadata }, { idempotency_key, signal }) => {
-        const sample = { session: sessionOf(idempotency_key), message_log, metadata };
+      begin: async ({ message_log, metadata }, { signal, ...names }) => {
+        const sample = { session: sessionOf(names), message_log, metadata };
         const answer = await calls.call({ call: 'begin', sample }, { signal });
         const parsed = FirstState.safeParse(answer);
         if (parsed.success)
@@ -97,8 +101,8 @@ function sessionsOf(
       },
     }),
     ...(has.includes('end') && {
-      end: async (metadata, { idempotency_key, signal }) => {
-        const session = sessionOf(idempotency_key);
+      end: async (metadata, { signal, ...names }) => {
+        const session = sessionOf(names);
         await calls.call({ call: 'end', metadata, session }, { signal });
         return true;
       },

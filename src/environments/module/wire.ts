@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { FaultFacts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import type { Metadata, StepInput } from '../environment.js';
+import type { Metadata, Named, StepContext, StepInput } from '../environment.js';
 import { ownPlace, ownTrace } from './own-trace.js';
 import type { SessionSample } from './authoring.js';
 import type { Pair } from '../math/grader-process.js';
@@ -28,7 +28,7 @@ export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health'
 export type OptionalFunction = (typeof OPTIONAL)[number];
 
 export type CallBody =
-  | { call: 'step'; input: StepInput; context: { idempotency_key: string; was_asked?: boolean } }
+  | { call: 'step'; input: StepInput; context: Named & Pick<StepContext, 'was_asked'> }
   | { call: 'begin'; sample: SessionSample }
   | { call: 'end'; metadata: Metadata; session: string }
   /** Its rollouts are requested one by one: `next_rollout`. */

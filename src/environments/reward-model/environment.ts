@@ -3,6 +3,7 @@ import type { Allowance } from '../../platform/waits/allowance.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
+import { namingHeaders } from '../naming.js';
 import type { Token } from '../http/token.js';
 import { bytesOf } from '../../platform/size.js';
 import { createPlainScore, createVllmScore } from './scoring.js';
@@ -29,9 +30,9 @@ export function createRewardModel(
   return {
     in_process: false,
 
-    async step(input, { idempotency_key, signal, share }) {
+    async step(input, { signal, share, ...names }) {
       const turns = turnsOf('reward model', input);
-      const headers = { 'idempotency-key': idempotency_key };
+      const headers = namingHeaders(names);
       const scores = await score(input.message_log_batch, { headers, signal, share });
       return returnOf(
         turns.map(({ log }, i) => ({

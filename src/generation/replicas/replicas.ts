@@ -1,11 +1,12 @@
 import { Fault } from '../../model/faults.js';
-import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
 import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
+import { NOBODY } from '../generation-service.js';
 import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
+import { createSharedLine } from './shares.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
@@ -40,8 +41,8 @@ export function createReplicas(
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
   const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED } = options;
-  const line = createWaitingLine((sessionId: string) => {
-    const member = choose(sessionId, max_concurrent);
+  const line = createSharedLine((session_id) => {
+    const member = choose(session_id, max_concurrent);
     if (member === null) gate.watch();
     else member.load += 1;
     return member;
@@ -70,11 +71,11 @@ export function createReplicas(
 
   return {
     request: async (request, run) => {
-      const { session_id, signal, is_generation } = request;
+      const { session_id, signal, is_generation, sharer = NOBODY } = request;
       signal.throwIfAborted();
       const asked_at = clock.now();
       const member = is_generation
-        ? await gate.pass(() => line.join(session_id, signal), request)
+        ? await gate.pass(() => line.join({ session_id, sharer }, signal), request)
         : chooseAny(session_id);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { service, pauseOver, logprobsMode, watch } = member.watched;
@@ -87,7 +88,7 @@ export function createReplicas(
       } finally {
         if (is_generation) {
           member.load -= 1;
-          line.serve();
+          line.givesBack(sharer);
         }
       }
     },

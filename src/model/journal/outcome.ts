@@ -2,6 +2,7 @@ import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from '../journal.js';
 import type { Trajectory } from './trajectory.js';
 import { naturalEnd } from '../turn/stop-rules.js';
+import { OVERLONG } from '../workflow-safe/failures.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 
@@ -54,6 +55,16 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
   return trajectory.settings_in_force?.overlong ?? null;
 }
 
+/**
+ * Whether a trainer takes nothing from its row, whatever its reward: `loss_multiplier` is 0, or no token was sampled.
+ * Of an agent without tokens nobody knows.
+ */
+export function isUntrained(trajectory: Trajectory): boolean {
+  const { start, agent, assistant_tokens } = trajectory;
+  if (start?.untrained === true || overlongOf(trajectory) === 'mask') return true;
+  return agent.result === null && assistant_tokens === 0;
+}
+
 /** Truncated by a limit, whatever else ended it: an environment may have graded a truncated turn. */
 export function isTruncated(trajectory: Trajectory): boolean {
   const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
@@ -71,10 +82,7 @@ function isFullOfAgent(trajectory: Trajectory): boolean {
 
 const dropped = (trajectory: Trajectory): Outcome => ({
   stop_reason: 'failed',
-  failure: failureOf(trajectory, {
-    type: 'Overlong',
-    message: 'it was truncated, and the request drops such rollouts (overlong)',
-  }),
+  failure: failureOf(trajectory, OVERLONG),
 });
 
 export const isRow = ({ failure }: Outcome): boolean => failure === null;

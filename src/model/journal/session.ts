@@ -9,6 +9,8 @@ import type { LineOf } from '../journal.js';
 export interface Session {
   /** Requested or opened, but no prompt is rendered with it yet. */
   begun: LineOf<'begin'> | null;
+  /** Under which deployment's name it was begun, and has to be ended. */
+  deployment: string | undefined;
   /** The environment opened a session for this life, so there is something to end. */
   is_open: boolean;
   /** When its end was first requested, in seconds as in journal lines; null: not yet. */
@@ -40,6 +42,7 @@ export const withoutSession = (metadata: ForeignObject): ForeignObject =>
 
 export const noSession = (): Session => ({
   begun: null,
+  deployment: undefined,
   is_open: false,
   closing_at: null,
   gone: null,
@@ -56,6 +59,7 @@ export function applyToSession(
   switch (line.kind) {
     case 'begin':
       session.begun = line;
+      session.deployment = line.deployment;
       session.is_open = line.session !== 'none';
       session.closing_at = null;
       break;

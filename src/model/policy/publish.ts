@@ -69,7 +69,6 @@ const manner = {
 export const MAX_VERSION = 10 ** 15;
 
 export const Manner = z.object(manner);
-export type Manner = z.infer<typeof Manner>;
 
 export const Publish = z.strictObject({
   version: z
@@ -97,5 +96,3 @@ export const Publish = z.strictObject({
     .describe('how many replicas must have it; null: all that are not away'),
 });
 export type Publish = z.infer<typeof Publish>;
-
-export const mannerOf = (publish: Publish): Manner => Manner.parse(publish);

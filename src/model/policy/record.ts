@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import { REPLICA_STATES, restoreDelayMs } from '../workflow-safe/policy.js';
 import type { Publish, Weights } from './publish.js';
-import { Manner, mannerOf, MAX_VERSION } from './publish.js';
+import { Manner, MAX_VERSION } from './publish.js';
+import { WeightFiles, filesText, isOther } from './weight-files.js';
 
 /**
  * The record of a service's policy, on which labels, fences and updates rely. Each change is put once under the next
@@ -23,6 +24,12 @@ const ReplicaEntry = z.object({
 });
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
+const Published = Manner.extend({
+  /** What the worker that published it saw at its path; null: nothing. */
+  files: WeightFiles.nullable().default(null),
+});
+export type Published = z.infer<typeof Published>;
+
 export const PolicyRecord = z.object({
   epoch: z.int(),
   /** Unique to the change, so that two equal changes differ. */
@@ -32,7 +39,7 @@ export const PolicyRecord = z.object({
   /** The highest published version. */
   target: z.int().nullable(),
   /** How `version` and `target` are brought to a replica, by version. */
-  weights: z.record(z.string(), Manner),
+  weights: z.record(z.string(), Published),
   replicas: z.record(z.string(), ReplicaEntry),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
@@ -64,29 +71,45 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
 const WAY_BACK =
   '; there is no higher one: give the service another name in temporal.yaml, whose versions begin anew (docs/weights.md)';
 
+/** An update, and what its worker sees of the weights. */
+export type Target = Publish & Partial<Pick<Published, 'files'>>;
+
 /** Why this target is refused. null: it is new, or it is the current target with the same weights. */
 export function refusalOfTarget(
   record: PolicyRecord | null,
-  { version, weights }: Publish,
+  { version, weights, files = null }: Target,
 ): string | null {
   const target = record?.target ?? null;
   if (record === null || target === null || version > target) return null;
   if (version < target)
     return `version: expected more than ${target}, the last one tried, got ${version}${target < MAX_VERSION ? '' : WAY_BACK}`;
-  const theirs = record.weights[version]?.weights;
-  if (theirs === undefined || isSame(theirs, weights)) return null;
-  return `weights: version ${version} has ${nameOf(theirs)}, got ${nameOf(weights)}; publish other weights under a higher version`;
+  const theirs = record.weights[version];
+  if (theirs === undefined) return null;
+  if (!isSame(theirs.weights, weights))
+    return `weights: version ${version} has ${nameOf(theirs.weights)}, got ${nameOf(weights)}; publish other weights under a higher version`;
+  const { files: before } = theirs;
+  if (before === null || files === null || !isOther(before, files)) return null;
+  return `weights: ${otherFiles(weights.path, { version, before, now: files })}`;
 }
+
+/** A version names one content. */
+export const otherFiles = (
+  path: string,
+  { version, before, now }: { version: number; before: WeightFiles; now: WeightFiles },
+): string =>
+  `expected what ${JSON.stringify(path)} had when version ${version} was published (${filesText(before)}), got others (${filesText(now)}); publish other files under a higher version`;
 
 const isSame = (a: Weights, b: Weights): boolean => nameOf(a) === nameOf(b);
 const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
 
 /** The record with this publish as its target. */
-export const withTarget = (record: PolicyRecord, publish: Publish): PolicyRecord => ({
-  ...record,
-  target: publish.version,
-  weights: kept({ ...record, target: publish.version }, { [publish.version]: mannerOf(publish) }),
-});
+export function withTarget(record: PolicyRecord, publish: Target): PolicyRecord {
+  const { version } = publish;
+  const files = record.weights[version]?.files ?? publish.files ?? null;
+  const published = Published.parse({ ...publish, files });
+  const next = { ...record, target: version };
+  return { ...next, weights: kept(next, { [version]: published }) };
+}
 
 /** `version` becomes `target`. */
 export const concluded = (record: PolicyRecord): PolicyRecord => {

@@ -40,5 +40,9 @@ export const StepResult = BatchResult.extend({
     .nullable()
     .describe('the version of the weights that train on it; null: none was ever given or served'),
   final: z.boolean().describe("the stream's epochs are used up; this step may be short"),
+  notes: z
+    .array(z.string())
+    .exactOptional()
+    .describe('what the trainer should know of it, in words: groups that faster versions overtook'),
 });
 export type StepResult = z.infer<typeof StepResult>;

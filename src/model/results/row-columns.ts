@@ -216,6 +216,13 @@ export const Row = z.looseObject({
     .describe("in a stream: the place of the group's sample in the input"),
   epoch: z.int().exactOptional().describe('in a stream: how often all samples were played before'),
   step: z.int().exactOptional().describe('in a stream: the step that delivers it'),
+  token_lag: z
+    .int()
+    .nullable()
+    .exactOptional()
+    .describe(
+      'in a stream: how many versions its oldest token is behind the weights that train on it; null: nobody knows',
+    ),
   masked: z
     .array(Run)
     .exactOptional()

@@ -33,10 +33,25 @@ export const Summary = z.object({
   faults: z.record(z.string(), z.number()),
   /** Truncated, and therefore masked or dropped. */
   overlong: z.boolean().default(false),
-  /** For a stream: how many tokens each version sampled. */
+  /** How many tokens each version sampled, by label; in a step, those of unknown versions by the group's birth. */
   versions: z.record(z.string(), z.number()).optional(),
 });
 export type Summary = z.infer<typeof Summary>;
+
+/** The version of tokens of which nobody can know it. */
+export const UNKNOWN = 'unknown';
+
+export function tokensByVersion(
+  { policy_versions }: Pick<Row, 'policy_versions'>,
+  labelOf = (version: string | null): string => version ?? UNKNOWN,
+): Record<string, number> {
+  const tokens = new Map<string, number>();
+  for (const { start, end, version } of policy_versions) {
+    const label = labelOf(version);
+    tokens.set(label, (tokens.get(label) ?? 0) + end - start);
+  }
+  return Object.fromEntries(tokens);
+}
 
 export function toSummary(row: Row, trajectory: Trajectory): Summary {
   const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
@@ -66,6 +81,7 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     overlong:
       (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
       row.failure?.type === 'Overlong',
+    versions: tokensByVersion(row),
   };
 }
 

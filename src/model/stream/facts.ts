@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { OUTS } from '../workflow-safe/stream/state.js';
 
 /** Facts that a stream puts into the store, each once, before anything follows from them. */
 
@@ -9,25 +10,45 @@ export const Admitted = z.object({ group: Group, born: Version });
 
 export const GroupEnd = z.object({
   group: Group,
-  outcome: z.enum(['complete', 'filtered', 'failed']),
+  outcome: z.enum(['complete', 'filtered', 'untrained', 'failed']),
   valid: z.int().nonnegative(),
   members: z.int().nonnegative(),
+  failures: z
+    .record(
+      z.string(),
+      z.object({ rollouts: z.int(), message: z.string(), example: z.string().exactOptional() }),
+    )
+    .exactOptional(),
 });
 
 export const Dropped = z.object({ group: Group });
 
 export const Forgotten = z.object({ through: z.int().nonnegative() });
 
-const OutCounts = { filtered: z.int(), dropped: z.int(), failed: z.int() };
+const OutCounts = {
+  filtered: z.int(),
+  untrained: z.int().exactOptional(),
+  dropped: z.int(),
+  failed: z.int(),
+};
+
+/** What a step needs of each of its groups; null: the store did not know it. */
+export const DeliveredGroup = z.object({
+  group: Group,
+  born: Version,
+  members: z.int().nonnegative().nullable(),
+});
 
 export const StepFact = z.object({
   schema_version: z.literal(1),
   step: z.int().nonnegative(),
   version: Version,
   groups: z.array(Group),
+  /** Of the same groups, in the same order. Facts of earlier releases do not have it. */
+  delivered: z.array(DeliveredGroup).exactOptional(),
   final: z.boolean(),
   open: z.array(Group),
-  out: z.array(z.object({ group: Group, as: z.enum(['filtered', 'dropped', 'failed']) })),
+  out: z.array(z.object({ group: Group, as: z.enum(OUTS) })),
   admitted: z.int().nonnegative(),
   totals: z.object({ ...OutCounts, delivered: z.int() }),
   counts: z.object({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),

@@ -2,7 +2,11 @@ import type { Metrics } from '../results/metrics.js';
 import { isValid } from '../results/metrics.js';
 import type { Row } from '../results/row.js';
 import type { Summary } from '../results/summary.js';
+import { UNKNOWN, tokensByVersion } from '../results/summary.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
+import type { Overtaken } from '../workflow-safe/stream/overtaken.js';
+import { overtakenText } from '../workflow-safe/stream/overtaken.js';
+import type { StreamSettings } from './stream-request.js';
 
 /** The step that delivers a row, and the version that trains on it. */
 export interface DeliveredIn {
@@ -14,9 +18,6 @@ export interface DeliveredIn {
   /** Each group's birth version: no token of it is older. Groups of which nobody knows it are absent. */
   born: ReadonlyMap<number, number>;
 }
-
-/** The version of tokens of which nobody can know it. */
-const UNKNOWN = 'unknown';
 
 interface Folded {
   row: Row;
@@ -38,16 +39,19 @@ export function inStep(
   const masked =
     masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
   // A token of unknown version may be as old as its group.
-  const versions: Record<string, number> = {};
-  for (const { start, end, version: label } of row.policy_versions) {
-    const sampled = String(versionOf(label) ?? born ?? UNKNOWN);
-    versions[sampled] = (versions[sampled] ?? 0) + end - start;
-  }
+  const versions = tokensByVersion(row, (label) => String(versionOf(label) ?? born ?? UNKNOWN));
+  const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };
   return {
-    row: { ...row, ...place, ...(masked !== null && { masked }) },
+    row: { ...row, ...place, ...lag, ...(masked !== null && { masked }) },
     summary: { ...summary, versions },
   };
 }
+
+/** Of the oldest. null: nobody knows it, or there is none. */
+const lagOf = (sampled: readonly string[], version: number): number | null =>
+  sampled.length === 0 || sampled.includes(UNKNOWN)
+    ? null
+    : version - Math.min(...sampled.map(Number));
 
 /**
  * How far the tokens of a step's valid rows are behind its version; `lag/over` counts groups with a token beyond
@@ -58,6 +62,37 @@ export function lagMetrics(
   { version, max_lag }: Pick<DeliveredIn, 'version' | 'max_lag'>,
 ): Metrics {
   if (version === null) return {};
+  const { tokens, lags, most, unknown, over } = lagsOf(all, { version, max_lag });
+  return {
+    ...(tokens > 0 && { 'lag/mean': lags / tokens, 'lag/max': most, 'lag/over': over.length }),
+    ...(tokens + unknown > 0 && { 'lag/unknown': unknown }),
+  };
+}
+
+/** Says which groups are too old, and why. null: none is, or what is too old is masked. */
+export function overtakenNote(
+  all: readonly Summary[],
+  {
+    step,
+    version,
+    masks,
+    before,
+    ...rule
+  }: Pick<DeliveredIn, 'step' | 'version' | 'max_lag' | 'masks'> &
+    Pick<StreamSettings, 'versions_per_step'> &
+    Pick<Overtaken, 'before'>,
+): string | null {
+  if (version === null || masks) return null;
+  const { most: behind, over: groups } = lagsOf(all, { version, max_lag: rule.max_lag });
+  if (groups.length === 0) return null;
+  const overtaken = { groups, behind, version, before, verb: ['has', 'have'] as const };
+  return `step ${step}: ${overtakenText(overtaken, rule)}`;
+}
+
+function lagsOf(
+  all: readonly Summary[],
+  { version, max_lag }: { version: number; max_lag: number },
+): { tokens: number; lags: number; most: number; unknown: number; over: number[] } {
   let [tokens, lags, most, unknown] = [0, 0, -Infinity, 0];
   const over = new Set<number>();
   for (const { row, versions = {} } of all.filter(isValid)) {
@@ -73,8 +108,5 @@ export function lagMetrics(
       if (lag > max_lag) over.add(row);
     }
   }
-  return {
-    ...(tokens > 0 && { 'lag/mean': lags / tokens, 'lag/max': most, 'lag/over': over.size }),
-    ...(tokens + unknown > 0 && { 'lag/unknown': unknown }),
-  };
+  return { tokens, lags, most, unknown, over: [...over].sort((a, b) => a - b) };
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { BatchRequest } from '../batch-request.js';
 import { checkSettings, groupSettings } from '../batch-request.js';
+import { preview } from '../problems.js';
 
 /** The request that starts a stream: the input of workflow `rolloutStream`. A batch's request without `completion`. */
 
@@ -10,6 +11,9 @@ const MOST_GROUPS = 1000;
 export const StreamRequest = z
   .strictObject({
     ...groupSettings,
+    policy_version: groupSettings.policy_version.describe(
+      'null: the weights of a stream change, so no version can be expected',
+    ),
     groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
     max_lag: z
       .int()
@@ -32,7 +36,7 @@ export const StreamRequest = z
       .nullable()
       .default(null)
       .describe(
-        '`zero_variance` replaces groups whose valid members all have the same reward in float32: they teach nothing',
+        '`zero_variance` replaces groups that teach nothing: all valid members have the same reward in float32, or no token of them trains',
       ),
     max_replacements: z
       .int()
@@ -55,7 +59,9 @@ export const StreamRequest = z
       .positive()
       .nullable()
       .default(null)
-      .describe('how many delivered steps are kept; null: all, until `forget`'),
+      .describe(
+        'how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead; null: all, until `forget`',
+      ),
   })
   .superRefine(checkSettings)
   .superRefine(({ groups_per_step, max_lag }, context) => {
@@ -72,6 +78,40 @@ export const StreamRequest = z
     max_replacements: request.max_replacements ?? request.num_repeats,
   }));
 export type StreamRequest = z.infer<typeof StreamRequest>;
+
+/** The request of a stream that starts. Streams of earlier versions are in the store, and run on. */
+export const StreamStart = StreamRequest.superRefine(checkStart);
+
+/** What could never deliver, whatever the policy says, or never be continued. */
+function checkStart(
+  {
+    filter,
+    num_repeats,
+    max_rollout_turns,
+    policy_version,
+  }: Pick<StreamRequest, 'filter' | 'num_repeats' | 'max_rollout_turns' | 'policy_version'>,
+  context: z.RefinementCtx,
+): void {
+  const refuse = (field: string, message: string): void => {
+    context.addIssue({ code: 'custom', path: [field], message });
+  };
+  if (policy_version !== null)
+    refuse(
+      'policy_version',
+      `expected null in a stream, got ${preview(policy_version)}: its weights change, so after the first publish it could never be continued; rows say which version sampled each token`,
+    );
+  if (filter === null) return;
+  if (num_repeats < 2)
+    refuse(
+      'num_repeats',
+      `expected at least 2 with filter ${filter}, got ${num_repeats}: the rewards of one rollout are all the same, so no group is delivered`,
+    );
+  if (max_rollout_turns === 0)
+    refuse(
+      'max_rollout_turns',
+      `expected at least 1 with filter ${filter}, got 0: nothing is sampled, so no group is delivered`,
+    );
+}
 
 /** The request by which rollouts are played: a batch's, or (with `stream`) that of a stream's groups. */
 export interface StoredRequest extends BatchRequest {

@@ -10,11 +10,19 @@ export interface SeedPlace {
   inherited: number;
 }
 
-/** The 32-bit seed of one request, or null for none. Equal inputs give equal seeds on any machine. */
+/**
+ * The 32-bit seed of one request, or null for none. Equal inputs give equal seeds on any machine. `epoch`: how often a
+ * stream has played all samples before. A group's row is another one in each, so only seeds from repeats need it.
+ */
 export function seedOf(
-  { generation, num_repeats_add_seed }: Pick<BatchRequest, 'generation' | 'num_repeats_add_seed'>,
+  {
+    generation,
+    num_repeats_add_seed,
+    epoch = 0,
+  }: Pick<BatchRequest, 'generation' | 'num_repeats_add_seed'> & { epoch?: number },
   { row, repeat, turn, inherited }: SeedPlace,
 ): number | null {
+  if (num_repeats_add_seed && epoch > 0) return hash32([repeat, inherited, epoch]);
   if (num_repeats_add_seed) return inherited === 0 ? repeat : hash32([repeat, inherited]);
   if (generation.seed === null) return null;
   return hash32([generation.seed, row, repeat, turn, inherited]);

@@ -1,18 +1,30 @@
-/** Failed rollouts by the type of their failure, each with the first message. */
-export type Failures = Record<string, { rollouts: number; message: string }>;
+/** Failed rollouts by the type of their failure, each with the first message and the rollout that has it. */
+export type Failures = Record<string, { rollouts: number; message: string; example?: string }>;
 
 /** They are in signals, queries and boards. */
 const MOST_TEXT = 300;
 
-export const oneFailure = ({ type, message }: { type: string; message: string }): Failures => ({
-  [type]: { rollouts: 1, message: message.slice(0, MOST_TEXT) },
+export const oneFailure = ({
+  type,
+  message,
+  example,
+}: {
+  type: string;
+  message: string;
+  example?: string;
+}): Failures => ({
+  [type]: {
+    rollouts: 1,
+    message: message.slice(0, MOST_TEXT),
+    ...(example !== undefined && { example }),
+  },
 });
 
 export function sumOf(all: readonly (Failures | undefined)[]): Failures {
   const sum = new Map<string, Failures[string]>();
-  for (const [type, { rollouts, message }] of all.flatMap((one) => Object.entries(one ?? {}))) {
+  for (const [type, one] of all.flatMap((each) => Object.entries(each ?? {}))) {
     const before = sum.get(type);
-    sum.set(type, { rollouts: rollouts + (before?.rollouts ?? 0), message: before?.message ?? message }); // prettier-ignore
+    sum.set(type, { ...one, ...before, rollouts: one.rollouts + (before?.rollouts ?? 0) });
   }
   return Object.fromEntries(sum);
 }
@@ -21,13 +33,19 @@ export function sumOf(all: readonly (Failures | undefined)[]): Failures {
 export const failureTexts = (failures: Failures = {}): string[] =>
   Object.entries(failures)
     .sort(([, a], [, b]) => b.rollouts - a.rollouts)
-    .map(
-      ([type, { rollouts, message }]) =>
-        `${type} (${rollouts} ${rollouts === 1 ? 'rollout' : 'rollouts'}): ${message}`,
-    );
+    .map(([type, { rollouts, message, example }]) => {
+      const such = example === undefined ? '' : `, such as ${example}`;
+      return `${type} (${rollouts} ${rollouts === 1 ? 'rollout' : 'rollouts'}${such}): ${message}`;
+    });
 
 /** Why most of them failed; null: none has. */
 export function mostFrequentText(failures?: Failures): string | null {
   const [most] = failureTexts(failures);
   return most === undefined ? null : `most frequent failure: ${most}`;
 }
+
+/** What the journal and the workflow say of a rollout that `overlong: drop` has made a failure. */
+export const OVERLONG = {
+  type: 'Overlong',
+  message: 'it was truncated, and the request drops such rollouts (overlong)',
+} as const;

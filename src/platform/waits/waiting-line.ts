@@ -11,16 +11,29 @@ export interface WaitingLine<Wish, Place> {
 }
 
 /**
- * First come, first served. `admit` takes a place for the first in line and returns it. null: there is no room for it,
- * nor for those after it.
+ * First come, first served, unless `precedes` lets another go before those that came earlier. `admit` takes a place for
+ * the first in line and returns it. null: there is no room for it, nor for those after it.
  */
 export function createWaitingLine<Wish, Place>(
   admit: (wish: Wish) => Place | null,
+  precedes?: (one: Wish, earlier: Wish) => boolean,
 ): WaitingLine<Wish, Place> {
-  const waiting = new Set<{ wish: Wish; grant: (place: Place) => void }>();
+  interface Waiter {
+    wish: Wish;
+    grant: (place: Place) => void;
+  }
+  const waiting = new Set<Waiter>();
+
+  // Who goes first depends on who holds places, so it is decided for each place.
+  const firstInLine = (): Waiter | undefined => {
+    let [first] = waiting;
+    if (first === undefined || precedes === undefined) return first;
+    for (const one of waiting) if (precedes(one.wish, first.wish)) first = one;
+    return first;
+  };
 
   const serve = (): void => {
-    for (const first of waiting) {
+    for (let first = firstInLine(); first !== undefined; first = firstInLine()) {
       const place = admit(first.wish);
       if (place === null) return;
       waiting.delete(first);

@@ -22,6 +22,7 @@ import { createFileFacts } from './facts.js';
 import { createFoldCache } from '../fold-cache.js';
 import { directoryOf, journalOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
+import { storeIdOf } from '../store-id.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
 
 const DEFAULT_REQUEST_BYTES = 1_000_000;
@@ -53,6 +54,7 @@ export function createFileStore({
   });
   const batchIn = (batchId: string): string => directoryOf(root, batchId);
   const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
+  const facts = createFileFacts(root, disk);
 
   return {
     createBatch: ({ batch_id, ...batch }) =>
@@ -89,6 +91,7 @@ export function createFileStore({
       storing(`journals of ${batch_id}`, () =>
         forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),
       ),
-    facts: createFileFacts(root, disk),
+    facts,
+    storeId: () => storeIdOf(facts),
   };
 }

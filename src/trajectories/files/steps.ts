@@ -1,6 +1,7 @@
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import { readJson } from '../../platform/json/kept.js';
-import { readFile, rm } from 'node:fs/promises';
+import { readFile, readdir, rm, rmdir } from 'node:fs/promises';
+import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
 import type { StepOutputs } from '../trajectory-store.js';
@@ -10,7 +11,7 @@ import { storing } from '../storing.js';
 /** The rows of a stream's step, in the step's folder. */
 export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
   const outputs = createFileOutputs(directory, disk);
-  const { rollouts, failures, groups, metrics } = outputs.files;
+  const { metrics } = outputs.files;
   return {
     ...outputs,
     readMetrics: () =>
@@ -24,9 +25,26 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
       }),
     forget: () =>
       storing(`forgetting ${directory}`, async () => {
-        for (const file of [metrics, rollouts, failures, groups]) await rm(file, { force: true });
+        // First: a step that has its metrics counts as written.
+        await rm(metrics, { force: true });
+        for (const name of (await namesIn(directory)).filter((one) => OUTPUTS.test(one)))
+          await rm(path.join(directory, name), { recursive: true, force: true });
+        // The step's fact may be there.
+        await rmdir(directory).catch(() => undefined);
       }),
   };
+}
+
+/** Results, parts of them, and files that an interrupted attempt has left. */
+const OUTPUTS = /^(parts$|(rollouts|failures|groups|metrics)\.json)/;
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
 }
 
 /** One after the other: a stream is in no hurry. */

@@ -35,5 +35,14 @@ export function createTableFacts(database: Database, schema: string): Facts {
         });
         return row === undefined ? null : { series, n: row.n, text: row.fact };
       }),
+    forget: (series, numbers) =>
+      storing(`facts ${series.join('/')}`, async () => {
+        if (numbers.length === 0) return;
+        await database.ask({
+          name: 'fact_delete',
+          text: `delete from ${table} where series = $1 and n = any($2::int[])`,
+          values: [nameOf(series, 0), numbers],
+        });
+      }),
   };
 }

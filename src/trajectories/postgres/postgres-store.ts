@@ -9,6 +9,7 @@ import { createFoldCache } from '../fold-cache.js';
 import { findEnd, findEndOrLastLines, readLastLines } from '../journal-end.js';
 import { checkedBatch, checkedRollout, directoryOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
+import { storeIdOf } from '../store-id.js';
 import { storing } from '../storing.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
 import { parseSample } from '../../model/sample.js';
@@ -41,6 +42,7 @@ export function createPostgresStore({
 }): TrajectoryStore {
   const disk = createDisk(outputs.readers ?? 'owner');
   const batches = createBatchTables(database, schema);
+  const facts = createTableFacts(database, schema);
   const readRequest = createRequestReader({
     max_bytes: max_request_bytes,
     find: batches.lookForRequest,
@@ -73,7 +75,8 @@ export function createPostgresStore({
       storing(`samples of ${batchId}`, () => batches.sampleCount(checkedBatch(batchId))),
     outputs: (batchId) => createFileOutputs(directoryFor(batchId), disk),
     stepOutputs: (place) => createStepOutputs(stepOf(outputs.root, place), disk),
-    facts: createTableFacts(database, schema),
+    facts,
+    storeId: () => storeIdOf(facts),
   };
 }
 

@@ -14,8 +14,9 @@ import type { RolloutResult, Tally } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
-import { oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
+import { OVERLONG, oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { TaskPriority } from '../../model/priority.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
@@ -44,6 +45,8 @@ export interface Run {
   max_in_flight: number;
   /** The limit of one that nobody has opened yet; absent: its opening has it. */
   rollout_timeout?: string;
+  /** Of their tasks; absent: that of this workflow. */
+  priority?: TaskPriority;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
@@ -123,7 +126,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
-      if (countFailure(tally, error)) line.failed(member);
+      if (countFailure(tally, { error, ref })) line.failed(member);
     } finally {
       playing.ends(member, whole.ended);
     }
@@ -244,7 +247,8 @@ function startRollout(
     num_repeats,
     limits,
     rollout_timeout,
-  }: Pick<Run, 'num_repeats' | 'rollout_timeout'> & { limits: LimitsChange | null },
+    priority,
+  }: Pick<Run, 'num_repeats' | 'rollout_timeout' | 'priority'> & { limits: LimitsChange | null },
 ): Promise<RolloutHandle> {
   const memo = {
     ...(limits !== null && { [LIMITS_MEMO]: limits }),
@@ -256,6 +260,7 @@ function startRollout(
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: summaryOf(ref, num_repeats),
+    ...(priority !== undefined && { priority }),
     ...(Object.keys(memo).length > 0 && { memo }),
   });
 }
@@ -267,17 +272,25 @@ function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): stri
 }
 
 /** Returns whether it ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
-function countFailure(tally: Tally, error: unknown): boolean {
+function countFailure(
+  tally: Tally,
+  { error, ref }: { error: unknown; ref: RolloutInput },
+): boolean {
   const cause = error instanceof ChildWorkflowFailure ? error.cause : null;
   if (!(cause instanceof ApplicationFailure) || cause.type === 'InvalidBatchRequest') return false;
-  tally.failures = sumOf([tally.failures, oneFailure(failureOf(cause))]);
+  addFailure(tally, { ...failureOf(cause), example: rolloutId(ref) });
   return true;
+}
+
+function addFailure(tally: Tally, failure: Parameters<typeof oneFailure>[0]): void {
+  tally.failures = sumOf([tally.failures, oneFailure(failure)]);
 }
 
 /** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {
   tally.turns += result.turn_count;
   tally.tokens += result.total_tokens;
+  if (result.dropped === true) addFailure(tally, { ...OVERLONG, example: result.rollout_id });
   if (!isRow(result)) return false;
   tally.valid += 1;
   tally.reward_sum += result.total_reward;

@@ -161,6 +161,8 @@ function startSlice({
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: `samples ${part.first} to ${part.last}`,
+    // Its rollouts, and their activities, inherit it.
+    ...(plan.priority !== undefined && { priority: plan.priority }),
   });
 }
 

@@ -27,17 +27,24 @@ export function isTallyOf(
   return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum) && isFailures(failures); // prettier-ignore
 }
 
-const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'failed', null];
+const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'untrained', 'failed', null];
 
-export const isGroupNews = (value: unknown): value is GroupNews =>
-  isObject(value) && isCount(value['group']) && OUTCOMES.includes(value['outcome']);
+export function isGroupNews(value: unknown): value is GroupNews {
+  if (!isObject(value) || !isCount(value['group'])) return false;
+  const { outcome, failures = {} } = value;
+  return OUTCOMES.includes(outcome) && isFailures(failures);
+}
 
 const COUNTS = ['done', 'running', 'valid', 'turns', 'tokens'];
 
 const isFailures = (value: unknown): boolean =>
   isObject(value) &&
   Object.values(value).every(
-    (one) => isObject(one) && isCount(one['rollouts']) && isText(one['message']),
+    (one) =>
+      isObject(one) &&
+      isCount(one['rollouts']) &&
+      isText(one['message']) &&
+      (one['example'] === undefined || isText(one['example'])),
   );
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -42,7 +42,7 @@ export function steerStream(before: LimitsChange): StreamSteering {
     async (change) => {
       const { stream, groups } = await running();
       limits = { ...limits, ...change };
-      groups.setLimits(change, runningOf(stream));
+      groups.setLimits(change);
       return { ...stream.plan.limits, ...limits };
     },
     {

@@ -5,6 +5,7 @@ import {
   WorkflowIdReusePolicy,
   condition,
   getExternalWorkflowHandle,
+  patched,
   setHandler,
   sleep,
   startChild,
@@ -13,7 +14,13 @@ import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js'
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { rolloutGroup } from '../group.js';
 import { createStartInTurn, isRefusal } from '../children/start-in-turn.js';
-import { groupSignal, limitsSignal, stopSignal, unawaited } from '../steering/messages.js';
+import {
+  groupSignal,
+  inRounds,
+  limitsSignal,
+  stopSignal,
+  unawaited,
+} from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 
 /** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
@@ -31,7 +38,8 @@ export interface StreamGroups {
   lookAtAdopted(groups: readonly number[]): void;
   /** Ends them without an outcome. */
   stop(groups: readonly number[]): void;
-  setLimits(change: LimitsChange, groups: readonly number[]): void;
+  /** For those that run, in rounds. */
+  setLimits(change: LimitsChange): void;
   /** Returns the news since the last call. */
   news(): GroupNews[];
   hasNews(): boolean;
@@ -40,6 +48,8 @@ export interface StreamGroups {
 }
 
 const ENDING = '15m';
+/** Histories from before send each change to all groups at once. */
+const ROUNDS = 'limits of groups in rounds';
 /** A group's last workflow task is late if its worker has ended. */
 const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
 
@@ -53,10 +63,16 @@ interface Inbox {
   onNews: () => void;
 }
 
+interface Followed {
+  limits: () => LimitsChange;
+  /** The groups that run now. */
+  running: () => readonly number[];
+}
+
 /** Call this at the top of a workflow: signals of groups may come before anything else. */
 export function handleGroupSignals(): (
   plan: StreamPlan,
-  { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
+  { onNews }: Followed & { onNews: () => void },
 ) => StreamGroups {
   const inbox: Inbox = {
     news: [],
@@ -69,26 +85,33 @@ export function handleGroupSignals(): (
   setHandler(groupSignal, (news) => {
     if (isGroupNews(news)) inbox.receive(news);
   });
-  return (plan, { limits, onNews }) => {
+  return (plan, { onNews, ...followed }) => {
     inbox.onNews = onNews;
-    return groupsOf(plan, { limits, inbox });
+    return groupsOf(plan, { ...followed, inbox });
   };
 }
 
 function groupsOf(
   plan: StreamPlan,
-  { limits, inbox: { news, receive } }: { limits: () => LimitsChange; inbox: Inbox },
+  { limits, running, inbox: { news, receive } }: Followed & { inbox: Inbox },
 ): StreamGroups {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   /** Those that this run has started: it sees when they are closed. */
   const children = new Set<number>();
+  const setLimits = createAnnouncement((change) =>
+    running().map((group) => reach(group).signal(limitsSignal, change)),
+  );
   const start = async (group: number): Promise<void> => {
-    const child = await startGroup(group, { plan, limits: limits() });
+    const given = limits();
+    const child = await startGroup(group, { plan, limits: given });
     children.add(group);
-    const ended = (end: Pick<GroupNews, 'outcome'>): void => {
+    // A signal to a group that is being started may come before it.
+    const isLate = limits() !== given && patched(ROUNDS);
+    if (isLate) unawaited(reach(group).signal(limitsSignal, limits()));
+    const ended = ({ outcome }: Pick<GroupNews, 'outcome'>): void => {
       children.delete(group);
-      if (end.outcome === null) receive({ group, outcome: null });
+      if (outcome === null) receive({ group, outcome });
     };
     // A terminated or failed group sends no signal itself.
     child.result().then(ended, () => {
@@ -97,13 +120,7 @@ function groupsOf(
   };
   const restarts = createRestarts(plan.stream_id, start);
   const look = (groups: readonly number[]): void => {
-    // They have these limits already, so only the signal could fail.
-    for (const group of groups)
-      reach(group)
-        .signal(limitsSignal, limits())
-        .catch(() => {
-          receive({ group, outcome: null });
-        });
+    for (const group of groups) lookAt(reach(group), { group, limits, receive });
   };
   return {
     start: async (groups) => {
@@ -119,9 +136,7 @@ function groupsOf(
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
-    setLimits: (change, groups) => {
-      for (const group of groups) unawaited(reach(group).signal(limitsSignal, change));
-    },
+    setLimits,
     // The start of a group that has not closed yet is refused.
     news: () =>
       news.splice(0).filter(({ group, outcome }) => outcome !== null || !children.has(group)),
@@ -155,6 +170,26 @@ async function endAll(
     return running.size === 0;
   };
   await condition(isOver, ENDING);
+}
+
+/** It has these limits already, so only the signal could fail. */
+function lookAt(
+  reached: ExternalWorkflowHandle,
+  { group, limits, receive }: { group: number } & Pick<Followed, 'limits'> & Pick<Inbox, 'receive'>,
+): void {
+  reached.signal(limitsSignal, limits()).catch(() => {
+    receive({ group, outcome: null });
+  });
+}
+
+function createAnnouncement(
+  send: (change: LimitsChange) => Promise<void>[],
+): (change: LimitsChange) => void {
+  const announce = inRounds(send);
+  return (change) => {
+    if (patched(ROUNDS)) announce(change);
+    else for (const sent of send(change)) unawaited(sent);
+  };
 }
 
 /** Returns those that run already. */
@@ -221,7 +256,7 @@ async function startGroup(
   group: number,
   { plan, limits }: { plan: StreamPlan; limits: LimitsChange },
 ): Promise<ChildWorkflowHandle<typeof rolloutGroup>> {
-  const { stream_id, filter, max_replacements, pacing } = plan;
+  const { stream_id, filter, max_replacements, pacing, priority } = plan;
   const input = {
     stream_id,
     group,
@@ -236,5 +271,7 @@ async function startGroup(
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.ABANDON,
     staticSummary: `group ${group}`,
+    // Its rollouts, and their activities, inherit it.
+    ...(priority !== undefined && { priority }),
   });
 }

@@ -11,6 +11,8 @@ import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { roomForAdmission } from '../../model/workflow-safe/stream/pacing.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import {
+  NONE_OUT,
+  countedOut,
   withAdmitted,
   withAsk,
   withComplete,
@@ -181,7 +183,7 @@ function factOf(
 ): StepFact {
   const open = pacing.groups.filter(({ group }) => !groups.includes(group));
   const inFlight = open.filter(({ state }) => state === 'running').length;
-  const outAs = (as: Out): number => out.filter((one) => one.as === as).length;
+  const counts = out.reduce((sum, { as }) => countedOut(sum, as), NONE_OUT);
   return {
     schema_version: 1,
     step: pacing.next_step,
@@ -195,9 +197,7 @@ function factOf(
     counts: {
       in_flight: inFlight,
       banked: open.length - inFlight,
-      filtered: outAs('filtered'),
-      dropped: outAs('dropped'),
-      failed: outAs('failed'),
+      ...counts,
       admitted: pacing.admitted - admitted_before,
     },
   };

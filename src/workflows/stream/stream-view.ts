@@ -2,6 +2,7 @@ import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporal
 import type { RolloutsSeen, Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
+import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import type { Stream } from './stream-state.js';
@@ -11,6 +12,7 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { shownPriority } from '../views/priority.js';
 import { forDisplay, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
@@ -64,7 +66,7 @@ export function showStream(): StreamView {
       seen = forDisplay(now);
       show();
     },
-    why: (of) => whyWithWaiting(of, waitingOf(of) ?? seen),
+    why: (of) => whyWithWaiting(of, seen),
     stopping: () => {
       phase = 'stopping';
       show();
@@ -97,8 +99,8 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   const { is_versioned, kept_from } = stream.now();
   const pacing = stream.pacing();
   const settings = stream.settings();
-  const { steps_dir } = stream.plan;
-  const { groups, next_step, served, last_version, admitted, out } = pacing;
+  const { steps_dir, priority } = stream.plan;
+  const { groups, next_step, served, last_version, admitted, out, failures } = pacing;
   const in_flight = groups.filter(({ state }) => state === 'running').length;
   const oldest = groups.reduce((least, { born }) => Math.min(least, born ?? -Infinity), Infinity);
   const isKnown = is_versioned && Number.isFinite(oldest);
@@ -111,8 +113,10 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     banked: groups.length - in_flight,
     admitted,
     out,
+    ...(failures !== undefined && { failures }),
     lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
     max_in_flight: settings.max_in_flight,
+    ...shownPriority(priority),
     why: whyOf(stream),
     waiting: waitingOf(stream),
     ...(steps_dir !== undefined && { steps_dir }),
@@ -122,7 +126,10 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
 /** What the next step waits for. */
 function whyOf(stream: Stream): string {
   const next = stream.next();
-  return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
+  const { is_versioned, pacing } = stream.now();
+  const why = next.ready ? `step ${pacing.next_step} is ready` : whyText(next.why);
+  const overtaken = is_versioned ? whatIsOvertaken(pacing, stream.settings()) : null;
+  return overtaken === null ? why : `${why}; ${overtaken}`;
 }
 
 /** Bounded by its activity; faults of engines are plain text. */
@@ -131,7 +138,9 @@ function waitingOf(stream: Stream): Waiting | null {
   return waiting && { ...waiting, message: plainLine(waiting.message) };
 }
 
-function whyWithWaiting(stream: Stream, waiting: Waiting | null): string {
+/** The same with what all of it waits for, for a trainer. `seen`: what its rollouts wait for. */
+export function whyWithWaiting(stream: Stream, seen: Waiting | null = null): string {
+  const waiting = waitingOf(stream) ?? seen;
   return waiting === null ? whyOf(stream) : `${whyOf(stream)}; waits for ${waitingText(waiting)}`;
 }
 

@@ -233,7 +233,8 @@ function checkAsked(
   if (step > next_step || step < kept_from) {
     const kept =
       kept_from < next_step ? `, or one that is kept (${kept_from} to ${next_step - 1})` : '';
-    throw outOfOrder(`step: expected ${next_step}, the next one${kept}, got ${step}`);
+    const why = step < kept_from ? `; those before were forgotten (${KEEPING})` : '';
+    throw outOfOrder(`step: expected ${next_step}, the next one${kept}, got ${step}${why}`);
   }
   if (step < next_step || version === undefined) return;
   if (last_version !== null && version < last_version)
@@ -247,6 +248,8 @@ function checkAsked(
       `version: step ${step} is being asked for with version ${other.version ?? ''}, got ${version}; one trainer at a time asks for a new step`,
     );
 }
+
+const KEEPING = 'keep_steps of the request says how many are kept, forget deletes more';
 
 const outOfOrder = (message: string): Error => failWith({ type: 'StepOutOfOrder', message });
 

@@ -13,6 +13,7 @@ import { batchProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { shownPriority } from './priority.js';
 import { forDisplay, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
@@ -49,12 +50,13 @@ export function showBatch(): BatchView {
   });
   const stop = handleStop();
   return {
-    planned: ({ samples, num_repeats, continued }) => {
+    planned: ({ samples, num_repeats, continued, priority }) => {
       members = samples * num_repeats;
       show({
         phase: 'running',
         requested: members,
         waiting: null,
+        ...shownPriority(priority),
         ...(continued && { continued }),
       });
     },

@@ -1,4 +1,4 @@
-import { CancellationScope, condition, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, patched, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
 import type { StreamPlan } from '../../activities/contract/stream.js';
 import { lookAtRollouts } from '../activity-options.js';
@@ -27,7 +27,7 @@ interface Looks {
 
 /** Looks at the batch's rollouts from time to time until they are over. */
 export function lookWhileTheyRun(
-  { batch_id, looks }: BatchPlan,
+  { batch_id, looks, by_hand }: Pick<BatchPlan, 'batch_id' | 'looks'> & { by_hand?: true },
   { seen, running }: Looks,
 ): Looking {
   const looking = async (): Promise<void> => {
@@ -35,7 +35,11 @@ export function lookWhileTheyRun(
     for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
       await sleep(pause_ms, { summary: 'looks at its rollouts' });
       const now = running();
-      const rollouts = await lookAtRollouts({ batch_id, ...(now !== null && { running: now }) });
+      const rollouts = await lookAtRollouts({
+        batch_id,
+        ...(now !== null && { running: now }),
+        ...(by_hand && { by_hand }),
+      });
       seen(rollouts);
       pause_ms = pauseAfter(rollouts, Date.now() - runStartTime.getTime());
     }
@@ -95,4 +99,13 @@ export function lookWhileStepsAreAwaited(
     }
   };
   return looks === true ? display(looking, seen) : NO_LOOKS;
+}
+
+/** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
+export function lookAtItself(seen: Looks['seen']): { over: () => void } {
+  const { parent, workflowId: batch_id } = workflowInfo();
+  // Histories from before have no looks.
+  const looks = parent === undefined && patched('looks at itself');
+  if (!looks) return { over: () => undefined };
+  return lookWhileTheyRun({ batch_id, looks, by_hand: true }, { seen, running: () => [[0, 0]] });
 }

@@ -6,7 +6,9 @@ import type {
   RolloutFacts,
   RolloutPlan,
   RolloutProgress,
+  RolloutsSeen,
   TurnProgress,
+  Waiting,
 } from '../../activities/contract.js';
 import { rolloutProgressQuery, waitingSignal } from '../steering/messages.js';
 import {
@@ -32,6 +34,8 @@ export interface RolloutView {
   onHold(callback: (isHeld: boolean) => void): void;
   planned(plan: RolloutPlan): void;
   progressed(progress: TurnProgress): void;
+  /** What it waits for as a look found it, beside what its own activities say. */
+  seen: (rollout: Pick<RolloutsSeen, 'waiting'>) => void;
   finishing(): void;
   finished(rollout: Pick<FinishedRollout, 'result' | 'facts'>): void;
 }
@@ -53,10 +57,15 @@ export function showRollout(): RolloutView {
     setCurrentDetails(detailsOf(facts, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
+  const waits: { said: Waiting | null; seen: Waiting | null } = { said: null, seen: null };
+  const waitsFor = (now: Partial<typeof waits>): void => {
+    Object.assign(waits, now);
+    show({ waiting: waits.said ?? waits.seen });
+  };
   let hold: (isHeld: boolean) => void = () => undefined;
   setHandler(waitingSignal, (waiting) => {
     if (!isWaiting(waiting)) return;
-    show({ waiting: forDisplay(waiting) });
+    waitsFor({ said: forDisplay(waiting) });
     hold(waiting?.holds === true);
   });
   return {
@@ -71,7 +80,11 @@ export function showRollout(): RolloutView {
     progressed: (progress) => {
       show(progress);
     },
+    seen: ({ waiting }) => {
+      waitsFor({ seen: forDisplay(waiting) });
+    },
     finishing: () => {
+      Object.assign(waits, { said: null, seen: null });
       show({ state: 'finishing', waiting: null });
     },
     finished: ({ result, facts: known }) => {

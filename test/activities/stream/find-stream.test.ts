@@ -21,6 +21,7 @@ function createFacts(): Facts {
       while (put.has(nameOf(series, n + 1))) n += 1;
       return Promise.resolve(n === known ? null : (put.get(nameOf(series, n)) ?? null));
     },
+    forget: () => Promise.reject(new Error('a stream that is found forgets nothing')),
   };
 }
 
@@ -86,4 +87,21 @@ test('a group of which nobody knew how old it is stays so when the stream starts
   const { pacing, is_versioned } = await findState(facts, { num_repeats: 2 });
   assert.deepEqual(pacing.groups.map(({ group, born }) => [group, born]), [[1, null], [3, null], [4, 7]]); // prettier-ignore
   assert.deepEqual([is_versioned, pacing.served], [true, 7]);
+});
+
+test('failures of rollouts since the last step are found, and groups in which no token trains are counted', async () => {
+  const facts = streamFacts('s', createFacts());
+  for (let group = 0; group < 7; group++) await facts.admitted.put(group, { group, born: 7 });
+  const failures = { StoreFault: { rollouts: 2, message: 'disk full', example: 's/3-0' } };
+  const ended = { valid: 0, members: 4 };
+  // Delivered, and so of no interest.
+  await facts.ended.put(0, { group: 0, outcome: 'complete', ...ended, failures });
+  await facts.steps.put(0, stepFact({}));
+  await facts.ended.put(3, { group: 3, outcome: 'failed', ...ended, failures });
+  await facts.ended.put(4, { group: 4, outcome: 'untrained', ...ended });
+  await facts.ended.put(5, { group: 5, outcome: 'complete', ...ended, failures });
+  const { pacing, out } = await findState(facts, { num_repeats: 2 });
+  assert.deepEqual(pacing.failures, { StoreFault: { ...failures.StoreFault, rollouts: 4 } });
+  assert.deepEqual(out, [{ group: 3, as: 'failed' }, { group: 4, as: 'untrained' }]); // prettier-ignore
+  assert.deepEqual(pacing.out, { filtered: 0, untrained: 1, dropped: 0, failed: 1, delivered: 2 });
 });

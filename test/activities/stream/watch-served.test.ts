@@ -1,9 +1,11 @@
 /** What a stream learns of the policy that it waits for, from the policy's record. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Served } from '../../../src/activities/contract/stream.js';
 import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
+import type { Waiting } from '../../../src/model/workflow-safe/waiting.js';
 import type { ReplicaEntry } from '../../../src/model/policy/record.js';
 import { firstRecord } from '../../../src/model/policy/record.js';
 import type { Bench } from '../../fakes/activity-bench.js';
@@ -93,4 +95,36 @@ test('a service without a record has no news, also for a stream that has heard s
   cancel();
   assert.equal(first, 'silent');
   await watching;
+});
+
+describe('a queue of a stream that nobody polls', () => {
+  const UNPOLLED = { service: 'a worker of task queue q', message: 'none polls it' };
+  const asked: string[] = [];
+  const benchOf = (t: TestContext, waiting: () => Waiting | null): Promise<Bench> =>
+    activityBench(t, {
+      controls: [],
+      waitOfQueue: (name) => {
+        asked.push(name);
+        return Promise.resolve(name.endsWith('generation') ? null : waiting());
+      },
+    });
+
+  test('is news at once, and so is that somebody polls it again', async (t) => {
+    let waiting: Waiting | null = UNPOLLED;
+    const bench = await benchOf(t, () => waiting);
+    const told = await watch(bench, NOTHING);
+    assert.deepEqual(told.waiting, UNPOLLED);
+    assert.ok(asked.includes('queue-of-task'), asked.join());
+    waiting = null;
+    assert.equal((await watch(bench, told)).waiting ?? null, null);
+  });
+
+  test('is kept by a reading that answers at once, and stands behind a policy that serves nothing', async (t) => {
+    const bench = await benchOf(t, () => UNPOLLED);
+    const known: Served = { ...NOTHING, waiting: UNPOLLED };
+    const read = await bench.result('watchServed', { service: 'default', known, at_once: true });
+    assert.deepEqual(read.waiting, UNPOLLED);
+    await put(bench, { state: 'unknown', fault: 'load: no such file' });
+    assert.equal((await watch(bench, known)).waiting?.service, 'policy default');
+  });
 });

@@ -1,6 +1,6 @@
 /** What a list costs: one reading of each journal's end, whoever played it and however far it is. */
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { ShowStore } from '../../../src/client/show/read-batch.js';
@@ -59,5 +59,19 @@ describe('a list of unfinished rollouts', () => {
       assert.deepEqual({ turns, tokens, attempts, ended }, { turns: 41, tokens: 4200, attempts: 2, ended: null }); // prettier-ignore
     await reader.entries();
     assert.equal(ends, rows);
+  });
+
+  test('keeps nothing of a journal that is gone: another one of the same size is read', async (t) => {
+    const { store, journalFile } = await temporaryStore(t);
+    await mkdir(path.dirname(journalFile()), { recursive: true });
+    const text = unfinished();
+    const reader = createBatchReader(store, BATCH);
+    const tokens = async () => (await reader.entries()).map((entry) => entry.tokens);
+    await writeFile(journalFile(), text);
+    assert.deepEqual(await tokens(), [4200]);
+    await rm(journalFile());
+    assert.deepEqual(await tokens(), []);
+    await writeFile(journalFile(), text.replaceAll('"offset":100', '"offset":200'));
+    assert.deepEqual(await tokens(), [4300]);
   });
 });

@@ -59,6 +59,20 @@ describe('a remote sandbox', () => {
     await assert.rejects(one.run('x'), faultOf('StateLost', 'message 3'));
   });
 
+  test('has a session of its own for each deployment', async () => {
+    const asked: string[] = [];
+    const url = await serve((request) => {
+      asked.push(request.session);
+      return Promise.resolve({ replayed: null, ran: { outcomes: [] } });
+    });
+    const environment = remote(url);
+    const input = { message_log_batch: [[{ role: 'assistant', content: '<code>1</code>' }]], metadata: [{}] }; // prettier-ignore
+    const { signal } = new AbortController();
+    for (const deployment of ['aa', 'bb'])
+      await assert.rejects(environment.step(input, { idempotency_key: 'b/0-0/3', deployment, signal })); // prettier-ignore
+    assert.deepEqual(asked, ['b/0-0/aa', 'b/0-0/bb']);
+  });
+
   test('that answers something else is rejected by field, and one that is gone is unavailable', async () => {
     const url = await serve(() => Promise.resolve({ replayed: null, ran: { outcomes: [] } }));
     await assert.rejects(

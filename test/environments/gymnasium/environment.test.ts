@@ -118,6 +118,27 @@ describe('a gymnasium environment', () => {
     assert.equal(await environment.end!({}, ending), false, 'a sample without a session');
   });
 
+  test('names its steps in each deployment in another way', async (t) => {
+    const server = await startGymnasiumServer({ step_idempotency: true });
+    const kind = { kind: 'gymnasium', url: server.url, timeout: '2s' };
+    const environment = createGymnasium(GymnasiumSettings.parse(kind));
+    t.after(async () => {
+      await environment.close?.();
+      await server.stop();
+    });
+    for (const deployment of ['aa', 'bb']) {
+      const names = (idempotency_key: string) => ({ idempotency_key, deployment, signal });
+      const sample = { message_log: PROMPT, metadata: ROW };
+      const begun = await environment.begin!(sample, names('b/0-0/begin-0'));
+      const log = [...PROMPT, ...(begun?.messages ?? []), { role: 'assistant', content: 'one' }];
+      const input = { message_log_batch: [log], metadata: [begun?.metadata ?? {}] };
+      assert.deepEqual((await environment.step(input, names('b/0-0/0'))).rewards, [1]);
+    }
+    assert.deepEqual(server.sessions.map(({ played }) => played), [['one'], ['one']]); // prettier-ignore
+    const ids = server.bodies.flatMap(({ body }) => body['_ng_step_request_id'] ?? []);
+    assert.equal(new Set(ids).size, 2);
+  });
+
   test('whose step was cut after it was played is answered again by its request id', async (t) => {
     const { server, say } = await played(t, { step_idempotency: true });
     server.trouble.push('cut_after');

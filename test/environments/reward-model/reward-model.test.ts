@@ -70,6 +70,12 @@ describe('a reward model', () => {
     }
   });
 
+  test('is told whose the step’s key is', async () => {
+    const { environment, received } = await serve(answer(200, { scores: [1] }));
+    await environment.step({ message_log_batch: [log], metadata: [{}] }, { ...CONTEXT, deployment: 'aa' }); // prettier-ignore
+    assert.equal(received[0]?.headers['rollout-deployment'], 'aa');
+  });
+
   test('is asked at exactly its URL, with the key as a bearer token', async () => {
     const { url, received } = await startServer(answer(200, { scores: [1] }));
     const settings = RewardModelSettings.parse({ kind: 'reward_model', url: `${url}/rm/score/` });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import test from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Publish } from '../../../src/model/policy/publish.js';
-import type { PolicyRecord } from '../../../src/model/policy/record.js';
 import {
+  PolicyRecord,
   concluded,
   firstRecord,
   isOverdue,
@@ -13,6 +13,8 @@ import {
   withReplicas,
   withTarget,
 } from '../../../src/model/policy/record.js';
+import type { WeightFiles } from '../../../src/model/policy/weight-files.js';
+import { isOther, isOtherOnAnyHost } from '../../../src/model/policy/weight-files.js';
 import { REPLICA_STATES } from '../../../src/model/workflow-safe/policy.js';
 
 const URLS = ['http://a/v1', 'http://b/v1'];
@@ -31,6 +33,48 @@ test('a target is above every one before, or the same with the same weights', ()
     refusalOfTarget(record, publish(4)) ?? '',
     /expected more than 5, the last one tried, got 4/,
   );
+});
+
+const files = (more: Partial<WeightFiles> = {}): WeightFiles => ({
+  ...{ bytes: 10, modified: '2026-01-02T03:04:05.678Z', sha256: 'aa', whole: true, host: 'a' },
+  ...more,
+});
+
+describe('the files of a version', () => {
+  const record = concluded(withTarget(firstRecord(URLS), { ...publish(5), files: files() }));
+  const refusal = (now: WeightFiles | null, of = record): string | null =>
+    refusalOfTarget(of, { ...publish(5), files: now });
+
+  test('are one content: others at the same path are refused, the same ones are not, whenever they were written', () => {
+    assert.equal(
+      refusal(files({ sha256: 'bb', bytes: 12 })),
+      'weights: expected what "/w/5" had when version 5 was published (10 bytes, written at 2026-01-02T03:04:05.678Z), got others (12 bytes, written at 2026-01-02T03:04:05.678Z); publish other files under a higher version',
+    );
+    assert.equal(refusal(files({ modified: '2027-01-01T00:00:00.000Z', host: 'b' })), null);
+    assert.equal(refusalOfTarget(record, { ...publish(6), files: files({ sha256: 'bb' }) }), null);
+  });
+
+  test('that are too large to be read are told apart by their time, on any host', () => {
+    const large = concluded(withTarget(firstRecord(URLS), { ...publish(5), files: files({ whole: false }) })); // prettier-ignore
+    assert.equal(refusal(files({ whole: false }), large), null);
+    const later = files({ whole: false, modified: '2027-01-01T00:00:00.000Z', host: 'b' });
+    assert.match(refusal(later, large) ?? '', /got others \(10 bytes, written at 2027/);
+    assert.ok(isOther(files({ whole: false }), later));
+    assert.ok(!isOtherOnAnyHost(files({ whole: false }), later), 'that host has its own copy');
+    assert.ok(isOtherOnAnyHost(files({ whole: false }), { ...later, host: 'a' }));
+  });
+
+  test('stay those that were published first, and are unknown where nobody saw them', () => {
+    assert.equal(refusal(null), null);
+    assert.deepEqual(withTarget(record, publish(5)).weights['5']?.files, files());
+    const unseen = published(5);
+    assert.equal(unseen.weights['5']?.files, null);
+    assert.equal(refusal(files(), unseen), null);
+    const older: Record<string, unknown> = { ...unseen.weights['5'] };
+    delete older['files'];
+    const read = PolicyRecord.parse({ ...unseen, weights: { 5: older } });
+    assert.deepEqual(read, unseen, 'a record of an older release');
+  });
 });
 
 test('a version has a bound far below the last exact number, and a record at it names the way back', () => {

@@ -21,3 +21,11 @@ test('without failures there is no cause', () => {
 test('a message of any length takes little room in a signal', () => {
   assert.ok(JSON.stringify(raised('x'.repeat(4000))).length < 400);
 });
+
+test('a failure names the first rollout that has it, if anyone said which', () => {
+  const of = (example: string) => oneFailure({ type: 'StoreFault', message: 'disk full', example });
+  const says = (...all: ReturnType<typeof of>[]) => mostFrequentText(sumOf(all));
+  assert.equal(says(of('b/3-0'), of('b/1-0')), 'most frequent failure: StoreFault (2 rollouts, such as b/3-0): disk full'); // prettier-ignore
+  const silent = oneFailure({ type: 'StoreFault', message: 'older' });
+  assert.equal(says(silent, of('b/1-0')), 'most frequent failure: StoreFault (2 rollouts, such as b/1-0): older'); // prettier-ignore
+});

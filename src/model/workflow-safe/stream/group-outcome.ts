@@ -3,11 +3,20 @@ import { isFlat } from '../trained-reward.js';
 /** A baseline needs two. */
 const LEAST_VALID = 2;
 
-/** What becomes of a stream's group whose members have all ended, given the rewards of the valid ones. */
+/**
+ * What becomes of a stream's group whose members have all ended, given the rewards of the valid ones and how many of
+ * them have no token to train on. The filter takes out what teaches nothing, for either reason.
+ */
 export function groupOutcome(
   rewards: readonly number[],
-  { num_repeats, filter }: { num_repeats: number; filter: 'zero_variance' | null },
-): 'complete' | 'filtered' | 'failed' {
+  {
+    num_repeats,
+    filter,
+    untrained = 0,
+  }: { num_repeats: number; filter: 'zero_variance' | null; untrained?: number },
+): 'complete' | 'filtered' | 'untrained' | 'failed' {
   if (rewards.length < Math.min(LEAST_VALID, num_repeats)) return 'failed';
-  return filter === 'zero_variance' && isFlat(rewards) ? 'filtered' : 'complete';
+  if (filter === null) return 'complete';
+  if (untrained === rewards.length) return 'untrained';
+  return isFlat(rewards) ? 'filtered' : 'complete';
 }

@@ -1,4 +1,6 @@
-import type { OpenGroup, Out, PacingSettings, PacingState } from './state.js';
+import type { Failures } from '../failures.js';
+import { failureTexts } from '../failures.js';
+import type { OpenGroup, Out, OutCounts, PacingSettings, PacingState } from './state.js';
 import { OUTS } from './state.js';
 import { groupsUntilStarved, isStarved, samplesLeft, stepsLeft } from './pacing.js';
 
@@ -24,7 +26,7 @@ export type Why =
   /** No group that is admitted now can be fresh enough. */
   | { kind: 'publish'; version: number; served: number; max_lag: number; publish: number }
   /** The caller throws this as `StreamStarved` and then applies `withStarvationReported`. */
-  | { kind: 'starved'; out: Record<Out, number>; more: number }
+  | { kind: 'starved'; out: OutCounts; failures: Failures; more: number }
   /** The caller throws this as `StreamEnded`. */
   | { kind: 'ended'; step: number; samples: number; epochs: number };
 
@@ -78,15 +80,15 @@ function groupsDueFirst(
 }
 
 function whyNotFull(state: PacingState & { version: number }, settings: PacingSettings): Why {
-  const { groups, version, served, next_step: step, out_in_row } = state;
+  const { groups, version, served, next_step: step, out_in_row, failures = {} } = state;
   const { groups_per_step, max_lag, samples, epochs } = settings;
   const isUsedUp = samplesLeft(state, settings) === 0;
   if (isUsedUp && groups.length === 0 && epochs !== null)
     return { kind: 'ended', step, samples, epochs };
   if (!isUsedUp && isStarved(state, settings)) {
-    const { filtered, dropped, failed } = out_in_row;
-    const out = { filtered, dropped, failed };
-    return { kind: 'starved', out, more: groupsUntilStarved(settings) };
+    const { filtered, untrained = 0, dropped, failed } = out_in_row;
+    const out = { filtered, untrained, dropped, failed };
+    return { kind: 'starved', out, failures, more: groupsUntilStarved(settings) };
   }
   if (!isUsedUp && groups.length < groups_per_step && served + max_lag < version)
     return { kind: 'publish', version, served, max_lag, publish: publishable(state, { version, max_lag }) }; // prettier-ignore
@@ -110,18 +112,37 @@ export function whyText(why: Why): string {
       return `step ${why.step} takes ${counted(why.groups_per_step, 'group')}: ${countsText(why)}`;
     case 'publish':
       return `asked with version ${why.version}, replicas serve ${why.served}, max_lag ${why.max_lag}: publish ${why.publish} first`;
-    case 'starved': {
-      const reasons = OUTS.filter((out) => why.out[out] > 0).map((out) => `${why.out[out]} ${out}`);
-      return `no group to deliver among the last ones (${reasons.join(', ')}): ask again to try ${why.more} more`;
-    }
+    case 'starved':
+      return starvedText(why);
     case 'ended':
       return `${counted(why.samples, 'sample')}, ${counted(why.epochs, 'epoch')}: all are used up, there is no step ${why.step}`;
   }
 }
 
+const MEANINGS: Record<Out, string> = {
+  filtered: 'all members have the same reward',
+  untrained: 'no token trains, because loss_multiplier is 0 or nothing was sampled',
+  dropped: 'it would be too old',
+  failed: 'too few members are valid',
+};
+const MOST_FAILURES = 3;
+
+function starvedText({ out, failures, more }: Why & { kind: 'starved' }): string {
+  const reasons = OUTS.flatMap((one) => {
+    const count = out[one] ?? 0;
+    return count > 0 ? [{ count: `${count} ${one}`, meaning: `${one}: ${MEANINGS[one]}` }] : [];
+  });
+  const counts = reasons.map(({ count }) => count).join(', ');
+  return [
+    `no group to deliver among the last ones (${counts}): ask again to try ${more} more`,
+    ...reasons.map(({ meaning }) => meaning),
+    ...failureTexts(failures).slice(0, MOST_FAILURES),
+  ].join('; ');
+}
+
 const NAMED = 5;
 
-function listed(groups: readonly number[]): string {
+export function listed(groups: readonly number[]): string {
   const more = groups.length > NAMED ? ` and ${groups.length - NAMED} more` : '';
   return `group${groups.length === 1 ? '' : 's'} ${groups.slice(0, NAMED).join(', ')}${more}`;
 }

@@ -1,4 +1,5 @@
 import type { PacingSettings, PacingState } from './state.js';
+import { countOf } from './state.js';
 
 /** How far groups and steps may be apart: at which step a group is due, and how many groups there may be. */
 
@@ -58,4 +59,4 @@ export const groupsUntilStarved = ({ groups_per_step }: PacingSettings): number 
   STEPS_UNTIL_STARVED * groups_per_step;
 
 export const isStarved = ({ out_in_row }: PacingState, settings: PacingSettings): boolean =>
-  out_in_row.filtered + out_in_row.dropped + out_in_row.failed >= groupsUntilStarved(settings);
+  countOf(out_in_row) >= groupsUntilStarved(settings);

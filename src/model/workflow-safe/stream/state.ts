@@ -1,3 +1,5 @@
+import type { Failures } from '../failures.js';
+import { sumOf } from '../failures.js';
 import type { PolicyView } from '../policy.js';
 
 /**
@@ -33,9 +35,23 @@ export interface OpenGroup {
   in_flight: number;
 }
 
-/** How a group leaves without being delivered. */
-export const OUTS = ['filtered', 'dropped', 'failed'] as const;
+/**
+ * How a group leaves without being delivered: all its rewards are the same, no token of it trains, it would be too old,
+ * it has too few valid members.
+ */
+export const OUTS = ['filtered', 'untrained', 'dropped', 'failed'] as const;
 export type Out = (typeof OUTS)[number];
+
+/** `untrained` is absent where there are none. */
+export type OutCounts = Record<Exclude<Out, 'untrained'>, number> & { untrained?: number };
+
+export const countOf = (counts: OutCounts): number =>
+  OUTS.reduce((sum, out) => sum + (counts[out] ?? 0), 0);
+
+export const countedOut = <T extends OutCounts>(counts: T, out: Out): T => ({
+  ...counts,
+  [out]: (counts[out] ?? 0) + 1,
+});
 
 export interface PacingState {
   /** The lowest version of tokens from now on, 0 if nobody knows one. It never falls. */
@@ -53,12 +69,14 @@ export interface PacingState {
   /** In the order of their numbers. */
   groups: OpenGroup[];
   /** Discarded groups since the last complete one; `told`: `StreamStarved` has been answered for them. */
-  out_in_row: Record<Out, number> & { told: boolean };
+  out_in_row: OutCounts & { told: boolean };
   /** All groups that have left: discarded, by reason, or delivered. */
-  out: Record<Out | 'delivered', number>;
+  out: OutCounts & { delivered: number };
+  /** Of rollouts that failed, in groups that have ended since the last step; absent: none. */
+  failures?: Failures;
 }
 
-const NONE_OUT = { filtered: 0, dropped: 0, failed: 0 };
+export const NONE_OUT: OutCounts = { filtered: 0, dropped: 0, failed: 0 };
 
 /** A stream that begins, or continues from the store. */
 export function pacingFrom(
@@ -74,6 +92,7 @@ export function pacingFrom(
     groups,
     out_in_row: { ...NONE_OUT, told: false },
     out: found.out ?? { ...NONE_OUT, delivered: 0 },
+    ...(found.failures !== undefined && { failures: found.failures }),
     // Nothing serves less than what a group was born at.
     served: Math.max(found.served ?? 0, ...groups.map(({ born }) => born ?? 0)),
   };
@@ -154,9 +173,19 @@ export function withOut(
   return {
     ...state,
     groups: state.groups.filter((one) => one.group !== group),
-    out: { ...out, [outcome]: out[outcome] + 1 },
-    out_in_row: { ...out_in_row, [outcome]: out_in_row[outcome] + 1 },
+    out: countedOut(out, outcome),
+    out_in_row: countedOut(out_in_row, outcome),
   };
+}
+
+/** Counts the failed rollouts of a group that has just ended. Its signal may come twice. */
+export function withFailures(
+  state: PacingState,
+  { group, failures }: { group: number; failures: Failures | undefined },
+): PacingState {
+  const runs = state.groups.some((one) => one.group === group && one.state === 'running');
+  if (!runs || failures === undefined) return state;
+  return { ...state, failures: sumOf([state.failures, failures]) };
 }
 
 const isOpen = ({ groups }: PacingState, group: number): boolean =>
@@ -173,5 +202,6 @@ export const withStep = (
   last_version: version,
   groups: state.groups.filter(({ group }) => !groups.includes(group)),
   out: { ...state.out, delivered: state.out.delivered + groups.length },
+  failures: {},
   out_in_row: { ...NONE_OUT, told: false },
 });

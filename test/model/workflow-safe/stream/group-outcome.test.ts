@@ -38,6 +38,19 @@ describe('the outcome of a group', () => {
     );
   }); // prettier-ignore
 
+  test('is untrained where none of its valid members has a token to train on, whatever their rewards', () => {
+    const of = (rewards: number[], untrained: number) =>
+      groupOutcome(rewards, { num_repeats: 4, filter: 'zero_variance', untrained });
+    assert.equal(of([1, 0, 1], 3), 'untrained');
+    assert.equal(of([0, 0], 2), 'untrained');
+    // Masked members count in the baseline of the others.
+    assert.equal(of([1, 0, 0], 2), 'complete');
+    assert.equal(of([0, 0, 0], 2), 'filtered');
+    assert.equal(of([1], 1), 'failed');
+    const unfiltered = { num_repeats: 4, filter: null, untrained: 2 };
+    assert.equal(groupOutcome([1, 0], unfiltered), 'complete');
+  });
+
   test('is complete without a filter, and failed below two valid members of several', () => {
     assert.equal(outcomeOf([1, 1], null), 'complete');
     assert.equal(outcomeOf([1]), 'failed');

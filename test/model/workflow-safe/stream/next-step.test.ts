@@ -11,6 +11,7 @@ import {
   withOut,
   withStarvationReported,
 } from '../../../../src/model/workflow-safe/stream/state.js';
+import { sumOf } from '../../../../src/model/workflow-safe/failures.js';
 import { groupsOf, SETTINGS } from './settings.js';
 
 /** Step 3, asked with version 10. */
@@ -144,9 +145,32 @@ describe('a stream that starves', () => {
   };
 
   test('names the reasons, as often as it is asked until they have been answered', () => {
-    const why = 'no group to deliver among the last ones (15 filtered, 5 failed): ask again to try 20 more'; // prettier-ignore
+    const why = 'no group to deliver among the last ones (15 filtered, 5 failed): ask again to try 20 more; filtered: all members have the same reward; failed: too few members are valid'; // prettier-ignore
     assert.equal(whyOf(nextStep(starving(), SETTINGS)), why);
     assert.equal(whyOf(nextStep(withAsk(starving(), {}), SETTINGS)), why);
+  });
+
+  test('names the three most frequent failures since the last step, each with an example', () => {
+    const fails = (type: string, rollouts: number) => ({
+      [type]: { rollouts, message: `why ${type}`, example: `s/${rollouts}-0` },
+    });
+    const failures = sumOf([fails('A', 1), fails('B', 9), fails('C', 4), fails('D', 2), fails('C', 3)]); // prettier-ignore
+    const why = whyOf(nextStep({ ...starving(), failures }, SETTINGS));
+    const texts = [
+      'B (9 rollouts, such as s/9-0): why B',
+      'C (7 rollouts, such as s/4-0): why C',
+      'D (2 rollouts, such as s/2-0): why D',
+    ];
+    assert.ok(why.endsWith(`too few members are valid; ${texts.join('; ')}`), why);
+  });
+
+  test('counts groups in which no token trains like the others, by their own name', () => {
+    let state = pacingFrom({ groups: groupsOf(...Array<string>(20).fill('running 0')) });
+    for (let group = 0; group < 20; group++)
+      state = withOut(state, { group, outcome: 'untrained' });
+    assert.equal(roomForAdmission(state, SETTINGS), 0);
+    assert.match(whyOf(nextStep(withAsk(state, {}), SETTINGS)), /\(20 untrained\).*untrained: no token trains, because loss_multiplier is 0 or nothing was sampled$/); // prettier-ignore
+    assert.equal(state.out.untrained, 20);
   });
 
   test('tries as many more when it is asked again', () => {

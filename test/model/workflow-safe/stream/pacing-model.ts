@@ -30,8 +30,8 @@ export function modelOfDue(
 
 /** A group is admitted if it will not be too old when those before it have been delivered. */
 export function modelOfRoom(state: PacingState, settings: PacingSettings): number {
-  const { filtered, dropped, failed } = state.out_in_row;
-  if (filtered + dropped + failed >= 10 * settings.groups_per_step) return 0;
+  const { filtered, untrained = 0, dropped, failed } = state.out_in_row;
+  if (filtered + untrained + dropped + failed >= 10 * settings.groups_per_step) return 0;
   const most = settings.epochs === null ? Infinity : settings.epochs * settings.samples;
   let open = state.groups.length;
   let inFlight = state.groups.reduce((sum, { in_flight }) => sum + in_flight, 0);

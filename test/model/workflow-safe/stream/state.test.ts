@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { PolicyView, ReplicaView } from '../../../../src/model/workflow-safe/policy.js';
+import type { PacingState } from '../../../../src/model/workflow-safe/stream/state.js';
 import {
   lowestServed,
   pacingFrom,
   servedOf,
+  withComplete,
+  withFailures,
+  withOut,
   withServed,
+  withStep,
 } from '../../../../src/model/workflow-safe/stream/state.js';
 import { groupsOf } from './settings.js';
 
@@ -79,4 +84,23 @@ test('a stream that continues from the store serves nothing older than its group
     found.groups.map(({ group }) => group),
     [0, 1],
   );
+});
+
+describe('failures of rollouts', () => {
+  const failures = { StoreFault: { rollouts: 2, message: 'disk full', example: 's/0-1' } };
+
+  test('count once for each group, also if its signal comes twice, and anew behind each step', () => {
+    const end = (state: PacingState, group: number): PacingState =>
+      withFailures(state, { group, failures });
+    let state = pacingFrom({ groups: groupsOf('running 0', 'running 0', 'running 0') });
+    state = withComplete(end(state, 0), 0);
+    state = end(state, 0);
+    state = withOut(end(state, 1), { group: 1, outcome: 'failed' });
+    state = end(state, 1);
+    state = withFailures(state, { group: 2, failures: undefined });
+    assert.deepEqual(state.failures, { StoreFault: { ...failures.StoreFault, rollouts: 4 } });
+    state = withStep(state, { version: 0, groups: [0] });
+    assert.deepEqual(state.failures, {});
+    assert.deepEqual(end(state, 2).failures, failures);
+  });
 });

@@ -1,0 +1,76 @@
+import type { WorkflowExecutionDescription } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import type { Server } from '../../client/server.js';
+import { lastSeen, openServerToLook, query } from '../../client/server.js';
+import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import { waitingText } from '../../model/workflow-safe/waiting.js';
+import { plainLine } from '../../platform/plain.js';
+import { LATE, within } from '../../platform/waits/abort.js';
+import { isOpen, whyDelayed } from '../../platform/workflow-status.js';
+import { waitOfDescribed } from '../../workers/wait-of.js';
+import { temporalSettings } from '../temporal-settings.js';
+
+/** Nobody waits longer for what journals cannot say. */
+const BRIEF_MS = 2000;
+
+/**
+ * What only a Temporal server knows of a wait: a queue that nobody polls, a pause, a workflow task that fails. A line
+ * for people; null: nothing, or no server answers at once. Of these workflows the first counts that is there.
+ */
+export async function waitingNow(
+  config: string | undefined,
+  ids: readonly string[],
+): Promise<string | null> {
+  const settings = await temporalSettings(config).catch(() => null);
+  if (settings === null) return null;
+  const server = openServerToLook(settings.server);
+  try {
+    const found = await within(
+      BRIEF_MS,
+      waitOfFirst(server, ids).catch(() => null),
+    );
+    return found === LATE || found === null ? null : plainLine(found);
+  } finally {
+    await server.close();
+  }
+}
+
+async function waitOfFirst(server: Server, ids: readonly string[]): Promise<string | null> {
+  for (const id of ids) {
+    const described = await describe(server, id);
+    if (described !== null) return isOpen(described) ? await waitOf(server, described) : null;
+  }
+  return null;
+}
+
+async function describe(
+  { client }: Server,
+  id: string,
+): Promise<WorkflowExecutionDescription | null> {
+  try {
+    return await client.workflow.getHandle(id).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
+  }
+}
+
+async function waitOf(
+  server: Server,
+  described: WorkflowExecutionDescription,
+): Promise<string | null> {
+  const delayed = whyDelayed(described);
+  if (delayed !== null) return delayed;
+  const told = await waitOfDescribed(described, server.client);
+  if (told !== null) return lineOf(told);
+  const { workflowId, taskQueue } = described;
+  const seen = await lastSeen(server, { workflowId, taskQueue });
+  if (typeof seen === 'string') return seen;
+  const { waiting } = await query<{ waiting: Waiting | null }>(server, {
+    workflowId,
+    name: 'progress',
+  });
+  return waiting && lineOf(waiting);
+}
+
+const lineOf = (waiting: Waiting): string => `waiting for ${waitingText(waiting)}`;

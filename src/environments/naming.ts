@@ -1,0 +1,20 @@
+import type { Named } from './environment.js';
+
+/** The names of calls and sessions, for environments that several deployments may share. */
+
+/** Headers of a call: its key, and whose it is. */
+export const namingHeaders = ({ idempotency_key, deployment }: Named): Record<string, string> => ({
+  'idempotency-key': idempotency_key,
+  ...(deployment !== undefined && { 'rollout-deployment': deployment }),
+});
+
+/**
+ * `<rollout_id>/<life>/<deployment>`: shared by begin and end of one session, so a server may name its resource after
+ * it.
+ */
+export const sessionOf = ({ idempotency_key, deployment }: Named): string =>
+  named(idempotency_key.replace(/(?:begin|end)-(\d+)$/, '$1'), deployment);
+
+/** Two deployments may use one name. */
+export const named = (name: string, deployment: string | undefined): string =>
+  deployment === undefined ? name : `${name}/${deployment}`;

@@ -1,0 +1,47 @@
+import type { WaitingLine } from '../../platform/waits/waiting-line.js';
+import { createWaitingLine } from '../../platform/waits/waiting-line.js';
+import type { Sharer } from '../generation-service.js';
+
+interface Wish {
+  session_id: string;
+  sharer: Sharer;
+}
+
+/** A line for slots. */
+export interface SharedLine<Place> extends WaitingLine<Wish, Place> {
+  /** One of its slots is free again. */
+  givesBack: (sharer: Sharer) => void;
+}
+
+/**
+ * A lower priority goes first. Among equals the one goes first that holds the fewest slots for its share, so one with a
+ * thousand generations waiting delays another one's first by one generation. `take`: a place, or null if there is none.
+ */
+export function createSharedLine<Place>(
+  take: (session_id: string) => Place | null,
+): SharedLine<Place> {
+  const held = new Map<string, number>();
+  const heldBy = ({ id }: Sharer): number => held.get(id) ?? 0;
+  const usedBy = (sharer: Sharer): number => heldBy(sharer) / sharer.share;
+  const precedes = (one: Sharer, earlier: Sharer): boolean =>
+    one.priority === earlier.priority
+      ? usedBy(one) < usedBy(earlier)
+      : one.priority < earlier.priority;
+  const line = createWaitingLine(
+    ({ session_id, sharer }: Wish) => {
+      const place = take(session_id);
+      if (place !== null) held.set(sharer.id, heldBy(sharer) + 1);
+      return place;
+    },
+    (one, earlier) => precedes(one.sharer, earlier.sharer),
+  );
+  return {
+    ...line,
+    givesBack: (sharer) => {
+      const left = heldBy(sharer) - 1;
+      if (left > 0) held.set(sharer.id, left);
+      else held.delete(sharer.id);
+      line.serve();
+    },
+  };
+}

@@ -1,0 +1,7 @@
+import type { TaskPriority } from '../../model/priority.js';
+
+/** As the request has it. */
+export const shownPriority = (
+  given: TaskPriority | undefined,
+): { priority?: number; share?: number } =>
+  given === undefined ? {} : { priority: given.priorityKey, share: given.fairnessWeight };

@@ -1,0 +1,74 @@
+/** A thousand groups in flight whose limits change three times at once: more signals than a workflow may have pending. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { openStreamToTest } from '../harness/stream-bed.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'stream-limits';
+const GROUPS = 1000;
+const CHANGES = [{ max_rollout_turns: 9 }, { max_rollout_turns: 8 }, { max_new_tokens: 32 }];
+
+describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  before(async () => {
+    bed = await startTestbed('stream-limits');
+    // A turn takes minutes, because a waiting rollout costs nothing.
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 60, skill: 0, seed: 1, tokens_per_second: 0.2 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      worker: { max_generations: 8 },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  test('takes three changes of its limits at once, and no workflow task fails', async () => {
+    const { client } = bed.server;
+    const stream = openStreamToTest({ client: () => client, store_root: bed.store_root, id: 'thousand', task_queue: QUEUE }); // prettier-ignore
+    await stream.start({
+      ...puzzleRequest({ samples: 8, num_repeats: 1 }),
+      groups_per_step: GROUPS / 2,
+      max_in_flight: GROUPS,
+      rollout_timeout: '3h',
+    });
+    await eventually({ what: 'all groups', timeout_ms: 600_000 }, async () => {
+      const progress = await stream.progress().catch(() => null);
+      return progress?.in_flight === GROUPS;
+    });
+    const { runId } = await stream.handle().describe();
+    const answers = await Promise.all(
+      CHANGES.map((change) =>
+        stream.handle().executeUpdate<object, [object]>('set_limits', { args: [change] }),
+      ),
+    );
+    assert.deepEqual({ ...answers.at(-1), ...Object.assign({}, ...CHANGES) }, answers.at(-1));
+    // The last group is told last.
+    const last = client.workflow.getHandle(`thousand/${GROUPS - 1}`);
+    await eventually({ what: 'the last change', timeout_ms: 300_000 }, async () => {
+      const events = (await last.fetchHistory()).events ?? [];
+      const told = events.flatMap(({ workflowExecutionSignaledEventAttributes: at }) => at?.input?.payloads ?? []); // prettier-ignore
+      return told.some(({ data }) =>
+        /"max_new_tokens":32/.test(Buffer.from(data ?? []).toString()),
+      );
+    });
+    for (const run of new Set([runId, (await stream.handle().describe()).runId])) {
+      const { events } = await client.workflow.getHandle('thousand', run).fetchHistory();
+      const failed = (events ?? []).filter(({ workflowTaskFailedEventAttributes: at }) => at);
+      assert.deepEqual(failed.map(({ workflowTaskFailedEventAttributes: at }) => at?.failure?.message), []); // prettier-ignore
+    }
+    await stream.handle().terminate('its groups would take a while to end');
+  });
+});
