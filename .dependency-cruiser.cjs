@@ -85,12 +85,12 @@ module.exports = {
       severity: 'error',
       comment: 'no zod, no Node: it runs inside workflows',
       from: {
-        path: '^src/(model/workflow-safe/|platform/(plain|utf8|json/(depth|kept|losses|members))\\.)',
+        path: '^src/(model/workflow-safe/|platform/(plain|utf8|json/(depth|kept|losses|members|order))\\.)',
       },
       to: {
         pathNot: [
           '^src/model/workflow-safe/',
-          '^src/platform/(plain|utf8|json/(depth|kept|losses|members))\\.',
+          '^src/platform/(plain|utf8|json/(depth|kept|losses|members|order))\\.',
           '^node_modules/ms/',
         ],
       },

@@ -41,7 +41,7 @@ const PARSERS = {
     'src/environments/math/grader-process.ts',
     'src/environments/code/sandbox/{python,folders}.ts',
     'src/environments/code/interpreter/line-reader.ts',
-    'src/environments/retriever/corpus.ts',
+    'src/environments/retriever/{index-files,corpus/jsonl,corpus/files}.ts',
   ],
   'gives JavaScript code, which has plain values': ['src/environments/module/user-module.ts'],
   'belongs to the stack on one machine': ['src/dev/**'],

@@ -253,6 +253,10 @@ export const FAILURES: Record<string, Tests> = {
     `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
     `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
   ],
+  'workers of one task queue with different stores': [
+    `${E2E}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
+    `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
+  ],
   'prompt too long': [
     `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len is PromptTooLong, for good`,
   ],
@@ -276,5 +280,10 @@ export const FAILURES: Record<string, Tests> = {
   'a workflow task that takes longer than 60 s': [
     'test/workers/workflow-thread.test.ts › is played, and ends no worker, after more than the five seconds that the SDK allows',
     'test/workers/workflow-thread.test.ts › has that limit in the worker that plays workflows',
+  ],
+  'a workflow that is reset into its middle': [
+    `${WORKFLOWS}/reset.test.ts › \${type} continues as a new run with its input alone`,
+    `${E2E}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
+    `${E2E}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,
   ],
 };

@@ -88,7 +88,7 @@ describe('workflow code', () => {
 
   test('runs the SDK, `ms`, what is workflow-safe, plain text and itself; all else is types', () => {
     const allowed =
-      /^(@temporalio\/workflow|ms|src\/workflows\/.*|src\/model\/workflow-safe\/.*|src\/platform\/(plain|json\/kept|json\/depth)\.js)$/;
+      /^(@temporalio\/workflow(\/lib\/global-attributes\.js)?|ms|src\/workflows\/.*|src\/model\/workflow-safe\/.*|src\/platform\/(plain|json\/kept|json\/depth)\.js)$/;
     for (const file of files) {
       const imports = read(file).matchAll(/^(?:import|export)\s(?!type\b)[^;]*?from '([^']+)'/gm);
       for (const [, from = ''] of imports) {

@@ -40,6 +40,7 @@ NOT_DONE = {
     "frequency_penalty": 0,
     "min_tokens": 0,
     "ignore_eos": False,
+    "bad_words": [],
     "structured_outputs": None,
     "stop_token_ids": [],
     "include_stop_str_in_output": True,

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { BatchId } from '../../src/model/batch-request.js';
 import { writeNewLines } from '../new-file.js';
+import { readWhole } from '../../src/platform/regular-file.js';
 
 /**
  * `<stem>_collection.json`: which batch plays a collection, and its request. The file may come from someone else, so no
@@ -31,7 +31,7 @@ export type CollectionState = z.infer<typeof CollectionState>;
 /** null: missing or unreadable. */
 export async function readState(file: string): Promise<CollectionState | null> {
   try {
-    return CollectionState.parse(JSON.parse(await readFile(file, 'utf8')));
+    return CollectionState.parse(JSON.parse((await readWhole(file)).toString()));
   } catch {
     return null;
   }

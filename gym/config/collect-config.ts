@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import { UsageError } from '../../src/platform/command.js';
@@ -29,6 +28,7 @@ import { resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import { parseYaml } from './yaml-text.js';
 import { textOf } from '../../src/platform/utf8-text.js';
+import { readWhole } from '../../src/platform/regular-file.js';
 
 export interface CommandArguments extends Places {
   /** The arguments after the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
@@ -157,7 +157,7 @@ async function sortConfigs(
 }
 
 async function isGymConfig(file: string): Promise<boolean> {
-  const bytes = await readFile(file).catch(() => null);
+  const bytes = await readWhole(file).catch(() => null);
   if (bytes === null) return false;
   const config = parseYaml(textOf(bytes, file), file);
   if (!isObject(config) || 'environments' in config || 'generation' in config) return false;

@@ -7,6 +7,7 @@ import {
   numberOf,
   parseJson,
 } from '../../src/platform/json/lossless.js';
+import { filtered } from '../../src/platform/json/order.js';
 import { textsOf } from '../../src/platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
@@ -175,9 +176,7 @@ function stampRow(
 
 /** Tables (Parquet, `datasets`, pandas) give every row every column: null where a row has none. */
 const withoutNullStamps = (row: JsonObject): JsonObject =>
-  Object.fromEntries(
-    Object.entries(row).filter(([key, value]) => value !== null || !STAMPS.has(key)),
-  );
+  filtered(row, (key, value) => value !== null || !STAMPS.has(key));
 const STAMPS: ReadonlySet<string> = new Set([TASK_INDEX, ROLLOUT_INDEX, ATTEMPT_INDEX]);
 
 function repeatRow(

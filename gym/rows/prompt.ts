@@ -1,12 +1,13 @@
-import { readFile } from 'node:fs/promises';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import { namesOf } from '../../src/platform/json/order.js';
 import { formatMap, MissingField } from '../../src/platform/python/format-map.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
 import { textOf } from '../../src/platform/utf8-text.js';
+import { readWhole } from '../../src/platform/regular-file.js';
 
 /** A prompt file: templates with `{field}` for a row's top-level fields. */
 export interface Prompt {
@@ -17,7 +18,7 @@ export interface Prompt {
 /** `prompt_config`: a YAML file of `user` and perhaps `system`. */
 export async function loadPrompt(file: string, places: Places): Promise<Prompt> {
   const resolved = await resolveUnderRoots(file, places);
-  const bytes = await readFile(resolved).catch((cause: unknown) => {
+  const bytes = await readWhole(resolved).catch((cause: unknown) => {
     const message = `Prompt config not found: '${file}'. Check the path is spelled correctly.`;
     throw new Error(message, { cause });
   });
@@ -77,7 +78,7 @@ function fill(template: string, row: JsonObject): string {
     return formatMap(template, row);
   } catch (error) {
     if (!(error instanceof MissingField)) throw error;
-    const fields = reprOf(Object.keys(row));
+    const fields = reprOf(namesOf(row));
     const message = `Prompt template references field '${error.field}' but the data row only has fields: ${fields}`;
     throw new Error(message, { cause: error });
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
@@ -10,6 +10,7 @@ import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
 import { readText } from '../../src/platform/utf8-text.js';
+import { readWhole } from '../../src/platform/regular-file.js';
 
 /** How many hexadecimal digits of the hash are kept. */
 const HASH_DIGITS = 12;
@@ -60,7 +61,7 @@ async function hashDirectory(root: string): Promise<string> {
     const info = await stat(file).catch(() => null);
     if (info?.isFile() !== true) continue;
     hash.update(`${name.split(path.sep).join('/')}\0`);
-    hash.update(await readFile(file));
+    hash.update(await readWhole(file));
     hash.update('\0');
   }
   return hash.digest('hex').slice(0, HASH_DIGITS);

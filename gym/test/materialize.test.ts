@@ -4,6 +4,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { RolloutCollectionConfig } from '../config/schemas.js';
+import { sampleOf } from '../collection/start/batch-request.js';
 import { materialize } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { skillsRef } from '../rows/skills.js';
@@ -170,6 +171,20 @@ describe('prompts', () => {
         { role: 'user', content: 'T {x}\n' },
       ],
     });
+  });
+
+  test('options and tools keep the order of names that are whole numbers, in prompt and row', async () => {
+    const tools = '[{"name":"t","parameters":{"properties":{"2":{"type":"string"},"1":{"type":"integer"}}}}]'; // prettier-ignore
+    const [row] = await withPrompt(
+      'user: "{options}"\n',
+      `{"7": 0, "options": {"3": "c", "1": "a", "2": {"9": 1.0, "8": []}}, "5": 0, "responses_create_params": {"tools": ${tools}}}`,
+    );
+    const line = formatJson(row!.row);
+    const said = `"input":[{"role":"user","content":"{'3': 'c', '1': 'a', '2': {'9': 1.0, '8': []}}"}]`;
+    assert.ok(line.includes(`"responses_create_params":{"tools":${tools},${said}}`), line);
+    assert.match(line, /^\{"7":0,"options":\{"3":"c","1":"a","2":\{"9":1\.0,"8":\[\]\}\},"5":0,/);
+    const sample = JSON.parse(sampleOf(row!, { environment: 'e', max_attempts: 1, run_timeout: null })) as { extra_env_info: { row: string } }; // prettier-ignore
+    assert.match(sample.extra_env_info.row, /^\{"7":0,"options":\{"3":"c",/);
   });
 
   test('what a prompt file lacks, and what a template cannot do, is said', async () => {

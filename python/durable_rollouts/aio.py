@@ -111,8 +111,7 @@ class Batch:
     async def _check(self) -> None:
         """Once: an id may be that of a stream."""
         if not self._is_batch:
-            await connection.check_id(self._handle, "rolloutBatch")
-        self._is_batch = True
+            self._is_batch = await connection.check_id(self._handle, "rolloutBatch")
 
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         """Its result, once it has ended.
@@ -244,8 +243,7 @@ class Stream:
     async def _check(self) -> None:
         """Once: an id may be that of a batch."""
         if not self._is_stream:
-            await connection.check_id(self._handle, "rolloutStream")
-        self._is_stream = True
+            self._is_stream = await connection.check_id(self._handle, "rolloutStream")
 
     async def next_step(
         self,

@@ -70,6 +70,13 @@ class Gone(Exception):
     """The requested run has ended, or does not have it; the caller decides what follows."""
 
 
+class Paused(RolloutFault):
+    """An operator has paused the workflow, which is open."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"{id} is paused; temporal workflow unpause --workflow-id {id} ends the pause", "Paused")
+
+
 async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
     """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default."""
     # Otherwise a thread of the SDK that still returns from a call may meet an interpreter that is gone, and crash it.
@@ -132,16 +139,19 @@ async def check_size(client: TemporalClient, request: RawValue, *, of: str, faul
 async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
     """The answer of an update that may be repeated. Raises its fault, and ``Gone`` if no run is left to answer."""
     raw = raw_json(plain(request, fault=UpdateRefused))
-    try:
-        return await patiently(lambda: handle.execute_update(update, raw))
-    except WorkflowUpdateFailedError as error:
-        if _is_cut_off(error):
-            raise Gone from error
-        raise fault_of(error) from None
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise Gone from error
-        raise
+    while True:
+        try:
+            return await patiently(lambda: handle.execute_update(update, raw))
+        except WorkflowUpdateFailedError as error:
+            if _is_cut_off(error):
+                raise Gone from error
+            raise fault_of(error) from None
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise Gone from error
+            if not _says_paused(error):
+                raise
+            await _described(handle)
 
 
 async def ask_or_start(
@@ -177,6 +187,15 @@ async def ask_or_start(
             if not _is_cut_off(error):
                 raise fault_of(error) from None
             await asyncio.sleep(FIRST_PAUSE_S)
+        except RPCError as error:
+            if not _says_paused(error):
+                raise
+            await _described(client.get_workflow_handle(id))
+
+
+def _says_paused(error: RPCError) -> bool:
+    """The server takes no update for a paused workflow."""
+    return error.status is RPCStatusCode.FAILED_PRECONDITION and "is paused" in error.message
 
 
 async def _raise_fault_of(run: Handle) -> None:
@@ -221,17 +240,13 @@ async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
 
 
 async def describe(handle: Handle) -> WorkflowExecutionDescription:
-    """Raises ``RolloutFault`` of type ``Paused`` for a workflow that an operator has paused: it is open, though the SDK
-    has no name for its status.
-    """
+    """Raises ``Paused``: the SDK has no name for this status."""
     try:
         return await handle.describe()
     except ValueError as error:
         if f"{PAUSED} is not a valid" not in str(error):
             raise
-        raise RolloutFault(
-            f"{handle.id} is paused; temporal workflow unpause --workflow-id {handle.id} ends the pause", "Paused"
-        ) from None
+        raise Paused(handle.id) from None
 
 
 PAUSED = 8
@@ -292,9 +307,16 @@ async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
             raise NotFound(f"Temporal does not know {id}") from None
 
 
-async def check_id(handle: Handle, type: str) -> None:
-    """Raises ``NotFound`` for an id that is unknown, or that of a workflow of another type."""
-    check_type(await _described(handle), handle.id, type)
+async def check_id(handle: Handle, type: str) -> bool:
+    """Raises ``NotFound`` for an id that is unknown, or that of a workflow of another type. False: a paused workflow does
+    not say its type here.
+    """
+    try:
+        check_type(await _described_now(handle), handle.id, type)
+    except Paused as paused:
+        log.warning("%s", paused)
+        return False
+    return True
 
 
 async def running_run(handle: Handle) -> Optional[str]:
@@ -310,6 +332,19 @@ async def latest_run(handle: Handle) -> Tuple[str, bool]:
 
 
 async def _described(handle: Handle) -> WorkflowExecutionDescription:
+    """Waits while it is paused: until then it goes neither on nor away."""
+    is_said = False
+    while True:
+        try:
+            return await _described_now(handle)
+        except Paused as paused:
+            if not is_said:
+                log.warning("%s", paused)
+            is_said = True
+            await asyncio.sleep(LONGEST_PAUSE_S)
+
+
+async def _described_now(handle: Handle) -> WorkflowExecutionDescription:
     try:
         return await patiently(lambda: describe(handle))
     except RPCError as error:

@@ -49,11 +49,13 @@ class GenerationSettings(TypedDict, total=False):
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
+    bad_words: List[str]
     structured_outputs: Optional[StructuredOutputs]
     seed: Optional[int]
     include_logprobs: bool
     logprobs_mode: Literal["processed", "raw"]
     top_logprobs: int
+    prompt_logprobs: bool
     prompt_format: Literal["chat", "raw"]
     observation_format: Optional[Literal["chat", "bare"]]
     chat_template_kwargs: Dict[str, Any]
@@ -191,11 +193,13 @@ _DEFAULTS: Dict[str, Any] = {
         "repetition_penalty": 1,
         "presence_penalty": 0,
         "frequency_penalty": 0,
+        "bad_words": [],
         "structured_outputs": None,
         "seed": None,
         "include_logprobs": True,
         "logprobs_mode": "processed",
         "top_logprobs": 0,
+        "prompt_logprobs": False,
         "prompt_format": "chat",
         "observation_format": None,
         "chat_template_kwargs": {},

@@ -37,6 +37,7 @@ class RowMessage(TypedDict):
     content: Union[str, List[Union[TextPart, ImagePart]]]
     token_ids: List[int]
     generation_logprobs: NotRequired[List[float]]
+    prompt_logprobs: NotRequired[List[Optional[float]]]
     generation_top_logprobs: NotRequired[List[List[List[Any]]]]
     sampled: NotRequired[Literal[True]]
     partial: NotRequired[Literal[True]]

@@ -13,6 +13,7 @@ import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
+import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
@@ -195,7 +196,7 @@ function createHoldClock(before_ms: number): HoldClock {
 
 /** The start of a wait that no journal counts. */
 function sinceOf(details: HeartbeatDetails): string {
-  details.since ??= Date.now() / 1000;
+  details.since ??= commonMs() / 1000;
   return timeText(details.since);
 }
 
@@ -255,11 +256,11 @@ async function askVisibly<T>(
     silent_ms,
   }: Pick<Attempt, 'reportWaiting'> & { answer: () => Promise<T>; silent_ms: number },
 ): Promise<T> {
-  const asked_at = Date.now();
+  const asked_at = commonMs();
   const reported = { silent: false };
   const look = (): void => {
     const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
-    const isSilent = Date.now() - moved_ms >= silent_ms;
+    const isSilent = commonMs() - moved_ms >= silent_ms;
     if (isSilent === reported.silent) return;
     reported.silent = isSilent;
     if (!isSilent) void reportWaiting(null);

@@ -8,9 +8,10 @@ import type { RolloutSettings } from '../model/journal.js';
 import { waitedFor } from '../model/journal/standing.js';
 import type { Names } from '../model/journal/standing.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
-import type { Journal } from '../trajectories/trajectory-store.js';
+import type { Journal, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
+import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an attempt holds while it plays a rollout. */
 export interface Hold extends Pick<
@@ -64,7 +65,7 @@ export async function recordFault(
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
   const { type, at, status, failureClass, uncounted } = error;
-  const now_s = Date.now() / 1000;
+  const now_s = commonMs() / 1000;
   const waited = waitedFor(type, {
     standing: trajectory.standing,
     names: names ?? namesOf(trajectory),
@@ -93,8 +94,11 @@ export async function recordFault(
 }
 
 /** What the workflow has seen in a journal is in it no more. */
-export const journalLost = (ref: RolloutRef, lacks: string): Fault =>
+export const journalLost = (
+  ref: RolloutRef,
+  { lacks, store }: { lacks: string; store: Pick<TrajectoryStore, 'name'> },
+): Fault =>
   new Fault({
     type: 'JournalLost',
-    message: `the journal of ${rolloutId(ref)} has lost ${lacks}: the store was restored to an earlier moment, or workers of one task queue have different stores`,
+    message: `the journal of ${rolloutId(ref)} has lost ${lacks}: the store was restored to an earlier moment, its folder or database was moved (this worker has ${store.name}), or workers of one task queue have different stores`,
   });

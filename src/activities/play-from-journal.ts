@@ -94,7 +94,8 @@ export function playOpened(
       await checkAgentIsThere(ref, { ...dependencies, ...attempt });
       const by = { activity, ...(limits !== undefined && { limits }) };
       const started = async (hold: Hold): Promise<void> => {
-        if (hold.journal.trajectory.start === null) throw journalLost(ref, 'its start');
+        if (hold.journal.trajectory.start === null)
+          throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
         await play(hold);
       };
       return progressOf(

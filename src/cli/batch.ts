@@ -163,9 +163,11 @@ async function checkIsBatch(client: Pick<BatchClient, 'typeOf'>, sought: Sought)
 
 async function whyNowhere({ batchId, server, config }: Sought): Promise<string> {
   const place = `the Temporal server at ${server.options.address}, namespace ${server.namespace}`;
-  const { name, has } = await storeOfBatch(batchId, config);
+  const { name, has, result } = await storeOfBatch(batchId, config);
+  const journals = `its journals are in ${name}`;
+  const kept = result === null ? journals : `its result is in ${result}, ${journals}`;
   return has
-    ? `${place} no longer has batch ${batchId}; its journals are in ${name}: ${commandLine(`show ${batchId}`, config)} reads them, and starting it again continues it`
+    ? `${place} no longer has batch ${batchId}; ${kept}: ${commandLine(`show ${batchId}`, config)} reads them, and starting it again continues it`
     : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}`;
 }
 
@@ -202,8 +204,9 @@ export async function stopCommand(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
   return await withBatch(positionals, (batchId) =>
     withClient(values.config, async (client) => {
-      await client.stop(batchId);
-      console.log(plain(`batch ${batchId} stops; its results so far are kept`));
+      const waits = await client.stop(batchId);
+      const what = waits === null ? `batch ${batchId} stops` : `stop was sent, but ${waits}`;
+      console.log(plain(`${what}; its results so far are kept`));
       return 0;
     }),
   );

@@ -50,8 +50,9 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
 
 /** Returns the exit code. */
 export async function stopStream(stream: Pick<StreamClient, 'stop' | 'ended'>): Promise<number> {
-  await stream.stop();
-  console.log('stop was sent');
+  const waits = await stream.stop();
+  console.log(waits === null ? 'stop was sent' : plain(`stop was sent, but ${waits}`));
+  if (waits !== null) return 1;
   const hasEnded = await stream.ended();
   console.log(
     hasEnded

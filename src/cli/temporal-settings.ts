@@ -46,19 +46,25 @@ async function warnOfOtherStack(file: string, { options }: ServerAddress): Promi
 /** How long a person waits for a database. */
 const STORE_MS = 5000;
 
-/** The store that temporal.yaml names, and whether it has the batch; a store that does not answer has none. */
+/** The store that temporal.yaml names, and what it has of the batch; a store that does not answer has nothing. */
 export async function storeOfBatch(
   batchId: string,
   file: string | undefined,
-): Promise<{ name: string | null; has: boolean }> {
+): Promise<{ name: string | null; has: boolean; result: string | null }> {
+  const nothing = { has: false, result: null };
   const config = await givenConfig(file);
-  if (config === null) return { name: null, has: false };
+  if (config === null) return { name: null, ...nothing };
   const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {
     await opened.ready({ say: () => undefined, signal: AbortSignal.timeout(STORE_MS) });
-    return { name: opened.name, has: (await opened.store.findRequest(batchId)) !== null };
+    const { metrics } = opened.store.outputs(batchId).files;
+    return {
+      name: opened.store.name,
+      has: (await opened.store.findRequest(batchId)) !== null,
+      result: (await exists(metrics)) ? metrics : null,
+    };
   } catch {
-    return { name: `${opened.name}, which does not answer`, has: false };
+    return { name: `${opened.store.name}, which does not answer`, ...nothing };
   } finally {
     await opened.close();
   }

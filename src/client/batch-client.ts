@@ -49,8 +49,8 @@ export interface BatchClient {
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
   /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
   typeOf: (id: string) => Promise<string | null>;
-  /** Ends a running batch and keeps its results so far. Rejects if none runs. */
-  stop: (batchId: string) => Promise<void>;
+  /** Ends a running batch and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
+  stop: (batchId: string) => Promise<string | null>;
   /** Cancels a running batch with its rollouts; resolves when it has ended. */
   cancel: (batchId: string) => Promise<void>;
   /** Changes how many rollouts of a running batch run at once. */
@@ -272,6 +272,7 @@ function steering({
         if (!(error instanceof WorkflowNotFoundError)) throw error;
         throw new Error(`no batch ${batchId} runs on this server`);
       });
+      return await within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
     },
     status: async (batchId) => {
       try {

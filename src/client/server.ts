@@ -3,6 +3,7 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import {
   Client,
   Connection,
+  QueryRejectedError,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   isGrpcServiceError,
@@ -12,6 +13,7 @@ import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
 import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
+import { pausedText } from '../platform/workflow-status.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -135,11 +137,25 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
   try {
     return await call();
   } catch (error) {
+    const refusal = refusedByServer(error, workflowId);
     const isSilence =
       error instanceof ServiceError || error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
-    if (!isSilence) throw error;
-    throw new Error(noWorkerFor(workflowId), { cause: error });
+    if (refusal === null && !isSilence) throw error;
+    throw new Error(refusal ?? noWorkerFor(workflowId), { cause: error });
   }
+}
+
+/** Why the server itself asks no worker; null: it says nothing of the kind. */
+function refusedByServer(error: unknown, workflowId: string): string | null {
+  // The only reason for which it does that unasked.
+  if (error instanceof QueryRejectedError) return pausedText(workflowId);
+  const cause: unknown = error instanceof ServiceError ? error.cause : error;
+  if (!isGrpcServiceError(cause)) return null;
+  const { code, details } = cause as Error & { code: number; details: string };
+  if (code === FAILED_PRECONDITION && /is paused/i.test(details)) return pausedText(workflowId);
+  if (code === RESOURCE_EXHAUSTED && /rate limit/i.test(details))
+    return `the Temporal server takes no more requests for now: ${details}`;
+  return null;
 }
 
 const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
@@ -155,6 +171,8 @@ export function silenceOf(
   error: unknown,
   { address, workflowId, taskQueue }: { address: string; workflowId: string; taskQueue?: string },
 ): string | null {
+  const refusal = refusedByServer(error, workflowId);
+  if (refusal !== null) return refusal;
   const cause: unknown = error instanceof ServiceError ? error.cause : error;
   if (!isGrpcServiceError(cause)) return describeError(error);
   const { code, details } = cause as Error & { code: number; details: string };

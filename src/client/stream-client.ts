@@ -22,8 +22,8 @@ export interface StreamClient {
   look: () => Promise<StreamLook>;
   /** Deletes delivered steps up to this one; returns the first one that is kept. */
   forget: (through: number) => Promise<{ kept_from: number }>;
-  /** Asks it to end. */
-  stop: () => Promise<void>;
+  /** Asks it to end. Returns why it does not end yet; null: it ends. */
+  stop: () => Promise<string | null>;
   /** Waits for its end. false: a slow server does not confirm it in time. */
   ended: () => Promise<boolean>;
   close: () => Promise<void>;
@@ -47,7 +47,10 @@ export async function connectStream(address: ServerAddress, id: string): Promise
       );
       return await update.result();
     },
-    stop: () => server.within(CALL_MS, () => handle.signal('stop')),
+    stop: async () => {
+      await server.within(CALL_MS, () => handle.signal('stop'));
+      return await server.within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
+    },
     ended: () => endsWithin(END_MS, (ms) => server.within(ms, () => handle.result())),
     close: server.close,
   };

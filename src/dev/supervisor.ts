@@ -29,7 +29,7 @@ export interface SupervisorOptions {
    * is restarted forever.
    */
   giveUp?: (reason: Error) => void;
-  /** After a death. It doubles each time that the part ends by itself before it is ready, up to 15 times that. */
+  /** After a death. It doubles each time that the part ends by itself soon after its start, up to 15 times that. */
   restartDelayMs?: number;
   /** From SIGTERM to SIGKILL, for all parts together. */
   graceMs?: number;
@@ -48,14 +48,17 @@ export interface Supervisor {
 
 /** Whoever lives that long has recovered, whatever it says. */
 const LONG_LIFE_MS = 10_000;
-/** Lives in a row that end before the part is ready. */
-interface Vain {
+/** Short lives in a row, by how they ended. */
+interface Short {
+  /** Before the part was ready. */
   byItself: number;
   /** By something else, which says little about the part: on a busy machine a start takes as long as several kills. */
   killed: number;
+  /** By itself, soon after it was ready: it works, so nobody gives up. */
+  afterReady: number;
 }
-const NONE: Vain = { byItself: 0, killed: 0 };
-const MOST: Vain = { byItself: 5, killed: 60 };
+const NONE: Short = { byItself: 0, killed: 0, afterReady: 0 };
+const MOST: Pick<Short, 'byItself' | 'killed'> = { byItself: 5, killed: 60 };
 const RESTART_DELAY_MS = 1000;
 const LONGEST_DELAY = 15;
 const GRACE_MS = 8000;
@@ -109,9 +112,9 @@ async function start(part: Part, { running, signal }: Stack): Promise<Child> {
 async function keepRunning(part: Part, first: { stack: Stack; child: Child }): Promise<void> {
   const { stack } = first;
   let child: Child | null = first.child;
-  let vain = NONE;
+  let short = NONE;
   for (;;) {
-    const { exit, recovered } = await lifeOf(child, part);
+    const { exit, life } = await lifeOf(child, part);
     if (stack.signal.aborted) return;
     // Its own child processes end with it.
     child?.kill();
@@ -121,15 +124,15 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
       return;
     }
     const { end, words, why } = await endOf(child, exit);
-    vain = recovered ? NONE : oneMore(vain, exit);
-    const isHopeless = vain.byItself > MOST.byItself || vain.killed > MOST.killed;
+    short = oneMore(short, { life, exit });
+    const isHopeless = short.byItself > MOST.byItself || short.killed > MOST.killed;
     if (isHopeless && stack.giveUp !== undefined) {
-      stack.giveUp(await hopeless(part, { end, why, times: vain.byItself + vain.killed }));
+      stack.giveUp(await hopeless(part, { end, why, times: short.byItself + short.killed }));
       return;
     }
-    const delayMs = (stack.restartDelayMs ?? RESTART_DELAY_MS) * growth(vain);
+    const delayMs = (stack.restartDelayMs ?? RESTART_DELAY_MS) * growth(short);
     stack.say(
-      `${part.name} ${end}${words}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})${why}`,
+      `${part.name} ${end}${words}${oftenText(short)}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})${why}`,
     );
     await sleep(delayMs, undefined, { signal: stack.signal }).catch(() => undefined);
     child = await startAgain(part, stack);
@@ -140,20 +143,36 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
 async function lifeOf(
   child: Child | null,
   { ready }: Part,
-): Promise<{ exit: Exit | undefined; recovered: boolean }> {
-  if (child === null) return { exit: undefined, recovered: false };
+): Promise<{ exit: Exit | undefined; life: Life }> {
+  if (child === null) return { exit: undefined, life: 'vain' };
   const startedAt = performance.now();
   const exit = await child.exited;
-  const isLong = performance.now() - startedAt >= LONG_LIFE_MS;
+  if (performance.now() - startedAt >= LONG_LIFE_MS) return { exit, life: 'long' };
   const isReady = ready instanceof RegExp ? await child.said(ready) : ready === 'started';
-  return { exit, recovered: isLong || isReady };
+  return { exit, life: isReady ? 'ready' : 'vain' };
 }
 
-const oneMore = ({ byItself, killed }: Vain, exit: Exit | undefined): Vain =>
-  isKilled(exit) ? { byItself, killed: killed + 1 } : { byItself: byItself + 1, killed };
+/** `vain`: it ended before it was ready; `ready`: soon after. */
+type Life = 'vain' | 'ready' | 'long';
 
-const growth = ({ byItself }: Vain): number =>
-  Math.min(LONGEST_DELAY, 2 ** Math.max(0, byItself - 1));
+function oneMore(
+  { byItself, killed, afterReady }: Short,
+  { life, exit }: { life: Life; exit: Exit | undefined },
+): Short {
+  if (life === 'vain')
+    return isKilled(exit)
+      ? { ...NONE, byItself, killed: killed + 1 }
+      : { ...NONE, byItself: byItself + 1, killed };
+  return life === 'long' || isKilled(exit) ? NONE : { ...NONE, afterReady: afterReady + 1 };
+}
+
+const growth = ({ byItself, afterReady }: Short): number =>
+  Math.min(LONGEST_DELAY, 2 ** Math.max(0, byItself - 1, afterReady - 1));
+
+const oftenText = ({ afterReady }: Short): string =>
+  afterReady < 2
+    ? ''
+    : `, ${afterReady} times in a row within ${LONG_LIFE_MS / 1000} s of its start`;
 
 /** By something else: a crash has other signals. */
 const isKilled = (exit: Exit | undefined): boolean =>

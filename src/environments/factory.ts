@@ -1,6 +1,8 @@
+import path from 'node:path';
 import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { keepSecret } from '../platform/secrets.js';
+import { userCacheFolder } from '../platform/user-cache.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
 import type { ExactEnvironment } from './environment.js';
 import { createEnvironment } from './registry.js';
@@ -33,6 +35,7 @@ export function createEnvironmentFactory({
   const grader = createGraderPool(installedGrader(env));
   const retriever = createRetrievers({
     settingsOf: (name) => settings[name],
+    folder: path.join(userCacheFolder(env), 'durable-rollouts', 'retriever'),
     report: (message) => {
       report(message, null);
     },

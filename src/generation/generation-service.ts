@@ -29,6 +29,7 @@ export interface GenerationRequest {
   /** At most `max_tokens`. */
   min_tokens: number;
   ignore_eos: boolean;
+  bad_words: readonly string[];
   structured_outputs: GenerationSettings['structured_outputs'];
   /** 32-bit; null sends none. */
   seed: number | null;
@@ -110,6 +111,14 @@ export interface GenerationService extends Renderer {
    */
   renderTurn(
     turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  /**
+   * The model's own logprobs of all prompt tokens but the first, before temperature and filters. It generates a token
+   * and throws it away.
+   */
+  promptLogprobs(
+    prompt: { model: string; prompt_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<number[]>;
   /** The version of the weights that the server samples from; null if it does not report one. */

@@ -76,6 +76,7 @@ const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
   frequency_penalty: 0,
   min_tokens: 0,
   ignore_eos: false,
+  bad_words: [],
   structured_outputs: null,
   // A seed of its own, so it takes no draw from requests without a seed.
   seed: 0,

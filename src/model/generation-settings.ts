@@ -101,6 +101,10 @@ export const GenerationSettings = z
       .max(2)
       .default(0)
       .describe('of tokens by their number in the reply'),
+    bad_words: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("texts that replies never have, in vLLM's terms: a text's last token is masked"),
     structured_outputs: StructuredOutputs.nullable()
       .default(null)
       .describe(
@@ -129,6 +133,12 @@ export const GenerationSettings = z
       .max(20)
       .default(0)
       .describe('for each sampled token, so many of the likeliest ids with their logprobs'),
+    prompt_logprobs: z
+      .boolean()
+      .default(false)
+      .describe(
+        "rows have the logprob of each prompt token, from the weights that serve when the rollout begins: the model's own, whatever is sampled",
+      ),
     prompt_format: z
       .enum(['chat', 'raw'])
       .default('chat')

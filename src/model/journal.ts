@@ -37,6 +37,13 @@ const LogMessage = z.object({
   content: Content,
   token_ids: tokenIds,
   generation_logprobs: logprobs.optional(),
+  /** Of a prompt, if they were requested. */
+  prompt_logprobs: z
+    .custom<(number | null)[]>(
+      (value) => Array.isArray(value) && value.every((one) => one === null || Number.isFinite(one)),
+      'expected finite numbers or null',
+    )
+    .exactOptional(),
 });
 
 /** What a rollout needs of its batch's request, resolved, so that a later attempt looks nothing up. */

@@ -18,6 +18,7 @@ type Reshaping = Pick<
   | 'repetition_penalty'
   | 'presence_penalty'
   | 'frequency_penalty'
+  | 'bad_words'
 >;
 
 /**
@@ -35,6 +36,7 @@ function reshapedBy(generation: Reshaping): string[] {
     ['repetition_penalty', generation.repetition_penalty !== 1],
     ['presence_penalty', generation.presence_penalty !== 0],
     ['frequency_penalty', generation.frequency_penalty !== 0],
+    ['bad_words', generation.bad_words.length > 0],
   ];
   return changes.filter(([, isChanged]) => isChanged).map(([field]) => field);
 }

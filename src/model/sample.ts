@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { readJson } from '../platform/json/kept.js';
+import { inOrder, orderOf } from '../platform/json/order.js';
 import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
 import { foreignObject } from './foreign-object.js';
@@ -31,6 +32,8 @@ export interface LogMessage {
   content: Content;
   token_ids: number[];
   generation_logprobs?: number[] | undefined;
+  /** Of a prompt, if they were requested; the first token has none. */
+  prompt_logprobs?: (number | null)[];
   /** The policy sampled it, and no logprobs were asked for. */
   sampled?: true;
   /** The likeliest `[id, logprob]` pairs at each sampled token, the likeliest first. Requested by `top_logprobs`. */
@@ -123,4 +126,8 @@ function checkColumns(sample: object, context: z.core.$RefinementCtx): void {
 }
 
 /** A sample from its text. Columns that are not read here come back as they are (`platform/json/kept.ts`). */
-export const parseSample = (text: string): Sample => Sample.parse(readJson(text, IN_SAMPLES));
+export function parseSample(text: string): Sample {
+  const read = readJson(text, IN_SAMPLES);
+  const sample = Sample.parse(read);
+  return inOrder(sample, orderOf(Object(read) as object) ?? Object.keys(sample));
+}

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { whyRefused } from './engine-fields.js';
 import { jsonSchemaOf } from './json-schema.js';
 import { nearest } from '../platform/nearest.js';
 import type { Problem } from './problems.js';
@@ -15,10 +16,25 @@ export function problemsWithHints(
   const places = placesOf(of.schema);
   return problems.map((problem) => {
     const { where } = problem;
-    const here = places.map((place) => asIn(where, place));
-    const meant = isUnknown(problem) ? likelyPlace(where, here) : null;
-    return meant === null ? problem : { ...problem, what: `unknown field; did you mean ${meant}?` };
+    if (!isUnknown(problem)) return problem;
+    const hint = hintOf(
+      where,
+      places.map((place) => asIn(where, place)),
+    );
+    return hint === null ? problem : { ...problem, what: `unknown field; ${hint}` };
   });
+}
+
+function hintOf(where: string, places: readonly string[]): string | null {
+  const name = nameOf(where);
+  const alias = ALIASES.get(name);
+  if (alias !== undefined && places.includes(alias)) return `did you mean ${alias}?`;
+  const isSampling =
+    places.includes('generation.temperature') && ['', 'generation'].includes(parentOf(where));
+  const why = isSampling ? whyRefused(name) : null;
+  if (why !== null) return why;
+  const meant = likelyPlace(where, places);
+  return meant === null ? null : `did you mean ${meant}?`;
 }
 
 /** Names that other programs give to fields. */
@@ -34,11 +50,9 @@ const ALIASES = new Map([
   ['logprobs', 'generation.include_logprobs'],
 ]);
 
-/** The field that other programs call so, or one of this name elsewhere, or one spelled much like it, siblings first. */
+/** A field of this name elsewhere, or one spelled much like it, siblings first. */
 function likelyPlace(where: string, places: readonly string[]): string | null {
   const name = nameOf(where);
-  const alias = ALIASES.get(name);
-  if (alias !== undefined && places.includes(alias)) return alias;
   const isBeside = (place: string): boolean => parentOf(place) === parentOf(where);
   const ordered = [...places].sort((a, b) => Number(isBeside(b)) - Number(isBeside(a)));
   const known = ordered.map(nameOf);

@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProcessIdentity } from './process/identity.js';
 import { identify, isAlive } from './process/identity.js';
+import { readWhole } from './regular-file.js';
 
 /** The process that holds a claim, as the claim's file names it. */
 export interface Holder extends ProcessIdentity {
@@ -90,7 +91,7 @@ async function removeStale(
 
 /** null: there is no claim. */
 const readClaim = (file: string): Promise<string | null> =>
-  readFile(file, 'utf8').catch(() => null);
+  readWhole(file).then(String, () => null);
 
 async function isLinked(draft: string, file: string): Promise<boolean> {
   try {

@@ -1,7 +1,20 @@
 import { randomUUID } from 'node:crypto';
+import type { StatsFs } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { access, link, mkdir, open, readFile, rename, rm, rmdir, statfs } from 'node:fs/promises';
+import {
+  access,
+  link,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  statfs,
+} from 'node:fs/promises';
 import path from 'node:path';
+import { readWhole } from './regular-file.js';
 
 /** Durable file operations: nothing is half-done under its final name. */
 
@@ -144,31 +157,77 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (!isThere(error)) throw error;
-    const [ours, theirs] = await Promise.all([readFile(temporary), readFile(file)]);
+    const [ours, theirs] = await Promise.all([readFile(temporary), readWhole(file)]);
     return ours.equals(theirs);
   }
 }
 
 /**
  * Writes a small file below a directory as a store does, and removes it and every folder that it had to make, so that
- * nothing is left for another user's worker. Returns the bytes that are free there. Rejects if nothing can be written.
+ * nothing is left for another user's worker. Rejects if nothing can be written.
  */
 export async function tryToWrite(
   directory: string,
   { readers }: { readers: Readers },
-): Promise<{ free: number }> {
+): Promise<Tried> {
   const made = await makePath(directory, DIRECTORY_MODES[readers]);
   try {
+    let mode = 0;
     await writeThrough(path.join(directory, 'check'), {
       content: Buffer.alloc(TRIED_BYTES, 'check '),
       file_mode: FILE_MODES[readers],
-      place: () => Promise.resolve(),
+      place: async (temporary) => {
+        ({ mode } = await stat(temporary));
+      },
     });
-    const { bavail, bsize } = await statfs(directory);
-    return { free: bavail * bsize };
+    const file_system = await statfs(directory);
+    const closed = (mode & FILE_MODES[readers]) === FILE_MODES[readers] ? null : 'the umask';
+    return {
+      free: file_system.bavail * file_system.bsize,
+      inodes: inodesOf(file_system),
+      closed: closed ?? (await closedAbove(directory, readers)),
+    };
   } finally {
     if (made !== undefined) await removeEmpty(directory, made);
   }
+}
+
+export interface Tried {
+  /** Bytes. */
+  free: number;
+  /** Files that can still be made; Infinity: as many as there is room for. */
+  inodes: number;
+  /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
+  closed: string | null;
+}
+
+/** Some file systems have as many as there is room for, and count none. */
+const inodesOf = ({ files, ffree }: StatsFs): number => (files === 0 ? Infinity : ffree);
+
+const OTHERS_READ = 0o004;
+const OTHERS_ENTER = 0o001;
+
+/** The first directory, from here up, that not everyone can enter. Who is in a group is not known here. */
+async function closedAbove(directory: string, readers: Readers): Promise<string | null> {
+  if (readers !== 'everyone') return null;
+  let needed = OTHERS_READ | OTHERS_ENTER;
+  for (let at = path.resolve(directory); ; at = path.dirname(at)) {
+    const { mode } = await stat(at);
+    if ((mode & needed) !== needed) return at;
+    if (path.dirname(at) === at) return null;
+    needed = OTHERS_ENTER;
+  }
+}
+
+/** That nothing can be made because all inodes are used; null: there is another reason. */
+export async function whyNoSpace(error: unknown): Promise<string | null> {
+  if (!hasCode(error, 'ENOSPC')) return null;
+  const { path: file } = error as NodeJS.ErrnoException;
+  if (file === undefined) return null;
+  const inodes = await statfs(path.dirname(file)).then(inodesOf, () => Infinity);
+  return inodes > 0
+    ? null
+    : `all inodes of the file system are used (df -i ${path.dirname(file)}), so no file can be made, however much room is left`;
 }
 
 /** A block of any usual file system. */

@@ -1,5 +1,5 @@
-import { createReadStream } from 'node:fs';
 import path from 'node:path';
+import { openToRead } from './regular-file.js';
 import { utf8Problem, utf8Text } from './utf8-text.js';
 
 /**
@@ -96,7 +96,8 @@ export async function* linesOf(
       throw new Error(`line ${number} of ${path.basename(file)}: ${problem} of the line`);
     return { text: utf8Text(bytes, { start: at === 0 }), offset: at, bytes: length, number };
   };
-  const stream = createReadStream(file, { start: from, highWaterMark: CHUNK_BYTES });
+  const handle = await openToRead(file);
+  const stream = handle.createReadStream({ ...(from > 0 && { start: from }), highWaterMark: CHUNK_BYTES }); // prettier-ignore
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     for (const line of cutter.cut(chunk)) yield lineOf(line);
   }

@@ -1,3 +1,5 @@
+import { commonMs } from './waits/common-clock.js';
+
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
 const TYPES = { workflow: 1, activity: 2 } as const;
 
@@ -29,13 +31,18 @@ interface Poller {
   identity?: string | null;
 }
 
-/** The part of a worker that says when it last reported. */
+/** The part of a worker that says when it last reported, and who it is. */
 interface Reporter {
-  workerHeartbeat?: { heartbeatTime?: Time } | null;
+  workerHeartbeat?: { heartbeatTime?: Time; workerIdentity?: string | null } | null;
+}
+
+interface Workers {
+  pollers: readonly Poller[];
+  reporters: readonly Reporter[];
 }
 
 /** What is used of the SDK's `workflowService`. */
-interface Server {
+export interface PollerServer {
   describeTaskQueue(question: {
     namespace: string;
     taskQueue: { name: string };
@@ -53,10 +60,15 @@ interface Server {
 }
 
 /** The last sign of life of a worker on this queue; null: none is known. */
-export async function lastSign(
-  server: Server,
+export const lastSign = async (
+  server: PollerServer,
+  queue: TaskQueue & { namespace: string },
+): Promise<Sign | null> => signOf(await workersOf(server, queue), commonMs());
+
+async function workersOf(
+  server: PollerServer,
   { namespace, name, type }: TaskQueue & { namespace: string },
-): Promise<Sign | null> {
+): Promise<Workers> {
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
   const query = `TaskQueue = '${name.replaceAll("'", "''")}' AND Status = 'Running'`;
   const [{ pollers }, { workersInfo }] = await Promise.all([
@@ -64,12 +76,12 @@ export async function lastSign(
     // An older server has no such call. The poll is the only sign there.
     server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
   ]);
-  return signOf({ pollers, reporters: workersInfo }, Date.now());
+  return { pollers, reporters: workersInfo };
 }
 
 /** How many tasks of this queue wait for a worker, about; null: the server does not say. */
 export async function backlogOf(
-  server: Pick<Server, 'describeTaskQueue'>,
+  server: Pick<PollerServer, 'describeTaskQueue'>,
   { namespace, name, type }: TaskQueue & { namespace: string },
 ): Promise<number | null> {
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
@@ -77,21 +89,56 @@ export async function backlogOf(
   return stats ? Number(stats.approximateBacklogCount ?? 0) : null;
 }
 
-/** The latest counts. `now`: milliseconds since 1970. */
-export function signOf(
-  { pollers, reporters }: { pollers: readonly Poller[]; reporters: readonly Reporter[] },
-  now: number,
-): Sign | null {
-  const times = [
-    ...pollers.map(({ lastAccessTime }) => lastAccessTime),
-    ...reporters.map(({ workerHeartbeat }) => workerHeartbeat?.heartbeatTime),
-  ];
-  if (times.length === 0) return null;
-  const last = Math.max(...times.map((time) => Number(time?.seconds ?? 0)));
-  // Other clocks may be ahead of this one.
-  const ago = Math.max(0, Math.round(now / 1000 - last));
-  return { ago, every: reporters.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S };
+/** A worker that may be alive. */
+export interface LivingWorker {
+  identity: string;
+  /** Of its last sign, in seconds since 1970; it grows only if it is alive. */
+  seen: number;
+  /** Whether the server lists it as running; one that only asked may have stopped since. */
+  reports: boolean;
 }
+
+/** Those of a queue. Where workers report, one that only asked has stopped, or is of an older release. */
+export async function livingWorkers(
+  server: PollerServer,
+  queue: TaskQueue & { namespace: string },
+): Promise<LivingWorker[]> {
+  const { pollers, reporters } = await workersOf(server, queue);
+  const now = commonMs();
+  const known = reporters.length > 0 ? reporters.map(ofReporter) : pollers.map(ofPoller);
+  return [...new Set(known)].flatMap((identity) => {
+    const own = {
+      pollers: pollers.filter((one) => ofPoller(one) === identity),
+      reporters: reporters.filter((one) => ofReporter(one) === identity),
+    };
+    return mayBeAlive(signOf(own, now))
+      ? [{ identity, seen: lastOf(own, now).at, reports: own.reporters.length > 0 }]
+      : [];
+  });
+}
+
+const ofPoller = ({ identity }: Poller): string => identity ?? '';
+const ofReporter = ({ workerHeartbeat }: Reporter): string => workerHeartbeat?.workerIdentity ?? '';
+
+/** The latest counts. `now`: milliseconds since 1970. */
+export function signOf(workers: Workers, now: number): Sign | null {
+  if (workers.pollers.length + workers.reporters.length === 0) return null;
+  const { at, every } = lastOf(workers, now);
+  // The server's clock may be ahead of this one.
+  return { ago: Math.max(0, Math.round(now / 1000 - at)), every };
+}
+
+/** Polls have the server's clock, reports their worker's: one that polls has reported not long before. */
+function lastOf({ pollers, reporters }: Workers, now: number): { at: number; every: number } {
+  const polled = Math.max(0, ...pollers.map(({ lastAccessTime }) => secondsOf(lastAccessTime)));
+  const reported = reporters
+    .map(({ workerHeartbeat }) => secondsOf(workerHeartbeat?.heartbeatTime))
+    .filter((at) => at <= now / 1000 + LATE_S && at >= polled - REPORTS_EVERY_S - LATE_S);
+  const every = reported.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S;
+  return { at: Math.max(polled, ...reported), every };
+}
+
+const secondsOf = (time: Time | undefined): number => Number(time?.seconds ?? 0);
 
 /** Certain, whatever the server takes: a live worker may be silent for longer only where it does not report. */
 export const isAlive = (sign: Sign | null): boolean =>
@@ -102,21 +149,46 @@ export const mayBeAlive = (sign: Sign | null): sign is Sign =>
   sign !== null && sign.ago <= sign.every + LATE_S;
 
 const SERVES = '/generation=';
+const STORES = '/store=';
+const RESULTS = '/results=';
 /** Temporal keeps it in each history, twice a workflow task. */
 const MOST_OF_NAMES = 120;
 
-/** A worker's name on the server: the SDK's own, and which generation services it has. */
+/** Ids of a worker's store, and of the folder of its results if that is another; null: not known, or none. */
+export interface StoreIds {
+  store: string | null;
+  results: string | null;
+}
+
+/** A worker's name on the server: the SDK's own, which store and which generation services it has. */
 export function workerIdentity(
-  { pid, host }: { pid: number; host: string },
-  services: readonly string[],
+  { pid, host, store, results }: { pid: number; host: string } & StoreIds,
+  services: readonly string[] | null,
 ): string {
-  const names = services.map(encodeURIComponent).join(',');
-  return `${pid}@${host}${names.length > MOST_OF_NAMES ? '' : `${SERVES}${names}`}`;
+  const names = services?.map(encodeURIComponent).join(',') ?? null;
+  const parts = [
+    `${pid}@${host}`,
+    ...(store === null ? [] : [`${STORES}${store}`]),
+    ...(results === null ? [] : [`${RESULTS}${results}`]),
+    ...(names === null || names.length > MOST_OF_NAMES ? [] : [`${SERVES}${names}`]),
+  ];
+  return parts.join('');
+}
+
+/** Who it is, for people, and which store it has. */
+export function namedIn(identity: string): StoreIds & { worker: string } {
+  const idAfter = (name: string): string | null =>
+    new RegExp(`${name}([0-9a-f]+)(?=/|$)`).exec(identity)?.[1] ?? null;
+  return {
+    worker: identity.split('/')[0] ?? identity,
+    store: idAfter(STORES),
+    results: idAfter(RESULTS),
+  };
 }
 
 /** The generation services of a queue's workers; null: none runs, or one does not say what it has. */
 export async function servicesOf(
-  server: Pick<Server, 'describeTaskQueue'>,
+  server: Pick<PollerServer, 'describeTaskQueue'>,
   { namespace, name }: { namespace: string; name: string },
 ): Promise<string[] | null> {
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES.workflow };

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { readWhole } from './regular-file.js';
 
 /**
  * Text of others. A byte that is no UTF-8 is refused: a decoder that puts U+FFFD in its place changes data without a
@@ -44,7 +44,8 @@ function firstWrong(bytes: Buffer): number {
 }
 
 /** A whole file. */
-export const readText = async (file: string): Promise<string> => textOf(await readFile(file), file);
+export const readText = async (file: string): Promise<string> =>
+  textOf(await readWhole(file), file);
 
 /** The text of a file's bytes. */
 export function textOf(bytes: Buffer, file: string): string {

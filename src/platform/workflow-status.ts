@@ -1,3 +1,5 @@
+import { commonMs } from './waits/common-clock.js';
+
 /** Every status, by the SDK's name, with which a workflow has ended; RUNNING and PAUSED are open. */
 const ENDED: ReadonlySet<string> = new Set([
   'COMPLETED',
@@ -24,13 +26,16 @@ export function whyPaused({
   status,
   workflowId,
 }: HasStatus & { workflowId: string }): string | null {
-  if (status.name !== 'PAUSED') return null;
-  return `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
+  return status.name === 'PAUSED' ? pausedText(workflowId) : null;
 }
+
+/** The same of one that is known to be. */
+export const pausedText = (workflowId: string): string =>
+  `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
 
 /** When a workflow begins whose start was delayed, for people; null: it has begun, or has no delay. */
 export function whyDelayed({ workflowId, executionTime }: Begins): string | null {
-  if (executionTime === undefined || executionTime.getTime() <= Date.now()) return null;
+  if (executionTime === undefined || executionTime.getTime() <= commonMs()) return null;
   const time = executionTime.toISOString().slice(0, 19).replace('T', ' ');
   return `${workflowId} begins at ${time} UTC: its start is delayed`;
 }

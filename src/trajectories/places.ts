@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import type { RolloutRef as Ref } from '../model/batch-request.js';
@@ -23,11 +24,30 @@ export const checkedBatch = (batchId: string): string =>
 export const checkedRollout = (ref: Ref): Ref => checked(Rollout, ref);
 
 export const directoryOf = (root: string, batchId: string): string =>
-  path.join(root, checkedBatch(batchId));
+  below(root, checkedBatch(batchId));
 
 export function journalOf(root: string, ref: Ref): string {
   const { batch_id, row, repeat } = checkedRollout(ref);
-  return path.join(root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
+  return path.join(below(root, batch_id), 'journals', `${row}-${repeat}.jsonl`);
+}
+
+/** Names of devices, with any extension, which Windows and what is copied there refuse. */
+const DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
+
+/**
+ * The name under which a disk, an object store or an archive of any system takes an id: \`=\` for each colon, and \`+\`
+ * before the name of a device and after a dot at the end. Ids have neither, so that each keeps a name of its own.
+ */
+export function storedName(id: string): string {
+  const name = id.replaceAll(':', '=').replace(/\.$/, '.+');
+  return DEVICE.test(name) ? `+${name}` : name;
+}
+
+/** Earlier versions took the id itself. */
+function below(folder: string, id: string): string {
+  const name = storedName(id);
+  const before = path.join(folder, id);
+  return name !== id && existsSync(before) ? before : path.join(folder, name);
 }
 
 export function partOf(partsDirectory: string, part: RowRange): string {
@@ -54,7 +74,7 @@ export const checkedFact = ({ series, n }: { series: Series; n: number }): z.inf
 export function factOf(root: string, place: { series: Series; n: number }): string {
   const { series, n } = checkedFact(place);
   const name = series.at(-1) === STEPS ? path.join(String(n), 'step.json') : `${n}.json`;
-  return path.join(root, ...series, name);
+  return path.join(series.reduce(below, root), name);
 }
 
 /** The folder of a series. */

@@ -1,5 +1,6 @@
 import { Fault, THE_STORE } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
+import { whyNoSpace } from '../platform/files.js';
 
 /** Runs one storage operation. Any error becomes a `StoreFault` that names the operation. */
 export async function storing<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
@@ -7,7 +8,8 @@ export async function storing<T>(what: string, operation: () => T | Promise<T>):
     return await operation();
   } catch (cause) {
     if (cause instanceof Fault) throw cause;
-    const message = `${what}: ${describeError(cause)}`;
+    const why = await whyNoSpace(cause);
+    const message = `${what}: ${describeError(cause)}${why === null ? '' : `: ${why}`}`;
     throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
   }
 }

@@ -4,6 +4,7 @@ import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
+import type { StoreIds } from '../platform/pollers.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 
@@ -12,6 +13,8 @@ import type { Trajectory } from '../model/journal/trajectory.js';
  * not the expected one (another request under its id).
  */
 export interface TrajectoryStore {
+  /** Its place, for people: a folder, or a database's address. */
+  readonly name: string;
   /** Creates the batch, or finds it as it is: request and samples are put once. Returns whether it existed before. */
   createBatch(batch: {
     batch_id: string;
@@ -75,8 +78,6 @@ export type GlancedEnd = LineOf<'end'> & { glance: Glance };
 /** A store and its connections. */
 export interface OpenStore {
   store: TrajectoryStore;
-  /** Identifies it, for people too: a folder, or a database's address. */
-  name: string;
   /**
    * Resolves when the store is usable. It waits up to five minutes for an unavailable database, and says so, unless
    * `signal` aborts. Throws problems that need a person.
@@ -84,6 +85,11 @@ export interface OpenStore {
   ready: (options: { say: (line: string) => void; signal?: AbortSignal }) => Promise<void>;
   /** Does once what a worker does, and leaves nothing. A folder is tried by `tryToWrite`. Throws what is in the way. */
   tryOut: () => Promise<void>;
+  /**
+   * Its id and, with `results`, that of the folder of results if it is another place. `make`: puts those that do not
+   * exist yet.
+   */
+  ids: (options: { make: boolean; results: boolean }) => Promise<StoreIds>;
   close: () => Promise<void>;
 }
 

@@ -6,10 +6,10 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 import { applyLine } from '../model/journal/trajectory.js';
 import { heldBytes } from './fold-weight.js';
 import type { Claimant } from './trajectory-store.js';
+import { commonS } from '../platform/waits/common-clock.js';
 
 /** Common to all stores: what an attempt writes into a journal. */
 
-const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
 
 export const claimOf = (by: Claimant): Entry => ({
   kind: 'claim',
@@ -20,7 +20,7 @@ export const claimOf = (by: Claimant): Entry => ({
 
 function lineOf(entry: Entry, writer: string): JournalLine {
   const { kind, ...rest } = entry;
-  return { kind, writer, at: now(), ...rest } as JournalLine;
+  return { kind, writer, at: commonS(), ...rest } as JournalLine;
 }
 
 export const textOf = (entry: Entry, writer: string): string => lineText(lineOf(entry, writer));

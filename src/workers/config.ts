@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { BaseUrl } from '../environments/http/base-url.js';
+import { filesOfSandboxes } from '../environments/code/at-once.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
@@ -10,7 +10,9 @@ import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
 import { recordOf } from '../model/untrusted.js';
 import { parseYaml } from '../platform/yaml.js';
+import { mostOpenFiles } from '../platform/process/open-files.js';
 import { READERS } from '../platform/files.js';
+import { readWhole } from '../platform/regular-file.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { repeatedIn, sharedEngines } from './one-engine.js';
@@ -263,7 +265,7 @@ export type Config = z.infer<typeof Config>;
 
 /** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {
-  const bytes = await readFile(file).catch((cause: unknown) => {
+  const bytes = await readWhole(file).catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
   const value = parseYaml(textOf(bytes, file), file) ?? {};
@@ -300,15 +302,19 @@ function storeBelow(directory: string, store: Config['store']): Config['store'] 
 }
 
 /** What this worker may hold at once. */
-export function memoryOf({
-  worker,
-  environments,
-}: Pick<Config, 'worker' | 'environments'>): MemoryPlan {
+export function memoryOf(
+  { worker, environments }: Pick<Config, 'worker' | 'environments'>,
+  open_files = mostOpenFiles(),
+): MemoryPlan {
   const { memory, max_generations, roles } = worker;
   const hasServices = Object.values(environments).some((settings) => !isInProcess(settings));
   const queues = [roles.includes('generation'), roles.includes('environment') && hasServices];
   return planMemory({
     memory_bytes: bytesOf(memory),
+    open_files: Object.values(environments).reduce(
+      (left, one) => left - (one.kind === 'code' ? filesOfSandboxes(one, open_files) : 0),
+      open_files,
+    ),
     max_generations,
     queues: queues.filter(Boolean).length,
   });

@@ -1,5 +1,5 @@
 /**
- * What a worker process may hold at once, from `worker.memory`. Everything that grows with load gets a share of what is
+ * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with load gets a share of what is
  * left beside the process itself. Costs are resident bytes, measured under load (ARCHITECTURE.md).
  */
 export interface MemoryPlan {
@@ -60,6 +60,13 @@ const REQUEST_WEIGHT = 4;
 /** Planning is rare and short, so its text is outside the shares. It takes at most this share of the whole. */
 const SHARE_OF_SAMPLES = 0.5;
 
+/**
+ * Files and connections of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections.
+ */
+const PROCESS_FILES = 112;
+/** A turn has a journal, and connections to an engine and to an environment. */
+const FILES_EACH = 3;
+
 /** Few enough that a worker with hardly any memory works, slowly. */
 const FEWEST = { workflows: 16, activities: 8 } as const;
 /** Planning, starting and finishing are short, and steps wait for others, so more at once would gain nothing. */
@@ -69,18 +76,25 @@ const SHARE_OF_OTHERS = 1 / 8;
 
 export function planMemory({
   memory_bytes,
+  open_files = Infinity,
   max_generations,
   queues,
 }: {
   memory_bytes: number;
+  /** How many the process may have, without those of interpreters. */
+  open_files?: number;
   max_generations: number;
   /** Queues of this process that share the room for turns: generation, environments behind services. */
   queues: number;
 }): MemoryPlan {
   const left = Math.max(0, memory_bytes - PROCESS_BYTES);
   const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
-  const activities = fitting(SHARES.activities, ACTIVITY_BYTES);
-  const others = Math.min(MOST_AT_ONCE.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const activities = Math.min(
+    fitting(SHARES.activities, ACTIVITY_BYTES),
+    Math.max(0, Math.floor((open_files - PROCESS_FILES) / FILES_EACH)),
+  );
+  const share = Math.min(MOST_AT_ONCE.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const others = Math.max(FEWEST.activities, share);
   const turns = Math.floor((activities - others) / Math.max(1, queues));
   return {
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
@@ -92,6 +106,6 @@ export function planMemory({
     sample_bytes: Math.floor(memory_bytes * SHARE_OF_SAMPLES),
     generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
     steps: Math.min(MOST_AT_ONCE.steps, Math.max(FEWEST.activities, turns)),
-    others: Math.max(FEWEST.activities, others),
+    others,
   };
 }

@@ -1,11 +1,12 @@
-import { readFileSync } from 'node:fs';
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { Readers } from '../platform/files.js';
+import { readWholeNow } from '../platform/regular-file.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
 import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
 import { migratePostgres, openPostgresStore } from '../trajectories/postgres/open.js';
+import { findStoreId } from '../trajectories/store-id.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config, PostgresStoreSettings } from './config.js';
 
@@ -19,9 +20,13 @@ export function openStore(
 ): OpenStore {
   if (store.kind === 'postgres') return openPostgresStore({ ...settingsOf(store, env), ...bounds });
   const { root, readers } = store;
+  const files = createFileStore({ root, readers, ...bounds });
   return {
-    store: createFileStore({ root, readers, ...bounds }),
-    name: root,
+    store: files,
+    ids: async ({ make }) => ({
+      store: make ? await files.storeId() : await findStoreId(files.facts),
+      results: null,
+    }),
     tryOut: () => Promise.resolve(),
     ready: () => Promise.resolve(),
     close: () => Promise.resolve(),
@@ -98,7 +103,7 @@ function decoded(password: string, expected: string): string {
 
 function readUrl(file: string, expected: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readWholeNow(file).toString();
   } catch (cause) {
     throw new Error(`${expected}, cannot read it`, { cause });
   }

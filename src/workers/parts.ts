@@ -26,7 +26,7 @@ import { environmentQueue, isLimited } from './queues.js';
 /** The parts that temporal.yaml describes. Adapters are chosen only here. */
 export interface Parts {
   store: TrajectoryStore;
-  storeReady: OpenStore['ready'];
+  opened: Pick<OpenStore, 'ready' | 'ids'>;
   pools: ReadonlyMap<string, GenerationPool>;
   environments: ReadonlyMap<string, DeployedEnvironment>;
   /** By service. */
@@ -92,7 +92,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   }
   return {
     store,
-    storeReady: opened.ready,
+    opened,
     pools,
     policies,
     environments,

@@ -7,6 +7,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import { isOpen } from '../platform/workflow-status.js';
 import type { Parts } from './parts.js';
+import { commonMs } from '../platform/waits/common-clock.js';
 
 /** Requests of activities and workers to the `policy` workflows, one per service. */
 export interface PolicyWorkflows {
@@ -58,7 +59,16 @@ const LOOK_MS = 3000;
  */
 export function keepPolicies(
   parts: Pick<Parts, 'policies'>,
-  { workflows, log }: { workflows: PolicyWorkflows; log: Logger },
+  {
+    workflows,
+    log,
+    nowMs = commonMs,
+  }: {
+    workflows: PolicyWorkflows;
+    log: Logger;
+    /** Of the clock that pauses have. */
+    nowMs?: () => number;
+  },
 ): () => void {
   const looks = [...parts.policies].map(([service, policy]) => {
     let woken_at_epoch = -1;
@@ -66,7 +76,7 @@ export function keepPolicies(
     const look = async (): Promise<void> => {
       const record = await policy.records.latest();
       if (record === null) return;
-      const now = Date.now();
+      const now = nowMs();
       if (record.epoch !== seen.epoch) seen = { epoch: record.epoch, since: now };
       const urls = policy.controls.map(({ replica }) => replica);
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));

@@ -1,4 +1,5 @@
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
+import type { TaskQueue } from '../platform/pollers.js';
 
 /** The names of a deployment's task queues. Workflows, planning and closing use `temporal.task_queue` itself. */
 
@@ -30,3 +31,23 @@ export function ownQueue(settings: object | undefined): string | undefined {
 export const isLimited = (settings: object): boolean =>
   ownQueue(settings) !== undefined ||
   ('max_concurrent' in settings && settings.max_concurrent !== undefined);
+
+export interface RoleQueue extends TaskQueue {
+  role: 'workflow' | 'generation' | 'environment';
+}
+
+/** All of a deployment. */
+export function queuesOf(config: Deployed & { environments: Record<string, object> }): RoleQueue[] {
+  const of_environments = Object.keys(config.environments).map((task) =>
+    environmentQueue(config, task),
+  );
+  return [
+    { name: config.temporal.task_queue, type: 'workflow', role: 'workflow' },
+    { name: generationQueue(config), type: 'activity', role: 'generation' },
+    ...[...new Set(of_environments)].map((name): RoleQueue => ({
+      name,
+      type: 'activity',
+      role: 'environment',
+    })),
+  ];
+}

@@ -6,8 +6,10 @@ import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { createActivities } from '../activities/index.js';
 import { describeError } from '../platform/errors.js';
+import type { StoreIds } from '../platform/pollers.js';
 import { REPORTS_EVERY_S } from '../platform/pollers.js';
 import { orAborted } from '../platform/waits/abort.js';
+import { compareClocks, keepClock } from './compare-clocks.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
@@ -15,6 +17,9 @@ import { connect } from './connect.js';
 import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
+import type { OtherStore } from './one-store.js';
+import { findOtherStores, keepOneStore, waitForOneStore, writesResults } from './one-store.js';
+import { RAISE_LIMIT, cutByOpenFiles } from './open-files.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
@@ -59,7 +64,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected, policies, stuck } = started;
+  const { workers, connected, policies, stuck, lookForOthers } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -69,6 +74,8 @@ async function runParts(
   const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
   const endCare = keepPolicies(parts, { workflows: policies, log });
   const endLooks = upserts(config) ? keepUnstuck(stuck, log) : undefined;
+  const endClocks = keepClock(config, log);
+  const endCompares = keepOneStore(lookForOthers, log);
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
@@ -77,8 +84,10 @@ async function runParts(
     await Promise.all(running);
   } finally {
     clearInterval(recheck);
+    endClocks();
     endCare();
     endLooks?.();
+    endCompares();
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
@@ -95,17 +104,31 @@ async function startWorkers(
   connected: Connected;
   policies: PolicyWorkflows;
   stuck: StuckWorkflows;
+  /** Workers of the same queues with other stores. */
+  lookForOthers: () => Promise<OtherStore[]>;
   workers: Worker[];
 } | null> {
   const say = (line: string): void => {
     log.warn(line);
   };
-  await parts.storeReady({ say, signal });
+  await parts.opened.ready({ say, signal });
   const connected = await connect(config, { log, signal });
   if (connected === null) return null;
   const { connection, namespace } = connected;
   if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
   const client = new Client({ connection, namespace, dataConverter });
+  await compareClocks(config, log);
+  const ids = await idsOf(parts, { config, log });
+  const lookForOthers = async (): Promise<OtherStore[]> => {
+    const own = { ...ids, name: parts.store.name };
+    if (own.store === null) return [];
+    return await findOtherStores(client.workflowService, { config, namespace, own });
+  };
+  await waitForOneStore(lookForOthers, { log, signal });
+  if (signal.aborted) {
+    await connection.close();
+    return null;
+  }
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
   const activities = createActivities(createDependencies(config, { parts, temporal }));
@@ -114,8 +137,22 @@ async function startWorkers(
     connected,
     policies,
     stuck,
-    workers: await createWorkers({ config, connected, activities }),
+    lookForOthers,
+    workers: await createWorkers({ config, connected, activities, ids }),
   };
+}
+
+/** A store that cannot be written now does not keep a worker from starting: rollouts say that they wait for it. */
+async function idsOf(
+  { opened, store }: Pick<Parts, 'opened' | 'store'>,
+  { config, log }: { config: Config; log: Logger },
+): Promise<StoreIds> {
+  try {
+    return await opened.ids({ make: true, results: writesResults(config) });
+  } catch (error) {
+    log.warn(`the id of store ${store.name} is not known: ${describeError(error)}`);
+    return { store: null, results: null };
+  }
 }
 
 /** Only workflows upsert search attributes. */
@@ -128,7 +165,9 @@ function boundMemory(config: Config, log: Logger): void {
   // V8 reads it at each collection, in every thread. By default the heap grows to four times its live size.
   setFlagsFromString(`--heap-growing-percent=${GARBAGE_PERCENT}`);
   log.info({ memory, ...plan }, 'what fits into worker.memory');
-  if (plan.generations < max_generations) {
+  const cut = cutByOpenFiles(config);
+  if (cut !== null) log.warn(`${cut}; ${RAISE_LIMIT}`);
+  else if (plan.generations < max_generations) {
     const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
     log.warn(text);
   }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
 import type { Described } from '../platform/failing-task.js';
 import { failingTask, whyTaskFails } from '../platform/failing-task.js';
+import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
 const PATIENCE_MS = 60 * 60_000;
@@ -72,7 +73,7 @@ export async function endStuck(
 /** Returns a function that ends the looks. */
 export function keepUnstuck(workflows: StuckWorkflows, log: Logger): () => void {
   const looking = setInterval(() => {
-    endStuck(workflows, { log, now_ms: Date.now() }).catch((error: unknown) => {
+    endStuck(workflows, { log, now_ms: commonMs() }).catch((error: unknown) => {
       log.debug(`workflows whose tasks fail are not known: ${describeError(error)}`);
     });
   }, LOOK_MS);

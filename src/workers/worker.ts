@@ -4,6 +4,7 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { Worker } from '@temporalio/worker';
 import type { AllActivities } from '../activities/contract/stream.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import type { StoreIds } from '../platform/pollers.js';
 import { workerIdentity } from '../platform/pollers.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
@@ -17,14 +18,12 @@ const PLANNING_HEARTBEAT_MS = 10_000;
 
 type Queue = Pick<
   WorkerOptions,
-  | 'identity'
-  | 'taskQueue'
-  | 'maxConcurrentActivityTaskExecutions'
-  | 'maxCachedWorkflows'
-  | 'workflowBundle'
+  'taskQueue' | 'maxConcurrentActivityTaskExecutions' | 'maxCachedWorkflows' | 'workflowBundle'
 > &
   Partial<typeof workflowThread> & {
     verbs: (keyof AllActivities)[];
+    /** Generation services that its workers' names tell; null: they do not. */
+    services: readonly string[] | null;
   };
 
 /** One Worker per role and queue. Only the workflow role loads the bundle. */
@@ -32,17 +31,22 @@ export async function createWorkers({
   config,
   connected,
   activities,
+  ids = { store: null, results: null },
 }: {
   config: Config;
   connected: Connected;
   activities: AllActivities;
+  /** Of the store. */
+  ids?: StoreIds;
 }): Promise<Worker[]> {
   const heartbeat = toMs(config.worker.heartbeat_timeout);
+  const place = { pid: process.pid, host: hostname() };
   const queues = config.worker.roles.flatMap((role) => queuesOf(role, config));
   return await Promise.all(
-    queues.map(({ verbs, ...options }) =>
+    queues.map(({ verbs, services, ...options }) =>
       Worker.create({
         ...options,
+        identity: workerIdentity({ ...place, ...ids }, services),
         connection: connected.connection,
         namespace: connected.namespace,
         dataConverter,
@@ -64,10 +68,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
     case 'workflow':
       return [
         {
-          identity: workerIdentity(
-            { pid: process.pid, host: hostname() },
-            Object.keys(config.generation),
-          ),
+          services: Object.keys(config.generation),
           taskQueue: temporal.task_queue,
           workflowBundle: { codePath: bundlePath },
           ...workflowThread,
@@ -88,6 +89,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
     case 'generation':
       return [
         {
+          services: null,
           taskQueue: generationQueue(config),
           maxConcurrentActivityTaskExecutions: memory.generations,
           verbs: ['openRollout', 'playTurns', 'generateTurn'],
@@ -100,6 +102,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
         ...tasks.map((task) => environmentQueue(config, task)),
       ]);
       return [...queues].map((taskQueue) => ({
+        services: null,
         taskQueue,
         maxConcurrentActivityTaskExecutions: stepsAtOnce(config, taskQueue),
         verbs: ['stepEnvironment', 'playTurns'],

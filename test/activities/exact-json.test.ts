@@ -105,6 +105,18 @@ describe('a request', () => {
     assert.deepEqual([row?.get('extra_env_info'), row?.get('column'), row?.get('loss_multiplier')], [own, own, '1']); // prettier-ignore
   });
 
+  test('has rows whose columns come in the order of its samples, also where their names are whole numbers', async (t) => {
+    const bench = await activityBench(t);
+    const sample = `{"9":{"3":1,"1":2},"task_name":"task","2":[],"message_log":[{"role":"user","content":"go"}],"10":0}`;
+    await planned(bench, readJson(`{"samples":[${sample}]}`, IN_PAYLOADS));
+    const { files } = await bench.result('closeBatch', { batch_id: BATCH, stopped: true });
+    const row = membersOf(await readFile(files.failures, 'utf8'));
+    const names = [...(row?.keys() ?? [])];
+    assert.deepEqual(names.slice(0, 5), ['9', 'task_name', '2', 'message_log', '10']);
+    assert.equal(row?.get('9'), '{"3":1,"1":2}');
+    assert.ok(names.includes('total_reward'));
+  });
+
   test('of an earlier version, stored as JavaScript writes it, is continued', async (t) => {
     const bench = await activityBench(t);
     const told = `{"samples":[${SAMPLE},"p":1.0}],"metadata":{"lr":1.0}}`;
@@ -125,8 +137,12 @@ describe('columns of a sample', () => {
     assert.deepEqual(readJson(text, IN_SAMPLES), JSON.parse(text));
   });
 
-  test('come in rows with whole numbers first, but keep the order of names within each', () => {
-    const text = `{"3":{"9":1,"8":2},"b":1,"1":1.0,"task_name":"t"}`;
-    assert.equal(writeJson(readJson(text, IN_SAMPLES)), '{"1":1.0,"3":{"9":1,"8":2},"b":1,"task_name":"t"}'); // prettier-ignore
+  test('are written again in their order, also where names are whole numbers', () => {
+    for (const text of [
+      `{"3":{"9":1,"8":2},"b":1,"1":1.0,"task_name":"t"}`,
+      `{"10":1,"task_name":"t","9":2}`,
+      `{"b":1,"1":2}`,
+    ])
+      assert.equal(writeJson(readJson(text, IN_SAMPLES)), text);
   });
 });

@@ -66,6 +66,7 @@ describe('a turn that is generated', () => {
       frequency_penalty: 0,
       min_tokens: 0,
       ignore_eos: false,
+      bad_words: [],
       structured_outputs: null,
       top_logprobs: 0,
       seed: null,
@@ -142,6 +143,8 @@ describe('a retried activity', () => {
       const { type, message, nonRetryable } = await bench.failure(name, AT);
       assert.deepEqual([type, nonRetryable], ['JournalLost', true]);
       assert.match(message, /journal of batch\/0-0 has lost its start: the store was restored/);
+      const { name: folder } = bench.dependencies.store;
+      assert.ok(message.includes(`moved (this worker has ${folder})`), message);
     }
   });
 });

@@ -248,6 +248,7 @@ describe('the logprobs of a batch', () => {
     [{ top_p: 0.9, top_k: 40, min_p: 0.1 }, 'top_p, top_k, min_p'],
     [{ repetition_penalty: 1.1, presence_penalty: 1, frequency_penalty: 1 }, 'repetition_penalty, presence_penalty, frequency_penalty'],
     [{ greedy: true, temperature: 0.7, min_tokens: 3 }, 'min_tokens'],
+    [{ bad_words: ['left'] }, 'bad_words'],
   ] as const) {
     test(`of a raw engine are refused under ${fields}, with what to do`, async (t) => {
       const bench = await activityBench(t, RAW);

@@ -21,12 +21,12 @@ interface Inputs {
   readText: (text: string, limit?: number) => Promise<string[]>;
 }
 
-async function inputs(t: TestContext): Promise<Inputs> {
+async function inputs(t: TestContext, sample_bytes?: number): Promise<Inputs> {
   const outer = await temporaryFolder(t);
   const directory = path.join(outer, 'inputs');
   await mkdir(directory);
   await writeFile(path.join(outer, 'outside.jsonl'), `${sampleOf('secret')}\n`);
-  const bench = await activityBench(t, { deployment: { inputs_dir: directory } });
+  const bench = await activityBench(t, { deployment: { inputs_dir: directory, ...(sample_bytes !== undefined && { sample_bytes }) } }); // prettier-ignore
   const dependencies: Dependencies = bench.dependencies;
   const read: Inputs['read'] = (samples, limit) =>
     readSamples(requestOf({ samples, limit: limit ?? null }), dependencies).then(
@@ -95,6 +95,21 @@ describe('samples in a file', () => {
       readText(lines(sampleOf('x'), deep)),
       refused('samples row 1: expected at most 512 levels of lists and objects, got more'),
     );
+  });
+
+  test('with more names of members than anybody reads are refused before they are built', async (t) => {
+    const { readText } = await inputs(t, 1e8);
+    const names = (count: number): string =>
+      Array.from({ length: count }, (_, at) => `"${at.toString(36)}":0`).join(',');
+    const with_names = (count: number): string =>
+      sampleOf('x', { extra_env_info: { a: 0 } }).replace('"a":0', names(count));
+    await assert.rejects(
+      readText(lines(sampleOf('x'), with_names(600_000))),
+      refused('samples row 1: expected at most 524288 different names of members, got more'),
+    );
+    // Lists may have as many entries as they like.
+    const grid = sampleOf('x', { extra_env_info: { grid: Array(600_000).fill([1]) } });
+    assert.equal((await readText(lines(grid))).length, 1);
   });
 
   test('of one line that no string can hold is refused, and the process continues', async (t) => {

@@ -40,6 +40,7 @@ describe('a generation that was cut', () => {
   for (const [what, generation] of [
     ['a presence penalty', { presence_penalty: 0.5 }],
     ['a frequency penalty', { frequency_penalty: -0.5 }],
+    ['bad words', { bad_words: ['left turn'] as string[] }],
     ['a structure', { structured_outputs: { regex: '[a-z ]+' } }],
   ] as const) {
     test(`with ${what} starts over, and its row says so`, async (t) => {

@@ -8,6 +8,7 @@ import type { ControlCall } from '../fakes/controlled-engine.js';
 import { controlFault, PROBE } from '../fakes/controlled-engine.js';
 import { ORDER, updating } from '../fakes/updated-replica.js';
 import { factOf } from '../../src/trajectories/places.js';
+import { hostAhead } from '../fakes/other-host.js';
 
 const STEPS = ['load', 'label', 'resetCache', 'resume', 'promptLogprobs'] as const;
 
@@ -268,6 +269,15 @@ describe('the taker of a replica', () => {
     assert.deepEqual(new Set(seen), new Set([paused_until]));
     assert.ok(!engine.calls.includes('cutOff'));
   });
+
+  for (const ahead of [3_600_000, -3_600_000])
+    test(`on a host whose clock is ${ahead / 1000} s ahead ${ahead > 0 ? 'leaves a pause that is not over' : 'ends one that is over'}`, async (t) => {
+      const { engine, bench, set } = await updating(t);
+      hostAhead(t, ahead);
+      await set({ state: 'updating', paused_until: Date.now() + (ahead > 0 ? 30_000 : -1000) });
+      await bench.result('updateReplica', ORDER);
+      assert.equal(engine.calls.includes('cutOff'), ahead < 0);
+    });
 
   test('leaves a zombie nothing to touch', async (t) => {
     const { engine, bench, entry, set } = await updating(t);

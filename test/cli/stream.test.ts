@@ -15,23 +15,40 @@ const late = () => {
   return new ServiceError('Failed to get Workflow execution history', { cause });
 };
 
-async function stopped(t: TestContext, ended: () => Promise<boolean>) {
+async function stopped(
+  t: TestContext,
+  { ended, waits = null }: { ended: () => Promise<boolean>; waits?: string | null },
+) {
   const said: unknown[] = [];
   t.mock.method(console, 'log', (line: unknown) => said.push(line));
-  const code = await stopStream({ stop: () => Promise.resolve(), ended });
+  const code = await stopStream({ stop: () => Promise.resolve(waits), ended });
   return { code, said };
 }
 
 describe('a stop of a stream', () => {
   test('says that it was sent, and then that the stream has ended', async (t) => {
-    const { code, said } = await stopped(t, () => endsWithin(60_000, () => Promise.resolve()));
+    const { code, said } = await stopped(t, {
+      ended: () => endsWithin(60_000, () => Promise.resolve()),
+    });
     assert.equal(code, 0);
     assert.equal(said[0], 'stop was sent');
     assert.match(String(said[1]), /^stopped; its steps stay/);
   });
 
+  test('that waits for an operator says so, and waits for no end', async (t) => {
+    const never = () => Promise.reject(new Error('was asked'));
+    const { code, said } = await stopped(t, {
+      ended: never,
+      waits: 's is paused; … ends the pause',
+    });
+    assert.equal(code, 1);
+    assert.deepEqual(said, ['stop was sent, but s is paused; … ends the pause']);
+  });
+
   test('whose end a slow server does not confirm was sent all the same', async (t) => {
-    const { code, said } = await stopped(t, () => endsWithin(20, () => Promise.reject(late())));
+    const { code, said } = await stopped(t, {
+      ended: () => endsWithin(20, () => Promise.reject(late())),
+    });
     assert.equal(code, 1);
     assert.deepEqual(said, [
       'stop was sent',

@@ -1,7 +1,11 @@
 /** Who does not answer: the server, the worker, or nobody that is known. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { ServiceError, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import {
+  QueryRejectedError,
+  ServiceError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
 import type { Found } from '../../src/client/progress.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
@@ -30,6 +34,23 @@ describe('the error of a call that no worker answers', () => {
         answered('b', () => Promise.reject(error)),
         { message: NO_WORKER, cause: error },
       );
+  });
+
+  test('names what the server says of itself or of a paused workflow, for queries, updates and looks', async () => {
+    const paused = 'b is paused; temporal workflow unpause --workflow-id b ends the pause';
+    const limited = 'the Temporal server takes no more requests for now: namespace rate limit exceeded'; // prettier-ignore
+    const cases: [unknown, string][] = [
+      [Reflect.construct(QueryRejectedError, [8]), paused],
+      [failed(9, 'Workflow is paused. Cannot update the workflow.'), paused],
+      [failed(8, 'namespace rate limit exceeded'), limited],
+    ];
+    for (const [error, message] of cases) {
+      await assert.rejects(
+        answered('b', () => Promise.reject(error as Error)),
+        { message, cause: error },
+      );
+      assert.equal(silenceOf(error, { address: 'host:7233', workflowId: 'b' }), message);
+    }
   });
 
   test('is not made of a worker’s refusal', async () => {

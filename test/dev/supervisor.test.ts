@@ -159,6 +159,18 @@ describe('the supervisor', () => {
     assert.deepEqual(givenUp, []);
   });
 
+  test('starts a part that ends soon after it works again and again, with growing delays, and says how often', async (t) => {
+    const { supervisor, said, givenUp, part } = await scene(t, { restartDelayMs: 5 });
+    await supervisor.run(worksThat(part, { does: 'process.abort();' }));
+    await until('it has ended often', () => delaysIn(said).length > 6);
+    assert.deepEqual(delaysIn(said).slice(0, 7), [0.005, 0.01, 0.02, 0.04, 0.075, 0.075, 0.075]);
+    const ends = said.filter((line) => line.includes('starts again'));
+    assert.match(ends[0] ?? '', /^part ended by SIGABRT[^,]*; it starts again/);
+    for (const times of [2, 3, 4])
+      assert.match(ends[times - 1] ?? '', new RegExp(`, ${times} times in a row within 10 s of its start; it starts`)); // prettier-ignore
+    assert.deepEqual(givenUp, []);
+  });
+
   test('begins to count anew when a part has worked', async (t) => {
     const { supervisor, said, givenUp, pids, pidsFile, part } = await scene(t);
     const lives = `require('node:fs').readFileSync(${JSON.stringify(pidsFile)}, 'utf8').split('\\n').length - 1`;

@@ -1,24 +1,18 @@
 /** Data of others goes through all processes as it came: digits, `1.0`, and the order of names. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import { itemsOf, membersOf } from '../../src/platform/json/members.js';
-import { outputOf, startCommand } from '../harness/command.js';
+import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'exact-data';
 const ID = 'exact-data';
-const python = trainerInstall(process.env);
-const run = promisify(execFile);
 
 const METADATA = '{"run":1.0,"by":{"3":"x","1":"y"},"id":9223372036854775783,"far":1e400}';
 const OTHER = METADATA.replace('783', '784');
@@ -135,29 +129,18 @@ describe('data of others', { timeout: 240_000 }, () => {
     assert.match(output, /has another request: metadata: .*775783.* there, .*775784.* here/);
   });
 
-  test(
-    'is what Python reads of it',
-    { skip: existsSync(python.stamp) ? false : 'the Python package is not installed' },
-    async () => {
-      const program = `
+  test('is what Python reads of it', { skip: NO_PYTHON }, async () => {
+    const program = `
 import json, sys
 from durable_rollouts import Client
 batch = Client.connect().batch("${ID}")
 print(json.dumps([batch.wait(60)["metadata"], [row["extra_env_info"] for row in batch.rows()], batch.rows()[0]["column"]], separators=(",", ":")))
 `;
-      const { address, namespace } = bed.server;
-      const env = {
-        ...process.env,
-        PYTHONPATH: PYTHON_PACKAGES,
-        PYTHONDONTWRITEBYTECODE: '1',
-        TEMPORAL_ADDRESS: address,
-        TEMPORAL_NAMESPACE: namespace,
-      };
-      const { stdout } = await run(python.python, ['-c', program], { env, timeout: 60_000 });
-      // Python's floats end at 1.8e308 and 5e-324.
-      const read = (text: string): string => text.replaceAll('1e400', 'Infinity').replaceAll('1e-400', '0.0'); // prettier-ignore
-      const last = read(stateAfter(2));
-      assert.equal(stdout.trim(), `[${read(METADATA)},[${last},${last}],${read(COLUMN)}]`);
-    },
-  );
+    const python = startPython(program, bed.server);
+    assert.equal(await python.exited, 0, python.output());
+    // Python's floats end at 1.8e308 and 5e-324.
+    const read = (text: string): string => text.replaceAll('1e400', 'Infinity').replaceAll('1e-400', '0.0'); // prettier-ignore
+    const last = read(stateAfter(2));
+    assert.equal(python.stdout().trim(), `[${read(METADATA)},[${last},${last}],${read(COLUMN)}]`);
+  });
 });

@@ -1,5 +1,6 @@
-/** What an engineer does to workflows with Temporal's own commands: delay, reset, terminate, half a deployment. */
+/** What an engineer does to workflows with Temporal's own commands: delay, reset, pause, terminate, half a deployment. */
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,10 +11,11 @@ import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { startBatch, startSingleRollout } from '../harness/batch.js';
-import { startCommand } from '../harness/command.js';
+import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
 import { firstTaskAfter, operatorOf, taskAt } from '../harness/operator.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
+import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
@@ -136,6 +138,24 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
   });
 
+  test('rollouts that a query finds are reset and terminated as one by one', async () => {
+    const { handle, outcome } = await slowly('by-query', 4);
+    await untilRunning(handle, 2);
+    const temporal = await temporalOn(bed.server);
+    const found = (id: string): string => `RolloutTask="sliding_puzzle" AND ExecutionStatus="Running" AND WorkflowId="${id}"`; // prettier-ignore
+    const how = ['--reason', 'by hand', '--yes'];
+    await temporal('workflow', 'reset', '--query', found('by-query/0-0'), '--type', 'LastWorkflowTask', ...how); // prettier-ignore
+    // A namespace has one such operation at a time.
+    await eventually(
+      { what: 'the end of the reset', timeout_ms: 30_000 },
+      () =>
+      temporal('workflow', 'terminate', '--query', found('by-query/0-1'), ...how).then(() => true, () => false), // prettier-ignore
+    );
+    const { rollouts, failures } = await outcome();
+    assert.deepEqual(rollouts.map(({ repeat, turn_count }) => [repeat, turn_count]), [[0, 4]]); // prettier-ignore
+    assert.deepEqual(failures.map(({ repeat, stop_reason }) => [repeat, stop_reason]), [[1, 'cancelled']]); // prettier-ignore
+  });
+
   test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
     const { handle, outcome } = await slowly('reset', 4);
     await untilRunning(handle, 2);
@@ -182,6 +202,84 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const times = (events ?? []).map(({ eventTime }) => Number(eventTime?.seconds));
     const task = (events ?? []).findIndex(({ workflowTaskFailedEventAttributes: at }) => at);
     assert.ok(times.at(-1)! - times[task]! >= 5, `it had ${times.at(-1)! - times[task]!} s`);
+  });
+
+  const pause = (workflowId: string, ends = false): Promise<void> => {
+    const operator = operatorOf(bed.server);
+    return ends ? operator.unpause(workflowId) : operator.pause(workflowId);
+  };
+
+  test('a paused batch is open and called paused by each command, and takes a stop', async () => {
+    const { handle, outcome } = await slowly('paused', 4);
+    await untilRunning(handle, 2);
+    await pause('paused');
+    const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
+    const [result, watch] = [startCommand(['result', 'paused', ...at]), startCommand(['watch', 'paused', ...at])]; // prettier-ignore
+    const way = 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause';
+    for (const command of [result, watch])
+      await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => command.output().includes(way)); // prettier-ignore
+    assert.equal(
+      await outputOf(['stop', 'paused', ...at]),
+      `stop was sent, but ${way}; its results so far are kept\n`,
+    );
+    await pause('paused', true);
+    assert.equal(await result.exited, 0, result.output());
+    assert.equal(await watch.exited, 0, watch.output());
+    const { failures } = await outcome();
+    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
+  });
+
+  test('Python waits while a batch is paused, and says so', { skip: NO_PYTHON }, async () => {
+    const { handle } = await slowly('paused-here', 3);
+    await untilRunning(handle, 2);
+    await pause('paused-here');
+    const program = [
+      'import logging',
+      'from durable_rollouts import Client, RolloutFault',
+      'logging.basicConfig(format="%(message)s")',
+      'batch = Client.connect().batch("paused-here")',
+      'try: batch.progress()',
+      'except RolloutFault as fault: print(fault.type, flush=True)',
+      'for group in batch.groups(): print(len(group.rows), flush=True)',
+      'print(batch.wait()["counts"]["completed"], flush=True)',
+    ].join('\n');
+    const python = startPython(program, bed.server);
+    const way = /paused-here is paused; temporal workflow unpause --workflow-id paused-here ends/;
+    await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => way.test(python.output()));
+    await pause('paused-here', true);
+    assert.equal(await python.exited, 0, python.output());
+    assert.equal(python.stdout(), 'Paused\n2\n2\n');
+  });
+
+  test('a batch that Temporal no longer has is found in its store', async (t) => {
+    if (bed.server.namespace === 'default') {
+      t.skip('a server of its own has no other namespace');
+      return;
+    }
+    const { outcome } = await startBatch(bed.batch('kept', QUEUE), puzzleRequest({ samples: 1, num_repeats: 1 })); // prettier-ignore
+    await outcome();
+    // Of another namespace, as if retention had deleted it from its own.
+    const file = path.join(bed.directory, 'elsewhere.yaml');
+    const store = { kind: 'file', root: bed.store_root };
+    const temporal = { address: bed.server.address, namespace: 'default' };
+    await writeFile(file, JSON.stringify({ temporal, store, environments: {} }));
+    for (const verb of ['result', 'watch']) {
+      const command = startCommand([verb, 'kept', '--config', file]);
+      assert.equal(await command.exited, 1);
+      assert.match(command.output(), /namespace default no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/store: temporal-rollout show kept/); // prettier-ignore
+    }
+    assert.match(await outputOf(['show', 'kept', '--config', file]), /0-0/);
+  });
+
+  test('a request that no server takes is refused before it is sent', async () => {
+    const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
+    const file = path.join(bed.directory, 'large.json');
+    const samples = [{ task_name: 'sliding_puzzle', message_log: [{ role: 'user', content: 'x'.repeat(6e6) }] }]; // prettier-ignore
+    await writeFile(file, JSON.stringify({ samples }));
+    const start = startCommand(['start', '--input-file', file, '--id', 'large', ...at]);
+    assert.equal(await start.exited, 1);
+    assert.match(start.output(), /the request of batch large \(write its samples to a file\): expected at most 1048576 bytes of arguments, got 60000\d\d; nothing was sent/); // prettier-ignore
+    await assert.rejects(bed.server.client.workflow.getHandle('large').describe(), { name: 'WorkflowNotFoundError' }); // prettier-ignore
   });
 
   test('a second policy workflow of a service is refused', async () => {

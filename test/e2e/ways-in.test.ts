@@ -1,34 +1,30 @@
 /** How users start batches: the Temporal CLI and a Temporal Schedule, with the request in a file. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import { readRows } from '../harness/batch.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Temporal } from '../harness/temporal-command.js';
+import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'ways-in';
-const run = promisify(execFile);
 
 describe('a batch', { timeout: 180_000 }, () => {
   let bed: Testbed;
-  let cli: string;
+  let temporal: Temporal;
   let input: string;
 
   before(async () => {
-    cli = (await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say: console.log }))
-      .path;
     bed = await startTestbed('ways-in');
+    temporal = await temporalOn(bed.server);
     await bed.startWorker({
       task_queue: QUEUE,
       generation: await bed.simulate({ default: { thinking_tokens: 4, skill: 0, seed: 1 } }),
@@ -39,12 +35,6 @@ describe('a batch', { timeout: 180_000 }, () => {
   });
   after(() => bed.end());
 
-  const temporal = async (...args: string[]): Promise<string> => {
-    const { address, namespace } = bed.server;
-    const at = ['--address', address, '--namespace', namespace];
-    const { stdout } = await run(cli, [...args, ...at], { timeout: 60_000 });
-    return stdout;
-  };
   const start = ['--type', 'rolloutBatch', '--task-queue', QUEUE, '--input-file'];
 
   test('is started by `temporal workflow execute`, which prints its result', async () => {
@@ -139,7 +129,9 @@ describe('a batch', { timeout: 180_000 }, () => {
     );
     for (const id of ids) {
       assert.match(id, /^nightly-\d{4}-\d\d-\d\dT/);
-      const rows = await readRows(path.join(bed.store_root, id, 'rollouts.jsonl'));
+      // Object stores and Windows refuse colons.
+      const folder = path.join(bed.store_root, id.replaceAll(':', '='));
+      const rows = await readRows(path.join(folder, 'rollouts.jsonl'));
       assert.deepEqual(
         rows.map(({ batch_id }) => batch_id),
         Array(4).fill(id),

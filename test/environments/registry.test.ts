@@ -122,6 +122,7 @@ describe('environment settings', () => {
     assert.deepEqual(resolvePaths(EnvironmentSettings.parse(given), '/deployment'), {
       ...given,
       corpus: '/deployment/wiki/docs.jsonl',
+      split: null,
       text_column: 'text',
       num_results: 10,
       k1: 1.5,

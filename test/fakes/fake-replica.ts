@@ -38,6 +38,7 @@ export function fakeReplica(replica: string): FakeReplica {
     renderTurn: never,
     tokenize: never,
     detokenize: never,
+    promptLogprobs: never,
     close: () => Promise.resolve(),
   };
   return fake;

@@ -63,7 +63,7 @@ const rendered = (content: Content): string =>
 const GENERATION_PROMPT = [7001, 7002];
 const BEGINNING = 7000;
 
-type Asked = 'generate' | 'tokenize' | 'detokenize' | 'renderChat' | 'describe';
+type Asked = 'generate' | 'promptLogprobs' | 'tokenize' | 'detokenize' | 'renderChat' | 'describe';
 
 export interface ScriptedService extends GenerationService {
   readonly requests: GenerationRequest[];
@@ -99,7 +99,14 @@ export function scriptedService(
   const left = [...script];
   const requests: GenerationRequest[] = [];
   const tokenized: ScriptedService['tokenized'] = [];
-  const asked = { generate: 0, tokenize: 0, detokenize: 0, renderChat: 0, describe: 0 };
+  const asked = {
+    generate: 0,
+    promptLogprobs: 0,
+    tokenize: 0,
+    detokenize: 0,
+    renderChat: 0,
+    describe: 0,
+  };
   let unscripted = 0;
 
   async function generate(
@@ -153,6 +160,10 @@ export function scriptedService(
     detokenize: ({ token_ids }) => {
       asked.detokenize += 1;
       return Promise.resolve(String.fromCodePoint(...token_ids));
+    },
+    promptLogprobs: ({ prompt_ids }) => {
+      asked.promptLogprobs += 1;
+      return Promise.resolve(prompt_ids.slice(1).map(logprobOf));
     },
     weightVersion: () => Promise.resolve().then(weightVersion),
     isPaused: () => Promise.resolve(isPaused()),

@@ -121,6 +121,7 @@ export const REQUEST: GenerationRequest = {
   frequency_penalty: -0.5,
   min_tokens: 3,
   ignore_eos: false,
+  bad_words: [],
   structured_outputs: null,
   seed: 7,
   stop_strings: ['</s>'],

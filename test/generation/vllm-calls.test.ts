@@ -193,3 +193,13 @@ test('health does not queue behind generations that use up the connections', asy
     assert.equal(result.status, 'rejected');
   }
 });
+
+test('the logprobs of a prompt are those of capture 061, for all its ids but the first', async (t) => {
+  const { service, exchanges } = await fakeVllm(t, { 'POST /v1/completions': replay('061') });
+  const { prompt } = capture('061');
+  const told = await service.promptLogprobs({ model: 'tiny', prompt_ids: prompt }, untilAborted());
+  assert.deepEqual(told.slice(0, 2), [-5.382998943328857, -9.066993713378906]);
+  assert.equal(told.length, prompt.length - 1);
+  const body = { model: 'tiny', prompt, max_tokens: 1, temperature: 0, prompt_logprobs: 0 };
+  assert.deepEqual(exchanges[0]?.body, body);
+});

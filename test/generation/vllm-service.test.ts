@@ -101,15 +101,20 @@ describe('a request', () => {
     });
   });
 
-  test('asks for the likeliest ids by id, and for a structure, where the request has them', async (t) => {
+  test('asks for the likeliest ids by id, for a structure, and for no bad words, where the request has them', async (t) => {
     const { service, exchanges } = await fakeVllm(t, { [COMPLETIONS]: reply(503, '') });
-    const more = { top_logprobs: 3, structured_outputs: { choice: ['left', 'right'] } };
+    const more = { top_logprobs: 3, structured_outputs: { choice: ['left', 'right'] }, bad_words: ['up', ' up'] }; // prettier-ignore
     const generation = service.generate({ ...REQUEST, ...more }, { signal: untilAborted(), ...collector() }); // prettier-ignore
     await assert.rejects(generation, /503/);
     const sent = exchanges[0]?.body as Record<string, unknown>;
     assert.deepEqual(
-      [sent['logprobs'], sent['return_tokens_as_token_ids'], sent['structured_outputs']],
-      [3, true, { choice: ['left', 'right'] }],
+      [
+        sent['logprobs'],
+        sent['return_tokens_as_token_ids'],
+        sent['structured_outputs'],
+        sent['bad_words'],
+      ],
+      [3, true, { choice: ['left', 'right'] }, ['up', ' up']],
     );
   });
 

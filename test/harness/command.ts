@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import { PROJECT_ROOT } from './dev-server.js';
 
 /** `temporal-rollout …` as its own process, without a terminal and with only the given arguments. */
@@ -15,10 +17,29 @@ export interface Command {
 
 export function startCommand(args: string[], node: string[] = []): Command {
   const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-  const child = spawn(process.execPath, [...node, main, ...args], {
-    env: stackEnvironment(process.env),
-    stdio: ['ignore', 'pipe', 'pipe'],
+  return start([process.execPath, ...node, main, ...args], stackEnvironment(process.env));
+}
+
+const install = trainerInstall(process.env);
+/** Why a test of the Python package is skipped; false: it is not. */
+export const NO_PYTHON = existsSync(install.stamp) ? false : 'the Python package is not installed';
+
+/** A program that imports `durable_rollouts`, whose client finds this server. */
+export function startPython(
+  program: string,
+  { address, namespace }: { address: string; namespace: string },
+): Command {
+  return start([install.python, '-c', program], {
+    ...stackEnvironment(process.env),
+    PYTHONPATH: PYTHON_PACKAGES,
+    PYTHONDONTWRITEBYTECODE: '1',
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_NAMESPACE: namespace,
   });
+}
+
+function start([program = '', ...args]: string[], env: NodeJS.ProcessEnv): Command {
+  const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const)
     child[name].setEncoding('utf8').on('data', (text: string) => {

@@ -4,6 +4,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { isOpen } from '../../src/platform/workflow-status.js';
 import type { TestServer } from './dev-server.js';
+import { resetTo } from './resets.js';
 import { eventually } from './waiting.js';
 
 /** What an engineer does with Temporal's own commands. */
@@ -84,11 +85,7 @@ export function operatorOf({
     const task = await eventually(wait, async () =>
       to((await workflow.getHandle(workflowId).fetchHistory()).events ?? []),
     );
-    await workflowService.resetWorkflowExecution({
-      ...byHand(),
-      workflowExecution: { workflowId },
-      workflowTaskFinishEventId: task.eventId ?? null,
-    });
+    await resetTo({ client, namespace }, { workflowId, eventId: task.eventId! });
   };
   const isPaused = async (workflowId: string): Promise<boolean> =>
     (await workflow.getHandle(workflowId).describe()).status.name === 'PAUSED';

@@ -48,6 +48,7 @@ export interface TestbedWorker {
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;
+  open_files?: number;
 }
 
 /** If a part does not start, all started ones are ended. */
@@ -92,12 +93,19 @@ export async function startTestbed(
         }
         return generation;
       },
-      startWorker: async ({ task_queue, name: file = task_queue, env = {}, ...parts }) => {
+      startWorker: async ({
+        task_queue,
+        name: file = task_queue,
+        env = {},
+        open_files,
+        ...parts
+      }) => {
         const { address, namespace } = server;
         const worker = await startWorkerProcess({
           directory: directory.path,
           name: file,
           env,
+          ...(open_files !== undefined && { open_files }),
           config: {
             temporal: { address, namespace, task_queue },
             store: storeOf(store_root),

@@ -38,10 +38,14 @@ export interface WorkerOptions {
   project_root?: string;
   /** Its log goes through a pipe, so a limit on the size of its files does not apply to the log. */
   pipe_log?: boolean;
+  /** Hard limit of files and connections. */
+  open_files?: number;
 }
 
 /** Replaces the shell with the given program, under the same process id. `cat` ends with it. */
 const PIPED = 'exec "$@" > >(exec cat) 2>&1';
+/** Likewise, under a limit of open files that is given in the place of the shell's own name. */
+const LIMITED = 'ulimit -n "$0" && exec "$@"';
 
 const ENDED_WITHIN_MS = 20_000;
 
@@ -56,6 +60,7 @@ export async function startWorkerProcess({
   env = {},
   project_root = PROJECT_ROOT,
   pipe_log = false,
+  open_files,
 }: WorkerOptions): Promise<WorkerProcess> {
   const main = path.join(project_root, 'dist', 'src', 'cli', 'main.js');
   await access(main).catch(() => {
@@ -65,7 +70,11 @@ export async function startWorkerProcess({
   const logFile = path.join(directory, `${name}.log`);
   // JSON is YAML.
   await writeFile(settings, JSON.stringify(config, null, 2));
-  const program = [process.execPath, main, 'worker', '--config', settings];
+  const unlimited = [process.execPath, main, 'worker', '--config', settings];
+  const program =
+    open_files === undefined
+      ? unlimited
+      : ['bash', '-c', LIMITED, String(open_files), ...unlimited];
   const [command = '', ...args] = pipe_log ? ['bash', '-c', PIPED, 'worker', ...program] : program;
   const child = await startChild({
     command,

@@ -21,6 +21,8 @@ export interface WrittenHistory {
    * a new run.
    */
   task: (suggests?: { suggestContinueAsNew: boolean }) => void;
+  /** A workflow task without commands. Cause `RESET_WORKFLOW`: an operator resets it to here. */
+  taskFails: (cause: string) => void;
   signal: (name: string, ...args: unknown[]) => void;
   /** The commands of an accepted update; they follow the task that accepts it. */
   update: (name: string, input: unknown) => void;
@@ -147,6 +149,17 @@ export function writeHistory(
         scheduledEventId,
         startedEventId,
         sdkMetadata: { coreUsedFlags: [1, 2, 3] },
+      });
+    },
+    taskFails: (cause) => {
+      const scheduledEventId = add('WORKFLOW_TASK_SCHEDULED', { taskQueue: QUEUE, attempt: 1 });
+      add('WORKFLOW_TASK_FAILED', {
+        scheduledEventId,
+        startedEventId: add('WORKFLOW_TASK_STARTED', { scheduledEventId }),
+        cause: `WORKFLOW_TASK_FAILED_CAUSE_${cause}`,
+        failure: { message: 'written' },
+        baseRunId: runId(workflowId),
+        newRunId: `${runId(workflowId)}-again`,
       });
     },
     signal: (signalName, ...values) => {

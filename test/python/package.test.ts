@@ -86,7 +86,7 @@ describe('package durable_rollouts', { skip }, () => {
     ];
     python([...pip, '--target', target, source]);
     const ask =
-      'import durable_rollouts as d, rollout_environment as r; print(d.__file__, r.__file__, d.Client.connect.__doc__)';
+      'import durable_rollouts as d, rollout_environment.retriever as s, rollout_environment as r; print(d.__file__, r.__file__, s.Retriever, d.Client.connect.__doc__)';
     const answer = python(['-c', ask], { PYTHONPATH: target, cwd: folder });
     assert.ok(answer.startsWith(`${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`), answer); // prettier-ignore
     assert.ok(existsSync(path.join(target, 'durable_rollouts', 'py.typed')));

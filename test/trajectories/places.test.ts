@@ -1,14 +1,17 @@
 /** What an activity is given may come from anybody who reaches the Temporal server. */
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { RowRange } from '../../src/model/workflow-safe/slices.js';
+import { directoryOf } from '../../src/trajectories/places.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { AnyStore } from '../fakes/stores.js';
 import { onEachStore } from '../fakes/stores.js';
+import { temporaryStore } from '../fakes/temporary-store.js';
 
 const IDS = ['../escaped', '..', '.', '', 'a/../../escaped', '/escaped', 'a\0', '__proto__', 7];
 
@@ -72,4 +75,54 @@ onEachStore((open) => {
       });
     }
   });
+});
+
+const IDS_OF_USERS = [
+  'nightly-2026-11-25T03:00:00Z',
+  'nightly-2026-11-25T03',
+  'con',
+  'NUL.2026',
+  'com1:2',
+  'step-1.',
+  'step-1.:',
+  `${'a'.repeat(99)}-2026-11-25T03:00:00Z`,
+];
+/** What Windows and object stores refuse, in any name on the way. */
+const REFUSED = /[:<>"|?*\\]|[. ]$|^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
+
+onEachStore((open) => {
+  test('ids have names that every system takes, each its own', async (t) => {
+    const { store, outputs } = await open(t);
+    for (const [n, batch_id] of IDS_OF_USERS.entries()) {
+      await (await store.outputs(batch_id).openPart({ first: 0, last: 0 }, null)).close();
+      await store.outputs(batch_id).putMetrics({ n });
+      await store.claim({ batch_id, row: 0, repeat: 0 }, { activity: 'playTurns' });
+      await store.facts.put({ series: [batch_id, 'admitted'], n: 0, text: String(n) });
+    }
+    const names = await readdir(outputs);
+    assert.deepEqual(names.filter((name) => REFUSED.test(name) || name.length > 255), []); // prettier-ignore
+    assert.equal(new Set(names.map((name) => name.toLowerCase())).size, IDS_OF_USERS.length);
+    for (const [n, batch_id] of IDS_OF_USERS.entries()) {
+      assert.equal(await store.facts.find([batch_id, 'admitted'], 0), String(n));
+      assert.deepEqual(await store.listJournals(batch_id), [{ row: 0, repeat: 0 }]);
+    }
+  });
+});
+
+test('different ids have different names, whatever they are made of', () => {
+  const id = fc.stringMatching(/^[a-c][.:=con]{0,4}$|^(con|nul)[.:]{0,3}$/).filter((text) => !text.includes('=')); // prettier-ignore
+  fc.assert(
+    fc.property(id, id, (a, b) => {
+      assert.equal(directoryOf('/none', a) === directoryOf('/none', b), a === b);
+      assert.doesNotMatch(path.basename(directoryOf('/none', a)), REFUSED);
+    }),
+  );
+});
+
+test('a batch that an earlier version keeps under its own id is found there', async (t) => {
+  const { root, store } = await temporaryStore(t);
+  const batch_id = 'nightly-2026-11-25T03:00:00Z';
+  await mkdir(path.join(root, batch_id, 'journals'), { recursive: true });
+  await writeFile(path.join(root, batch_id, 'journals', '0-0.jsonl'), '');
+  assert.deepEqual(await store.listJournals(batch_id), [{ row: 0, repeat: 0 }]);
 });

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdir, writeFile } from 'node:fs/promises';
+import { chmod, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { checkStore } from '../../src/workers/check/check-store.js';
 import { loadConfig } from '../../src/workers/config.js';
 import { openStore } from '../../src/workers/open-store.js';
-import { temporaryFolder } from '../fakes/temporary-store.js';
+import { REF, faultOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 const ENGINE = 'http://127.0.0.1:9/v1';
 
@@ -41,9 +42,10 @@ test('a policy that no replica serves is broken, with the last error; without a 
 });
 
 describe('the folder of a store', () => {
-  const checkFolder = async (t: TestContext, root: string) => {
+  const checkFolder = async (t: TestContext, given: string | { root: string; readers: string }) => {
     const file = path.join(await temporaryFolder(t), 'temporal.yaml');
-    await writeFile(file, JSON.stringify({ generation: {}, environments: {}, store: { root } }));
+    const store = typeof given === 'string' ? { root: given } : given;
+    await writeFile(file, JSON.stringify({ generation: {}, environments: {}, store }));
     const [finding] = await checkStore(await loadConfig(file), { env: {}, file });
     assert.ok(finding);
     return finding;
@@ -76,6 +78,54 @@ describe('the folder of a store', () => {
         assert.match(full.remedy ?? '', /^make room there/);
       },
     });
+  });
+
+  test('on a disk without inodes is broken and says so, as a store there does; with few it is limited', async (t) => {
+    await onDisk(t, {
+      options: 'size=2g,nr_inodes=100',
+      use: async (disk) => {
+        const root = path.join(disk, 'store');
+        const few = await checkFolder(t, root);
+        assert.equal(few.state, 'limited');
+        assert.match(few.what, /^can be written, but \d\d inodes are free: a rollout takes one$/);
+        for (let n = 0; n < 100; n++)
+          await writeFile(path.join(disk, String(n)), '').catch(() => undefined);
+        const none = await checkFolder(t, root);
+        assert.equal(none.state, 'broken');
+        assert.match(none.what, new RegExp(`ENOSPC.*all inodes of the file system are used \\(df -i ${disk}\\)`)); // prettier-ignore
+        const store = createFileStore({ root, max_cached_bytes: 0 });
+        await assert.rejects(
+          store.claim(REF, { activity: 'openRollout' }),
+          faultOf('StoreFault', 'journal of batch/0-0: ENOSPC', 'all inodes of the file system'),
+        );
+      },
+    });
+  });
+
+  test('whose readers the umask or a directory above it keeps out is limited', async (t) => {
+    const folder = await temporaryFolder(t);
+    await chmod(folder, 0o755);
+    const root = path.join(folder, 'store');
+    const before = process.umask(0o077);
+    t.after(() => process.umask(before));
+    const hidden = await checkFolder(t, { root, readers: 'everyone' });
+    assert.equal(hidden.state, 'limited');
+    assert.equal(
+      hidden.what,
+      'can be written, but the umask keeps everyone from reading (readers: everyone)',
+    );
+    assert.match(hidden.remedy ?? '', /^start workers with umask 022 /);
+    const of_group = await checkFolder(t, { root, readers: 'group' });
+    assert.match(of_group.what, /the umask keeps the group from reading \(readers: group\)$/);
+    assert.match(of_group.remedy ?? '', /^start workers with umask 027 /);
+    assert.equal((await checkFolder(t, root)).what, 'can be written');
+
+    process.umask(0o022);
+    assert.equal((await checkFolder(t, { root, readers: 'everyone' })).what, 'can be written');
+    await chmod(folder, 0o750);
+    const below = await checkFolder(t, { root, readers: 'everyone' });
+    assert.match(below.what, new RegExp(`^can be written, but ${folder} keeps everyone from reading`)); // prettier-ignore
+    assert.match(below.remedy ?? '', new RegExp(`^chmod o\\+rx ${folder}`));
   });
 
   test('on a disk that is mounted read-only is broken', async (t) => {

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { sandboxesAtOnce } from '../../src/environments/code/at-once.js';
+import { limitIn, mostOpenFiles } from '../../src/platform/process/open-files.js';
+import { Config } from '../../src/workers/config.js';
 import { planMemory } from '../../src/workers/memory.js';
+import { cutByOpenFiles } from '../../src/workers/open-files.js';
 
 const MIB = 2 ** 20;
-const planOf = (mib: number, { max_generations = 256, queues = 1 } = {}) =>
-  planMemory({ memory_bytes: mib * MIB, max_generations, queues });
+const planOf = (mib: number, { max_generations = 256, queues = 1, open_files = Infinity } = {}) =>
+  planMemory({ memory_bytes: mib * MIB, open_files, max_generations, queues });
 
 /** Resident bytes of a worker that is full: cost by cost as measured (ARCHITECTURE.md). */
 const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number =>
@@ -76,5 +80,53 @@ describe('what fits into worker.memory', () => {
     assert.equal(planOf(512, { max_generations: 1000 }).generations, 269);
     assert.equal(planOf(512, { max_generations: 1000, queues: 2 }).generations, 134);
     assert.equal(planOf(4096, { max_generations: 1000 }).generations, 1000);
+  });
+});
+
+describe('what fits into a limit of open files', () => {
+  test('is all of the default settings at 4096, and little at 256', () => {
+    const { generations, steps, others } = planOf(1024, { queues: 2, open_files: 4096 });
+    assert.deepEqual({ generations, steps, others }, { generations: 256, steps: 256, others: 64 });
+    const few = planOf(1024, { open_files: 256 });
+    assert.deepEqual([few.generations, few.others], [40, 8]);
+  });
+
+  test('adds up to no more than the limit, from the least that a worker needs on', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 200, max: 100_000 }),
+        fc.integer({ min: 1, max: 2 }),
+        (open_files, queues) => {
+          const plan = planOf(65_536, { max_generations: 100_000, queues, open_files });
+          const activities = plan.generations + (queues === 2 ? plan.steps : 0) + plan.others;
+          assert.ok(
+            112 + activities * 3 <= open_files,
+            `${activities} activities with ${open_files} files`,
+          );
+        },
+      ),
+    );
+  });
+
+  test('is read from the kernel’s table', () => {
+    const table = `Limit                     Soft Limit           Hard Limit           Units     
+Max open files            256                  256                  files     
+Max locked memory         8388608              8388608              bytes     
+`;
+    assert.equal(limitIn(table), 256);
+    assert.equal(limitIn(table.replace('256 ', 'unlimited ')), Infinity);
+    assert.equal(limitIn(''), Infinity);
+    assert.ok(mostOpenFiles() > 0);
+  });
+
+  test('is said for worker and check with what it leaves, and leaves room for interpreters', () => {
+    const config = Config.parse({ environments: { code: { kind: 'code' } } });
+    assert.equal(cutByOpenFiles(config, 10_000), null);
+    assert.equal(
+      cutByOpenFiles(config, 512),
+      'a process may open 512 files and connections: at most 40 turns and 40 steps of environments at once',
+    );
+    const [few, many] = [256, 10_000].map((files) => sandboxesAtOnce({ max_sandboxes: 64 }, files));
+    assert.deepEqual([few, many], [10, 64]);
   });
 });

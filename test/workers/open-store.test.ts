@@ -119,11 +119,11 @@ describe('a password', { skip: noPostgres }, () => {
       const where = place === 'a variable' ? { url_env: 'DATABASE' } : { url_file: await urlFile(t, `${url.href}\n`) }; // prettier-ignore
       const config = configOf({ ...where, schema, outputs: { root: outputs } });
       assert.match(await migrateStore(config, env), /is at version \d+: nothing to do$/);
-      const { store, name, ready, close } = opened(config, env);
+      const { store, ready, close } = opened(config, env);
       t.after(close);
       await ready({ say: () => assert.fail('it is there'), signal: never });
       await (await store.claim(REF, { activity: 'playTurns' })).commit();
-      assert.ok(!name.includes('hidden'));
+      assert.ok(!store.name.includes('hidden'));
       for (const text of [password, url.href, url.password, JSON.stringify({ password })]) {
         const error = new Error('no connection', { cause: new Error(`to ${text}`) });
         assert.ok(!describeError(error).includes('hidden'), describeError(error));

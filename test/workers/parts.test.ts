@@ -25,7 +25,10 @@ async function partsOf(
   await writeFile(file, JSON.stringify({ generation, environments }));
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(line) });
-  const parts = await createParts(await loadConfig(file), { env: {}, log });
+  const parts = await createParts(await loadConfig(file), {
+    env: { XDG_CACHE_HOME: path.join(directory.path, 'cache') },
+    log,
+  });
   t.after(() => parts.close());
   return { parts, said: lines };
 }

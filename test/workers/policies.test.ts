@@ -37,6 +37,7 @@ async function kept(t: TestContext) {
     },
     {
       log: pino({ level: 'silent' }),
+      nowMs: () => Date.now(),
       workflows: {
         sayPhase: () => Promise.resolve(),
         isRunning: () => Promise.resolve(world.isRunning),

@@ -2,7 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { formatJson } from '../../../src/platform/json/lossless.js';
+import { filtered } from '../../../src/platform/json/order.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
+import { storedName } from '../../../src/trajectories/places.js';
 import { MOST_AT_ONCE } from '../../../src/workers/memory.js';
 import { ATTEMPT_INDEX } from '../../keys.js';
 import type { GymRow } from '../../row.js';
@@ -30,7 +32,7 @@ export interface SampleSettings {
  */
 export function sampleOf(row: GymRow, settings: SampleSettings): string {
   const { environment, max_attempts, run_timeout } = settings;
-  const bare = Object.fromEntries(Object.entries(row.row).filter(([key]) => key !== ATTEMPT_INDEX));
+  const bare = filtered(row.row, (key) => key !== ATTEMPT_INDEX);
   const sample = {
     message_log: [],
     task_name: environment,
@@ -48,7 +50,8 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
 }
 
 /** Below `inputs_dir`. */
-const samplesPath = (batch_id: string): string => path.join('collections', `${batch_id}.jsonl`);
+const samplesPath = (batch_id: string): string =>
+  path.join('collections', `${storedName(batch_id)}.jsonl`);
 
 export const samplesFile = ({ inputs_dir }: { inputs_dir: string }, batch_id: string): string =>
   path.join(inputs_dir, samplesPath(batch_id));

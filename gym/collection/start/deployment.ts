@@ -112,7 +112,7 @@ function partsOf(
   return {
     task_queue: temporal.task_queue,
     store: opened.store,
-    store_root: opened.name,
+    store_root: opened.store.name,
     inputs_dir,
     environment: name,
     agents: settings,

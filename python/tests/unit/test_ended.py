@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from unittest import mock
 
 import durable_rollouts
-from durable_rollouts import aio
+from durable_rollouts import aio, connection
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.converter import default as default_converter
 from temporalio.exceptions import ApplicationError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -105,6 +106,45 @@ class Paused(unittest.TestCase):
             workflow = Workflow(RUNNING)
             workflow.describe = mock.AsyncMock(side_effect=ValueError("9 is not a valid WorkflowExecutionStatus"))
             asyncio.run(aio.Stream(workflow, "run-7").progress())
+
+
+    def test_is_no_end_for_who_waits_and_what_it_is_sent_arrives(self):
+        signals = []
+        for cls, call in (
+            (aio.Batch, lambda it: it.wait()),
+            (aio.Batch, lambda it: it.stop()),
+            (aio.Stream, lambda it: it.stop()),
+        ):
+            workflow = Workflow(8, of=cls)
+            workflow.signal = mock.AsyncMock(side_effect=signals.append)
+            workflow.result = mock.AsyncMock(return_value={"files": {}})
+            with self.assertLogs("durable_rollouts", "WARNING") as logged:
+                asyncio.run(call(cls(workflow, "run-7")))
+            self.assertIn("temporal workflow unpause --workflow-id run-7 ends the pause", logged.output[0])
+        self.assertEqual(signals, ["stop", "stop"])
+
+    def test_is_waited_for_by_who_needs_an_answer_of_its_run(self):
+        workflow = Workflow(8)
+        unpause = mock.AsyncMock(side_effect=lambda _: setattr(workflow, "status", RUNNING))
+        with mock.patch.object(connection.asyncio, "sleep", unpause), self.assertLogs("durable_rollouts", "WARNING"):
+            self.assertEqual(asyncio.run(connection.running_run(workflow)), "a")
+        unpause.assert_awaited_once()
+
+    def test_is_waited_for_where_a_step_or_a_publish_is_asked_for(self):
+        paused = RPCError("Workflow is paused. Cannot update the workflow.", RPCStatusCode.FAILED_PRECONDITION, b"")
+        for call in (
+            lambda workflow: connection.ask(workflow, "next_step", {"step": 3}),
+            lambda workflow: connection.ask_or_start(
+                workflow, ("policy", {}), id="run-7", task_queue="q", update="publish", request={}
+            ),
+        ):
+            workflow = Workflow(8)
+            answers = mock.AsyncMock(side_effect=[paused, {"version": 1}])
+            workflow.execute_update = workflow.execute_update_with_start_workflow = answers
+            workflow.data_converter = default_converter()
+            unpause = mock.AsyncMock(side_effect=lambda _: setattr(workflow, "status", RUNNING))
+            with mock.patch.object(connection.asyncio, "sleep", unpause), self.assertLogs("durable_rollouts", "WARNING"):
+                self.assertEqual(asyncio.run(call(workflow)), {"version": 1})
 
 
 class Fault(unittest.TestCase):

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import SimpleNamespace
 
 from durable_rollouts import InvalidBatchRequest, aio, starting
-from durable_rollouts.requests import BATCH_DEFAULTS
+from durable_rollouts.requests import BATCH_DEFAULTS, STREAM_DEFAULTS
 from temporalio.client import WorkflowFailureError
 from temporalio.converter import default as default_converter
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
@@ -192,7 +192,10 @@ class TooMuch(unittest.TestCase):
 
     def test_other_fields_are_refused_where_no_server_would_take_them(self):
         request = {"samples": {"path": "samples.jsonl"}, "generation": {"stop_strings": ["x" * 2**22]}}
-        with self.assertRaisesRegex(
-            InvalidBatchRequest, "^rolloutBatch: expected at most 1048576 bytes of arguments, got 4194"
-        ):
-            self.start(request)
+        for workflow, defaults in (("rolloutBatch", BATCH_DEFAULTS), ("rolloutStream", STREAM_DEFAULTS)):
+            with self.assertRaisesRegex(
+                InvalidBatchRequest, f"^{workflow}: expected at most 1048576 bytes of arguments, got 4194"
+            ):
+                # Of which nothing can be asked.
+                server = SimpleNamespace(data_converter=default_converter())
+                asyncio.run(starting.start_once(server, workflow, request, id="b", task_queue="q", defaults=defaults))

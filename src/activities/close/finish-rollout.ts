@@ -12,6 +12,7 @@ import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
 import { closeWhole } from './closing.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** An end does not wait for turns in progress, because it is short and they may be long. */
 const AT_ONCE = createAllowance(Infinity);
@@ -29,7 +30,7 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       const is_batch = isByHand(input.rollout);
       if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
       const by = { activity: 'finishRollout' };
-      const ending = { ...attempt, ref, by, otherwise: endAs(input, ref) };
+      const ending = { ...attempt, ref, by, otherwise: endAs(input, { ref, store }) };
       const trajectory = await playFromJournal(ending, { ...dependencies, folds: AT_ONCE });
       const stopped = input.stop_reason === 'stopped';
       return {
@@ -52,13 +53,13 @@ const REASONS = {
 
 function endAs(
   { stop_reason, failure }: FinishRollout,
-  ref: RolloutRef,
+  { ref, store }: { ref: RolloutRef } & Pick<Dependencies, 'store'>,
 ): NonNullable<Playing['otherwise']> {
   return (trajectory) => {
     const { turns } = trajectory;
     // The workflow has seen an end, and there is no time left to reach it again.
     if (stop_reason === null) {
-      const { type, message } = journalLost(ref, 'its end');
+      const { type, message } = journalLost(ref, { lacks: 'its end', store });
       return { stop_reason: 'failed', failure: { type, message, turn: turns.length } };
     }
     const { type, message } = failure ?? REASONS[stop_reason];
@@ -74,7 +75,7 @@ const FLOWS_S = 5;
 function lastWait(trajectory: Trajectory): string {
   const { standing } = trajectory;
   const { asks, open_tokens, moved_at } = standing;
-  const now_s = Date.now() / 1000;
+  const now_s = commonMs() / 1000;
   const isStreaming = asks === 'generation' && open_tokens > 0 && now_s - (moved_at ?? 0) < FLOWS_S;
   if (isStreaming) return `the policy was generating: ${open_tokens} tokens of its turn so far`;
   // However short its silence: the last line may even be younger than this clock.

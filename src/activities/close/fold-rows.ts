@@ -92,10 +92,11 @@ const MOST_ASKED = 1000;
  */
 function lostEnds({
   input: { stopped },
+  store,
   delivered,
   endOf,
   warn,
-}: Pick<BatchToFold, 'input' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>): (
+}: Pick<BatchToFold, 'input' | 'store' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>): (
   ref: RolloutRef,
   trajectory: Trajectory,
 ) => Promise<Outcome | null> {
@@ -108,7 +109,8 @@ function lostEnds({
       return null;
     });
     if (end === null) return null;
-    const { type, message } = end === 'completed' ? journalLost(ref, 'its end') : end;
+    const { type, message } =
+      end === 'completed' ? journalLost(ref, { lacks: 'its end', store }) : end;
     const stop_reason = type === 'TimedOut' ? 'timeout' : 'failed';
     return { stop_reason, failure: { type, message, turn: trajectory.turns.length } };
   };

@@ -55,7 +55,7 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
   const { settings_in_force: settings } = journal.trajectory;
-  if (settings === null) throw journalLost(ref, 'its start');
+  if (settings === null) throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
   await checkPrompt(hold);
   const pool = poolOf(settings, dependencies);
   // Without room for tokens, no slot is needed.
@@ -327,6 +327,7 @@ function requestFor(
     presence_penalty: generation.presence_penalty,
     frequency_penalty: generation.frequency_penalty,
     ignore_eos: generation.ignore_eos,
+    bad_words: generation.bad_words,
     structured_outputs: generation.structured_outputs,
     seed: seedOf(settings, { ...ref, turn, inherited }),
     stop_strings: [...new Set([...generation.stop_strings, ...(trajectory.stop_strings ?? [])])],

@@ -16,6 +16,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../policy/policy-view.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** A rollout that moved since then can write its journal. */
 const QUIET_S = 2;
@@ -133,7 +134,7 @@ function quieterOf(
     isKnown,
   }: { ref: RolloutRef; standing: Standing; isKnown: boolean },
 ): Quiet {
-  const moved = ended === null || isKnown ? (moved_at ?? 0) : Date.now() / 1000;
+  const moved = ended === null || isKnown ? (moved_at ?? 0) : commonMs() / 1000;
   return moved < before.moved_at ? { ref, moved_at: moved } : before;
 }
 
@@ -150,7 +151,7 @@ async function waitOfQuietest(
   { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (ref: RolloutRef) => string[] },
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
-  if (isRead && Date.now() / 1000 - moved_at < QUIET_S) return null;
+  if (isRead && commonMs() / 1000 - moved_at < QUIET_S) return null;
   for (const id of asked(ref)) {
     const told = await waitOf(id).catch(() => null);
     if (told !== null) return told;
@@ -165,7 +166,7 @@ async function waitingAt(
   { ref, service, store }: { ref: RolloutRef; service: string; store: TrajectoryStore },
 ): Promise<Waiting | null> {
   if (standing.ended !== null) return null;
-  const now_s = Date.now() / 1000;
+  const now_s = commonMs() / 1000;
   const waiting = waitingOf(standing, { names: { task: '', service }, now_s });
   // A fault contains the name; without one the sample has it.
   if (waiting === null || standing.fault !== null || standing.asks !== 'environment')

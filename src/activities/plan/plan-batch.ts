@@ -4,8 +4,6 @@ import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { priorityOf } from '../../model/priority.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import type { Attempt } from '../attempt.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareBatch } from './prepare-batch.js';
@@ -17,13 +15,13 @@ import { prepareBatch } from './prepare-batch.js';
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
   const { attempt, store, countOpenRollouts } = dependencies;
   return (input) =>
-    attempt(async ({ workflow_id, signal, warn, reportWaiting }) => {
+    attempt(async ({ workflow_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
       const { logprobs_mode, ...batch } = await prepareBatch({ input, signal, warn }, dependencies);
       const { request, samples } = batch;
       const { existed } = await store.createBatch({ batch_id, ...batch });
       if (existed) {
-        await waitForEarlierRun(batch_id, { countOpenRollouts, signal, reportWaiting });
+        await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
         await store.reopenBatch(batch_id);
       }
       const { num_repeats } = request;
@@ -56,13 +54,8 @@ function minKOf(completion: Completion): BatchPlan['min_k'] {
 const refillOf = (completion: Completion): BatchPlan['refill'] =>
   completion.policy === 'refill' ? { max_replacements: completion.max_replacements } : null;
 
-/** They usually end sooner. */
-const SAID_AFTER_MS = 2000;
-
-const stillOpen = (batchId: string, open: number): Waiting => ({
-  service: `rollouts of an earlier run of ${batchId}`,
-  message: `${open} ${open === 1 ? 'is' : 'are'} still open, playing or paused; after a minute they are cancelled, and continue`,
-});
+/** Children that are ending become fewer. Those that a reset left behind play on, and the batch takes them over. */
+const ENDING_MS = 5000;
 
 /**
  * Waits for children of a terminated run that are still ending, because parent-close termination is asynchronous. An
@@ -70,18 +63,14 @@ const stillOpen = (batchId: string, open: number): Waiting => ({
  */
 async function waitForEarlierRun(
   batchId: string,
-  {
-    countOpenRollouts,
-    signal,
-    reportWaiting,
-  }: Pick<Dependencies, 'countOpenRollouts'> & Pick<Attempt, 'signal' | 'reportWaiting'>,
+  { countOpenRollouts, signal }: Pick<Dependencies, 'countOpenRollouts'> & { signal: AbortSignal },
 ): Promise<void> {
-  const began = performance.now();
+  let [fewest, until] = [Infinity, 0];
   for (const end = performance.now() + 60_000; performance.now() < end;) {
     const open = await countOpenRollouts(batchId);
     signal.throwIfAborted();
-    if (open === 0) return;
-    if (performance.now() - began > SAID_AFTER_MS) await reportWaiting(stillOpen(batchId, open));
+    if (open < fewest) [fewest, until] = [open, performance.now() + ENDING_MS];
+    if (open === 0 || performance.now() > until) return;
     await sleep(500, undefined, { signal }).catch(() => {
       signal.throwIfAborted();
     });

@@ -15,7 +15,7 @@ import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
-import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
+import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Ranges } from './sample-problems.js';
@@ -197,6 +197,8 @@ interface SampleContext {
 function lineOf(text: string): unknown {
   if (isDeeperThan(MAX_LEVELS, text))
     throw new Error(`expected at most ${MAX_LEVELS} levels of lists and objects, got more`);
+  const problem = namesProblem(text);
+  if (problem !== null) throw new Error(problem);
   // A file of something else: failures stay in history, and its text is none of their business.
   if (text.length >= FEWEST_CHARACTERS && !text.trimStart().startsWith('{')) {
     const got = `a line of ${text.length} characters that begins otherwise`;

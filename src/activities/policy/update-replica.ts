@@ -10,6 +10,7 @@ import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contrac
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { release } from './release.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 import { lookAt } from './weight-files.js';
 
 /** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
@@ -88,7 +89,7 @@ async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work> 
     return await recordPause(order, beginning);
   } catch (error) {
     const own = attempt.checkpoint as Checkpoint | null;
-    const isOver = own !== null && own.paused_until < Date.now();
+    const isOver = own !== null && own.paused_until < commonMs();
     if (isOver && isStoreFault(error) && (await release(control))) attempt.checkpoint = null;
     throw error;
   }
@@ -109,10 +110,10 @@ async function recordPause(
   const own = attempt.checkpoint as Checkpoint | null;
   const left = entry?.state === 'updating' ? entry.paused_until : null;
   // An abandoned pause is ended before this one begins.
-  const isAbandoned = own === null && left !== null && left < Date.now();
+  const isAbandoned = own === null && left !== null && left < commonMs();
   if (isAbandoned) await release(control);
   const manner = mannerOf(before, version);
-  const fresh = Date.now() + toMs(manner.pause_limit);
+  const fresh = commonMs() + toMs(manner.pause_limit);
   const paused_until = own?.paused_until ?? (isAbandoned ? fresh : (left ?? fresh));
   attempt.checkpoint = { paused_until, failures: own?.failures ?? 0 } satisfies Checkpoint;
   const record = await policy.records.change((now) => {
@@ -133,7 +134,7 @@ function mannerOf(record: PolicyRecord | null, version: number): Published {
 async function takeThrough(work: Work): Promise<UpdatedReplica> {
   const { control, manner, order } = work;
   const inPhase = phases(work);
-  const bound = (): Bound => ({ within_ms: work.paused_until - Date.now(), signal: work.signal });
+  const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
   await inPhase('load', () => checkFiles(work));
   const began = performance.now();
   await inPhase('pause', () => pause(work));
@@ -171,7 +172,7 @@ function phases(work: Work) {
   return async (phase: Phase, run: () => Promise<void>): Promise<void> => {
     signal.throwIfAborted();
     checkOurs(await policy.records.latest(), work);
-    if (Date.now() >= paused_until) throw refused(`${phase}: pause_limit is over`);
+    if (commonMs() >= paused_until) throw refused(`${phase}: pause_limit is over`);
     const slow = setTimeout(() => {
       void policy.sayPhase({ replica: order.replica, phase });
     }, SLOW_MS);
@@ -198,7 +199,7 @@ const DRAIN_LIMIT = '1m';
 
 /** Streams that do not drain in time are cut. */
 async function pause({ control, order, manner, paused_until, signal }: Work): Promise<void> {
-  const within_ms = paused_until - Date.now();
+  const within_ms = paused_until - commonMs();
   const how = { mode: order.mode, cache: manner.cache };
   if (order.mode !== 'wait') {
     await control.pause(how, { within_ms, signal });
@@ -212,7 +213,7 @@ async function pause({ control, order, manner, paused_until, signal }: Work): Pr
     if (!isLate || signal.aborted) throw error;
     await control.pause(
       { ...how, mode: 'abort' },
-      { within_ms: paused_until - Date.now(), signal },
+      { within_ms: paused_until - commonMs(), signal },
     );
   }
 }
@@ -237,7 +238,7 @@ async function afterFailure(
   const { order, policy, control, paused_until } = work;
   if (isStoreFault(error)) return error;
   const failures = (attempt.checkpoint as Checkpoint).failures + 1;
-  const mayPass = error instanceof Fault && error.retryable && Date.now() < paused_until;
+  const mayPass = error instanceof Fault && error.retryable && commonMs() < paused_until;
   if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
     attempt.checkpoint = { paused_until, failures } satisfies Checkpoint;
     return error;

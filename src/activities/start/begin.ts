@@ -13,6 +13,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { poolOf, recordFault } from '../hold.js';
 import { openLife } from '../turn/session.js';
+import { withPromptLogprobs } from './prompt-logprobs.js';
 import { renderPrompt } from './render-prompt.js';
 
 /** Writes the rollout's first line: its settings, and the rendered prompt, so that it is rendered once. */
@@ -70,12 +71,20 @@ async function renderSample(
   const check = (tokens: number): void => {
     checkPromptLength(tokens, request);
   };
-  const prompt = await poolOf(request, dependencies).request(
+  return await poolOf(request, dependencies).request(
     { session_id: rolloutId(ref), signal, is_generation: false },
-    (service) => renderPrompt(sample.message_log, { service, generation, signal, check }),
+    async (service, lease) => {
+      const rendered = await renderPrompt(sample.message_log, {
+        service,
+        generation,
+        signal,
+        check,
+      });
+      check(rendered.reduce((total, message) => total + message.token_ids.length, 0));
+      if (!generation.prompt_logprobs) return rendered;
+      return await withPromptLogprobs(rendered, { service, lease, model: generation.model ?? '', signal }); // prettier-ignore
+    },
   );
-  check(prompt.reduce((total, message) => total + message.token_ids.length, 0));
-  return prompt;
 }
 
 /** Without the epoch, a stream's samples would get the same seeds in each, and under the same weights the same texts. */

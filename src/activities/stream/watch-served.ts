@@ -7,6 +7,7 @@ import { isOfTemporal, timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from '../policy/policy-view.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** Reading an unchanged record is one `stat`. */
 const LOOK_EVERY_MS = 250;
@@ -114,6 +115,6 @@ function waitingFor(
   if (message === null) return null;
   const before = told !== null && isOfTemporal(told) ? null : told;
   if (Object.values(policy.replicas).some(({ state }) => state === 'updating')) return before;
-  const since = before?.since ?? timeText(Date.now() / 1000);
+  const since = before?.since ?? timeText(commonMs() / 1000);
   return { service: `policy ${service}`, message, since };
 }

@@ -21,6 +21,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { recordFault } from '../hold.js';
 import { sampleOf } from '../request-of.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 
 /**
  * The session that an environment holds for a rollout. The journal records it: `begin` when it was requested and opened
@@ -195,7 +196,7 @@ async function endSession(
       error instanceof Fault
         ? error
         : new Fault({ type: 'EnvironmentUnavailable', message: describeError(error) });
-    const waited_s = Date.now() / 1000 - (session.closing_at ?? 0);
+    const waited_s = commonMs() / 1000 - (session.closing_at ?? 0);
     if (is_open && waits && error === fault && isAway(fault) && waited_s < PATIENCE_S) throw fault;
     warn(`the session of ${rolloutId(ref)} was not ended: ${fault.message}`);
     if (is_open) await recordFault(fault, { journal });

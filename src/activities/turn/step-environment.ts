@@ -36,7 +36,8 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
  */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { start, open } = hold.journal.trajectory;
-  if (start === null || open.line === null) throw journalLost(hold.ref, 'its turn');
+  if (start === null || open.line === null)
+    throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   try {
     await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
   } catch (error) {
@@ -51,7 +52,8 @@ async function answerTurn(
 ): Promise<void> {
   const { trajectory } = hold.journal;
   const { settings_in_force: settings, open } = trajectory;
-  if (settings === null || open.line === null) throw journalLost(hold.ref, 'its turn');
+  if (settings === null || open.line === null)
+    throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
   const answer = await askEnvironment(hold, { ...dependencies, share });
   const ids = await encode(answer, { hold, dependencies });

@@ -46,7 +46,10 @@ export async function showCommand(args: string[]): Promise<number> {
     const requested = await reader.requested();
     if (requested === null)
       throw new Error(
-        await withWaiting(notPlanned(options, opened.name), { options, ids: [options.batch_id] }),
+        await withWaiting(notPlanned(options, opened.store.name), {
+          options,
+          ids: [options.batch_id],
+        }),
       );
     const show: Show = { options, store, reader, requested, style: styleOf };
     if (options.place === null) await showList(show);

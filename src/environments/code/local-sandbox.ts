@@ -13,6 +13,7 @@ import type { CodeSettings, Limits } from './settings.js';
 import { limitsOf } from './settings.js';
 import type { Watcher } from './watch/watcher.js';
 import { createWatcher } from './watch/watcher.js';
+import { sandboxesAtOnce } from './at-once.js';
 
 interface LocalOptions {
   settings: CodeSettings;
@@ -59,7 +60,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
       }
     },
     timeout_ms: limits.timeout_ms,
-    max_sandboxes: settings.max_sandboxes,
+    max_sandboxes: sandboxesAtOnce(settings),
     idle_timeout_ms: toMs(settings.idle_timeout),
   });
   return {

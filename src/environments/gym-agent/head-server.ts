@@ -5,6 +5,7 @@ import { recordOf } from '../../model/untrusted.js';
 import { createHttpCall } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { createKeptAnswer } from './kept-answer.js';
+import { shapeProblem } from '../../platform/json/depth.js';
 
 const TIMEOUT_MS = 30_000;
 /** Used if there is an earlier answer to fall back on. */
@@ -130,6 +131,7 @@ function createLatestConfig({
 /** A JSON string that contains YAML, including the keys of other services: messages quote none of it. */
 async function configIn(text: string, subject: string): Promise<Record<string, unknown>> {
   try {
+    if (shapeProblem(text) !== null) throw new TypeError('its shape');
     const yaml = z.string().parse(JSON.parse(text));
     return recordOf(z.unknown()).parse(await parseForeignYaml(yaml));
   } catch (error) {

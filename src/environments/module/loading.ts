@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ThreadStart } from './wire.js';
 import { OPTIONAL, thrownText } from './wire.js';
+import { readWhole } from '../../platform/regular-file.js';
 
 /** The result of a module's export. Throws an error that names file and export. */
 export async function loadModule(
@@ -54,7 +54,7 @@ async function whereUnparsable(error: unknown, path: string): Promise<string | n
 
 /** Node.js tells the line on standard error alone, so another process parses the file again, as the module that it is. */
 async function lineOfMistake(path: string): Promise<string | null> {
-  const source = await readFile(path);
+  const source = await readWhole(path);
   const said = await new Promise<string>((resolve) => {
     const args = ['--check', '--input-type=module', '-'];
     const parser = execFile(process.execPath, args, (...told) => {

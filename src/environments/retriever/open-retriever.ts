@@ -1,35 +1,31 @@
 import { readText } from '../../platform/utf8-text.js';
 import { describeError } from '../../platform/errors.js';
-import { type Bm25Index, createBm25Builder } from './bm25.js';
-import { readCorpus } from './corpus.js';
+import type { KeptIndex } from './index-files.js';
+import { keptIndex } from './kept-index.js';
 import type { Retriever } from './retriever.js';
+import { createRank } from './search.js';
 import type { RetrieverSettings } from './settings.js';
-import { createTextStore } from './text-store.js';
 import { createWordpiece, type Tokenize, tokenizeAlphanumeric } from './tokenizers.js';
 
-/** The settings that determine an index; the others only affect queries. */
-type IndexSettings = Pick<
-  RetrieverSettings,
-  'corpus' | 'text_column' | 'k1' | 'b' | 'tokenizer' | 'vocabulary'
->;
-
 interface Indexed {
-  index: Bm25Index;
-  textOf: (id: number) => string;
+  index: KeptIndex;
+  tokenize: Tokenize;
 }
 
 export interface RetrieversContext {
   /** The settings of an environment by its name; undefined if there is none. */
   settingsOf: (name: string) => { kind: string } | undefined;
+  /** Where indexes are kept. */
+  folder: string;
   /** Reports to the operator what was built. */
   report: (message: string) => void;
 }
 
 /**
- * Opens the retrievers of a worker by their environments' names. Those with the same corpus and index settings share
- * one index, which is built when the first of them is opened.
+ * Opens the retrievers of a worker by their environments' names. Those that search the same corpus share one index,
+ * which is built when the first of them is opened, unless it was kept.
  */
-export function createRetrievers({ settingsOf, report }: RetrieversContext) {
+export function createRetrievers({ settingsOf, folder, report }: RetrieversContext) {
   const indexes = new Map<string, Promise<Indexed>>();
   return async (name: string): Promise<Retriever> => {
     const settings = settingsOf(name);
@@ -37,48 +33,45 @@ export function createRetrievers({ settingsOf, report }: RetrieversContext) {
       const got = settings === undefined ? 'there is none' : `it is of kind ${settings.kind}`;
       throw new Error(`expected an environment ${name} of kind retriever, ${got}`);
     }
-    const { corpus, text_column, k1, b, tokenizer, vocabulary } = settings;
-    const key = JSON.stringify([corpus, text_column, k1, b, tokenizer, vocabulary]);
-    const opening = indexes.get(key) ?? build(settings, report);
+    const { corpus, split, text_column, tokenizer, vocabulary } = settings;
+    const key = JSON.stringify([corpus, split, text_column, tokenizer, vocabulary]);
+    const opening = indexes.get(key) ?? open(settings, { folder, report });
     indexes.set(key, opening);
-    return retrieverOf(await opening, settings.num_results);
+    return retrieverOf(await opening, settings);
   };
 }
 
 const isRetriever = (settings: { kind: string } | undefined): settings is RetrieverSettings =>
   settings?.kind === 'retriever';
 
-function retrieverOf({ index, textOf }: Indexed, usual: number): Retriever {
+function retrieverOf({ index, tokenize }: Indexed, settings: RetrieverSettings): Retriever {
+  const rank = createRank(index, { ...settings, tokenize });
   return {
-    document_count: index.document_count,
-    search: (query, { num_results = usual } = {}) =>
-      index.rank(query, num_results).map(({ id, score }) => ({ id, text: textOf(id), score })),
+    document_count: index.facts.documents,
+    search: (query, { num_results = settings.num_results } = {}) =>
+      rank(query, num_results).map(({ id, score }) => ({ id, text: index.textOf(id), score })),
   };
 }
 
-async function build(
-  settings: IndexSettings,
-  report: RetrieversContext['report'],
+async function open(
+  settings: RetrieverSettings,
+  { folder, report }: Pick<RetrieversContext, 'folder' | 'report'>,
 ): Promise<Indexed> {
   const began = performance.now();
-  const builder = createBm25Builder({ ...settings, tokenize: await createTokenizer(settings) });
-  const texts = createTextStore();
-  for await (const text of readCorpus(settings.corpus, settings.text_column)) {
-    builder.add(text);
-    texts.add(text);
-  }
-  const index = builder.finish();
-  if (index.document_count === 0)
-    throw new Error(`${settings.corpus}: expected documents, got none`);
-  const megabytes = Math.ceil((index.bytes + texts.bytes()) / 2 ** 20);
+  const tokenize = await createTokenizer(settings);
+  const index = await keptIndex({ settings, tokenize, folder });
+  const { documents, terms } = index.facts;
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   report(
-    `indexed ${settings.corpus}: ${index.document_count} documents, ${index.term_count} terms, ${megabytes} MiB, ${seconds} s`,
+    `${index.was_kept ? 'opened the kept index of' : 'indexed'} ${settings.corpus}: ${documents} documents, ${terms} terms, ${Math.ceil(index.bytes / 2 ** 20)} MiB, ${seconds} s`,
   );
-  return { index, textOf: texts.get };
+  return { index, tokenize };
 }
 
-async function createTokenizer({ tokenizer, vocabulary }: IndexSettings): Promise<Tokenize> {
+async function createTokenizer({
+  tokenizer,
+  vocabulary,
+}: Pick<RetrieverSettings, 'tokenizer' | 'vocabulary'>): Promise<Tokenize> {
   if (tokenizer === 'alphanumeric' || vocabulary === undefined) return tokenizeAlphanumeric;
   const text = await readText(vocabulary).catch((error: unknown) => {
     throw new Error(`cannot read the vocabulary: ${describeError(error)}`, { cause: error });

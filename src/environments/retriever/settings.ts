@@ -4,12 +4,18 @@ import { z } from 'zod';
 export const RetrieverSettings = z
   .strictObject({
     kind: z.literal('retriever').describe('BM25 over a corpus'),
-    corpus: z.string().min(1).describe('a JSONL file, one document per line'),
+    corpus: z.string().min(1).describe('a JSONL, Arrow or Parquet file, or a folder of `datasets`'),
+    split: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe('the split of a folder; null: its only one'),
     text_column: z
       .string()
       .min(1)
       .default('text')
-      .describe('the field of a line that holds its text'),
+      .describe('the field or column that holds the text'),
     num_results: z.int().positive().default(10).describe('documents per search'),
     k1: z.number().nonnegative().default(1.5).describe("BM25's saturation"),
     b: z.number().min(0).max(1).default(0.75).describe("BM25's length normalisation"),

@@ -29,6 +29,7 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     ...(request.logprobs && { logprobs: request.top_logprobs }),
     // Otherwise ids are named by their texts, which are not unique.
     ...(request.top_logprobs > 0 && { return_tokens_as_token_ids: true }),
+    ...(request.bad_words.length > 0 && { bad_words: request.bad_words }),
     ...(request.structured_outputs !== null && {
       structured_outputs: structureOf(request.structured_outputs),
     }),

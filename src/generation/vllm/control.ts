@@ -5,6 +5,7 @@ import { listOf } from '../../model/untrusted.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
+import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
@@ -31,14 +32,6 @@ const Done = z.object({ success: z.literal(true, 'expected true') });
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
 const Label = z.object({ weight_version: WeightLabel });
 const Models = z.object({ data: listOf(z.object({ id: ModelName })) });
-const PromptLogprobs = z.object({
-  choices: z.tuple([
-    z.object({
-      prompt_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array'),
-    }),
-  ]),
-});
-
 /**
  * Routes that an update needs. A GET to a route that accepts only POST gives 405 if the route exists, and 404 if not.
  */
@@ -171,14 +164,7 @@ async function promptLogprobs(
     replica,
   }: { model: string; prompt_ids: readonly number[]; bound: Bound; replica: string },
 ): Promise<number[]> {
-  const body = { model, prompt: prompt_ids, max_tokens: 1, temperature: 0, prompt_logprobs: 0 };
-  const { choices } = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
-  const [{ prompt_logprobs }] = choices;
-  return prompt_ids.slice(1).map((id, i) => {
-    const named = Object(prompt_logprobs[i + 1]) as Record<string, unknown>;
-    const { logprob } = Object(named[String(id)]) as { logprob?: unknown };
-    if (typeof logprob === 'number') return logprob;
-    const what = `prompt_logprobs.${i + 1}: expected the logprob of id ${id}, got none`;
-    throw protocolFault(what, { replica, call: 'POST /v1/completions' });
-  });
+  const body = promptLogprobsBody({ model, prompt_ids });
+  const reply = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
+  return logprobsOfPrompt(reply, { prompt_ids, site: { replica, call: 'POST /v1/completions' } });
 }

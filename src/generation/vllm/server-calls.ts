@@ -5,6 +5,7 @@ import { orAborted } from '../../platform/waits/abort.js';
 import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
+import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
 import type { CallSite } from './wire-faults.js';
 import { refusalFault, unavailableFault } from './wire-faults.js';
@@ -59,7 +60,14 @@ interface ServerCallsDeps {
 
 type ServerCalls = Pick<
   GenerationService,
-  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused' | 'isAsleep'
+  | 'describe'
+  | 'renderChat'
+  | 'tokenize'
+  | 'detokenize'
+  | 'promptLogprobs'
+  | 'weightVersion'
+  | 'isPaused'
+  | 'isAsleep'
 > & {
   /**
    * A model's limit as the list has it now; null if it has none. Throws `GenerationUnavailable`, or the signal's
@@ -90,6 +98,13 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       const body = { model, tokens: token_ids };
       const reply = await post(deps, { path: '/detokenize', body, signal });
       return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
+    },
+    promptLogprobs: async (prompt, signal) => {
+      const path = '/v1/completions';
+      const reply = await post(deps, { path, body: promptLogprobsBody(prompt), signal });
+      const site = siteOf(deps, `POST ${path}`);
+      const { prompt_ids } = prompt;
+      return logprobsOfPrompt(read(PromptLogprobs, { reply, site }), { prompt_ids, site });
     },
     weightVersion: weights.weightVersion,
     isPaused: shared(async () => (await isPaused(deps)) || (await isAsleep(deps))),

@@ -47,6 +47,12 @@ const RowMessage = z.strictObject({
     .describe(
       'one per id of a sampled message. Observations have none. Prompt messages may have some from the sample; they are no actions of this policy',
     ),
+  prompt_logprobs: z
+    .array(z.number().nullable())
+    .exactOptional()
+    .describe(
+      "with `prompt_logprobs`, on the prompt's messages: the model's own logprob of each id when the rollout began; null for the first id of all",
+    ),
   generation_top_logprobs: z
     .array(z.array(z.tuple([TokenId, z.number()])))
     .exactOptional()

@@ -9,14 +9,18 @@ import type { OpenTurn, Trajectory } from '../journal/trajectory.js';
 
 /**
  * Whether an interrupted turn can continue in another request. What an engine counts or follows within one answer
- * starts anew there: penalties on generated tokens, and structures. (A repetition penalty counts the prompt, too.)
+ * starts anew there: penalties on generated tokens, words that it has begun, and structures. (A repetition penalty counts the prompt, too.)
  */
 export const canContinue = ({
   presence_penalty,
   frequency_penalty,
+  bad_words,
   structured_outputs,
 }: GenerationSettings): boolean =>
-  presence_penalty === 0 && frequency_penalty === 0 && structured_outputs === null;
+  presence_penalty === 0 &&
+  frequency_penalty === 0 &&
+  bad_words.length === 0 &&
+  structured_outputs === null;
 
 /** Whether the last of these tokens had ended the generation, and the end was lost with the stream. */
 export function endOfTokens(

@@ -134,7 +134,7 @@ async function fetchEvents(
   }
   const text = await refusalText(response, url);
   signal.throwIfAborted();
-  const kept = ['retry-after', 'retry-after-ms'].flatMap((name) => {
+  const kept = ['date', 'retry-after', 'retry-after-ms'].flatMap((name) => {
     const value = header(name);
     return value === null ? [] : [[name, value] as [string, string]];
   });

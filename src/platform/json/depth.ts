@@ -35,11 +35,19 @@ export function shapeProblem(text: string): string | null {
     case 'containers':
       return `expected at most ${containers} lists and objects in ${text.length} characters, got more`;
     case 'names':
-      return `expected at most ${MOST_NAMES} different names of members, got more`;
+      return TOO_MANY_NAMES;
     case null:
       return null;
   }
 }
+
+const TOO_MANY_NAMES = `expected at most ${MOST_NAMES} different names of members, got more`;
+
+/** The same for data of people, which may have any number of lists and objects, in as few characters as they like. */
+export const namesProblem = (text: string): string | null =>
+  beyond(text, { levels: Infinity, containers: Infinity, names: MOST_NAMES }) === null
+    ? null
+    : TOO_MANY_NAMES;
 
 interface Shape {
   levels: number;

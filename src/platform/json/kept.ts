@@ -1,5 +1,6 @@
 import { firstLoss } from './losses.js';
 import { afterString, itemsOf, membersOf } from './members.js';
+import { entriesOf, inOrder, orderOf } from './order.js';
 
 /**
  * JSON of others, which must come back as it came. JavaScript's values lose digits (`9223372036854775783`, `1.0`,
@@ -54,21 +55,34 @@ export function readJson(text: string, foreign: Foreign = 'all'): unknown {
 
 function isLossy(text: string, foreign: Foreign): boolean {
   if (foreign === 'all') return firstLoss(text) !== null;
-  return partsOf(text, foreign).some(
-    ({ value, foreign: part }) => part !== null && isLossy(value, part),
+  const parts = partsOf(text, foreign);
+  return (
+    parts.some(({ value, foreign: part }) => part !== null && isLossy(value, part)) ||
+    (hasOtherNames(parts, foreign) && orderOf(objectOf(parts, () => 0)) !== null)
   );
 }
+
+/** Whether an object has names of others that JavaScript might put elsewhere. */
+const hasOtherNames = (
+  parts: readonly Part[],
+  foreign: ForeignMembers | readonly [Foreign],
+): boolean =>
+  !isList(foreign) && foreign['*'] !== undefined && parts.some(({ name }) => /^\d+$/.test(name));
 
 function kept(text: string, foreign: Foreign | null): unknown {
   if (foreign === null || !isLossy(text, foreign)) return JSON.parse(text);
   if (foreign === 'all') return new KeptJson(text);
   const parts = partsOf(text, foreign);
   if (isList(foreign)) return parts.map(({ value, foreign: part }) => kept(value, part));
-  // As JSON.parse does it: the last value of a repeated name, and __proto__ is a name like others.
-  return Object.fromEntries(
-    parts.map(({ name, value, foreign: part }) => [name, kept(value, part)]),
-  );
+  return objectOf(parts, ({ value, foreign: part }) => kept(value, part));
 }
+
+/** As JSON.parse does it: the last value of a repeated name, and __proto__ is a name like others. */
+const objectOf = (parts: readonly Part[], valueOf: (part: Part) => unknown): object =>
+  inOrder(
+    Object.fromEntries(parts.map((part) => [part.name, valueOf(part)])),
+    parts.map(({ name }) => name),
+  );
 
 interface Part {
   name: string;
@@ -93,7 +107,10 @@ const isList = (foreign: Foreign): foreign is readonly [Foreign] => Array.isArra
 export const plainOf = <T>(value: T | KeptJson): T =>
   value instanceof KeptJson ? (value.plain as T) : value;
 
-/** Like `JSON.stringify`, but a `KeptJson` anywhere in the value is its text. */
+/**
+ * Like `JSON.stringify`, but a `KeptJson` anywhere in the value is its text, and the names of the value itself come in
+ * the order of the text that they were read from.
+ */
 export function writeJson(value: unknown, indent = 0): string {
   const outer = search;
   const mine = { found: false };
@@ -104,7 +121,8 @@ export function writeJson(value: unknown, indent = 0): string {
   } finally {
     search = outer;
   }
-  return (mine.found ? written(value, { name: '', indent, line: '\n' }) : text) ?? 'null';
+  const isOther = mine.found || (isObject(value) && orderOf(value) !== null);
+  return (isOther ? written(value, { name: '', indent, line: '\n' }) : text) ?? 'null';
 }
 
 interface Place {
@@ -126,7 +144,7 @@ function written(value: unknown, place: Place): string | undefined {
     return joined(parts, { brackets: '[]', place });
   }
   const colon = indent === 0 ? ':' : ': ';
-  const parts = Object.entries(value).flatMap(([name, one]) => {
+  const parts = entriesOf(value as Record<string, unknown>).flatMap(([name, one]) => {
     const text = written(one, { ...inner, name });
     return text === undefined ? [] : [`${JSON.stringify(name)}${colon}${text}`];
   });
@@ -136,7 +154,7 @@ function written(value: unknown, place: Place): string | undefined {
 const hasToJson = (value: object): value is { toJSON: (name: string) => unknown } =>
   'toJSON' in value && typeof value.toJSON === 'function';
 
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 function joined(
   parts: readonly string[],

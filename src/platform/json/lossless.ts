@@ -1,7 +1,10 @@
-import { isLosslessNumber, LosslessNumber, parse, stringify } from 'lossless-json';
+import { isLosslessNumber, LosslessNumber, parse } from 'lossless-json';
+import { isDeeperThan, MAX_LEVELS } from './depth.js';
+import { itemsOf, membersOf } from './members.js';
+import { entriesOf, inOrder } from './order.js';
 
 /**
- * JSON whose numbers keep their text. NeMo Gym's rows and results pass through here unchanged, including
+ * JSON whose numbers keep their text and whose names keep their order (`order.ts`). NeMo Gym's rows and results pass through here unchanged, including
  * `9007199254740993` and `1.0` (a float in Python).
  */
 export type Json = null | boolean | string | LosslessNumber | Json[] | JsonObject;
@@ -25,14 +28,38 @@ export function parseJson(text: string): Json {
     if (digits.length <= SHORT_DIGITS) known.set(digits, number);
     return number;
   };
-  return parse(text, null, {
+  const value = parse(text, null, {
     parseNumber,
     onDuplicateKey: ({ newValue }) => newValue,
   }) as Json;
+  if (WHOLE_NAME.test(text) && !isDeeperThan(MAX_LEVELS, text)) keepOrder(value, text);
+  return value;
+}
+
+/** A name that is a whole number, however its digits are written. */
+const WHOLE_NAME = /"(?:\d|\\u003\d)+"\s*:/i;
+
+function keepOrder(value: Json, text: string): void {
+  if (!WHOLE_NAME.test(text)) return;
+  if (Array.isArray(value)) {
+    for (const [at, item] of (itemsOf(text) ?? []).entries()) keepOrder(value[at] ?? null, item);
+  } else if (isObject(value)) {
+    const members = membersOf(text) ?? new Map<string, string>();
+    inOrder(value, members.keys());
+    for (const [name, member] of members) keepOrder(value[name] ?? null, member);
+  }
 }
 
 /** One line, without spaces. */
-export const formatJson = (value: Json): string => stringify(value) ?? 'null';
+export function formatJson(value: Json): string {
+  if (isLosslessNumber(value)) return value.value;
+  if (Array.isArray(value)) return `[${value.map(formatJson).join(',')}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const parts = entriesOf<Json | undefined>(value).flatMap(([name, item]) =>
+    item === undefined ? [] : [`${JSON.stringify(name)}:${formatJson(item)}`],
+  );
+  return `{${parts.join(',')}}`;
+}
 
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isLosslessNumber(value);

@@ -1,5 +1,6 @@
 import { isLosslessNumber } from 'lossless-json';
 import type { Json } from '../json/lossless.js';
+import { entriesOf } from '../json/order.js';
 import { floatText } from './numbers.js';
 
 /**
@@ -13,9 +14,7 @@ export function dumpJson(value: Json): string {
   if (typeof value === 'string') return asciiString(value);
   if (value === null || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) return `[${value.map(dumpJson).join(', ')}]`;
-  const entries = Object.entries(value).map(
-    ([key, item]) => `${asciiString(key)}: ${dumpJson(item)}`,
-  );
+  const entries = entriesOf(value).map(([key, item]) => `${asciiString(key)}: ${dumpJson(item)}`);
   return `{${entries.join(', ')}}`;
 }
 

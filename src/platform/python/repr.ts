@@ -1,5 +1,6 @@
 import { isLosslessNumber } from 'lossless-json';
 import type { Json } from '../json/lossless.js';
+import { entriesOf } from '../json/order.js';
 import { numberText } from './numbers.js';
 
 /** `str(value)` of parsed JSON: what a template shows. */
@@ -12,7 +13,7 @@ export function reprOf(value: Json): string {
   if (typeof value === 'string') return quote(value);
   if (isLosslessNumber(value)) return numberText(value);
   if (Array.isArray(value)) return `[${value.map(reprOf).join(', ')}]`;
-  const entries = Object.entries(value).map(([key, item]) => `${quote(key)}: ${reprOf(item)}`);
+  const entries = entriesOf(value).map(([key, item]) => `${quote(key)}: ${reprOf(item)}`);
   return `{${entries.join(', ')}}`;
 }
 

@@ -1,11 +1,12 @@
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
-import { readFile, readdir, rm, stat } from 'node:fs/promises';
+import { closeSync, readSync, statSync } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parseSample, type Sample } from '../../model/sample.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
+import { openFile, readWhole } from '../../platform/regular-file.js';
 import { groupsFolderOf } from '../places.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
@@ -55,7 +56,7 @@ export async function findRequest(directory: string): Promise<StoredRequest | nu
 
 async function findWritten(directory: string): Promise<WrittenRequest | null> {
   try {
-    return parseRequest(await readFile(path.join(directory, 'batch.json'), 'utf8'));
+    return parseRequest((await readWhole(path.join(directory, 'batch.json'))).toString());
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;
@@ -97,7 +98,7 @@ function indexOf(samples: readonly string[]): Buffer {
 }
 
 async function storedSamples(file: string, samples: readonly string[]): Promise<string[]> {
-  const theirs = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
+  const theirs = (await readWhole(file)).toString().split('\n').slice(0, -1);
   if (areSameSamples(theirs, samples)) return theirs;
   throw otherSamples(theirs, samples);
 }
@@ -135,7 +136,7 @@ function readOffsets(file: string, row: number): [number, number] {
 
 /** Synchronous, as for journals. */
 function readBytes(file: string, { start, end }: { start: number; end: number }): Buffer {
-  const fd = openSync(file, 'r');
+  const fd = openFile(file);
   try {
     const bytes = Buffer.alloc(end - start);
     const read = readSync(fd, bytes, 0, bytes.length, start);

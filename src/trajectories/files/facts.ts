@@ -1,10 +1,11 @@
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
 import type { Fact, Facts, Series } from '../trajectory-store.js';
 import { factOf, seriesOf } from '../places.js';
+import { readWholeNow } from '../../platform/regular-file.js';
 import { storing } from '../storing.js';
 
 /** One file per fact. Read synchronously, as journals are: every chunk of a fenced stream reads the last one. */
@@ -12,7 +13,7 @@ export function createFileFacts(root: string, disk: Disk): Facts {
   const fileOf = (series: Series, n: number): string => factOf(root, { series, n });
   const read = (series: Series, n: number): string | null => {
     try {
-      return readFileSync(fileOf(series, n), 'utf8');
+      return readWholeNow(fileOf(series, n)).toString();
     } catch (error) {
       if (isMissing(error)) return null;
       throw error;

@@ -1,5 +1,5 @@
 import type { RolloutRef } from '../../model/batch-request.js';
-import type { Readers } from '../../platform/files.js';
+import type { Disk, Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import {
@@ -54,9 +54,9 @@ export function createFileStore({
   });
   const batchIn = (batchId: string): string => directoryOf(root, batchId);
   const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
-  const facts = createFileFacts(root, disk);
 
   return {
+    name: root,
     createBatch: ({ batch_id, ...batch }) =>
       storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), { ...batch, disk })),
     reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(batchIn(batchId))),
@@ -91,7 +91,11 @@ export function createFileStore({
       storing(`journals of ${batch_id}`, () =>
         forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),
       ),
-    facts,
-    storeId: () => storeIdOf(facts),
+    ...factsIn(root, disk),
   };
+}
+
+function factsIn(root: string, disk: Disk): Pick<TrajectoryStore, 'facts' | 'storeId'> {
+  const facts = createFileFacts(root, disk);
+  return { facts, storeId: () => storeIdOf(facts) };
 }

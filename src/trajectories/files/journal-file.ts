@@ -4,7 +4,6 @@ import {
   fdatasync,
   fstatSync,
   ftruncateSync,
-  openSync,
   readSync,
   statSync,
   writeSync,
@@ -16,6 +15,7 @@ import { parseLine } from '../../model/journal.js';
 import { createLineCutter } from '../../platform/lines.js';
 import { ownTurn } from '../../platform/waits/own-turn.js';
 import { isMissing } from '../../platform/files.js';
+import { openFile } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
 import type { Tail } from '../journal-end.js';
 
@@ -53,7 +53,7 @@ const SHORT_BYTES = 1 << 16;
 /** How long lines are read without a pause: the process has heartbeats to send and streams to read. */
 const SLICE_MS = 5;
 
-const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR } = constants;
+const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
 
 /** Creates the file and its directory if they are missing. */
 export async function openJournal(file: string, disk: Disk): Promise<JournalFile> {
@@ -77,18 +77,8 @@ export function findJournal(file: string): JournalFile | null {
   }
 }
 
-/** Opening or reading a pipe would hold up the whole process, until somebody writes. */
-function opened(file: string, { flags, mode }: { flags: number; mode?: number }): JournalFile {
-  const fd = openSync(file, flags | O_NONBLOCK, mode);
-  try {
-    if (!fstatSync(fd).isFIFO()) return journalFile(fd);
-  } catch (error) {
-    closeSync(fd);
-    throw error;
-  }
-  closeSync(fd);
-  throw new Error(`${file}: expected a journal, got a pipe; move it away`);
-}
+const opened = (file: string, how: { flags: number; mode?: number }): JournalFile =>
+  journalFile(openFile(file, { ...how, what: 'a journal', devices: true }));
 
 /** Its size, without opening it; 0 if there is none. */
 export const journalSize = (file: string): number =>

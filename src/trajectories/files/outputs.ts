@@ -1,14 +1,14 @@
 import { writeJson } from '../../platform/json/kept.js';
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { copyFile, open, readFile, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
+import { copyFile, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { Fault, THE_STORE } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
 import { exists, syncDirectory } from '../../platform/files.js';
+import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
@@ -56,10 +56,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
           const sources = parts.map((part) => fileOf(part, kind));
           await disk.replaceFile(files[kind], (handle) => concatenate(sources, handle));
         }
-        const texts = await Promise.all(
-          parts.map((part) => readFile(fileOf(part, 'summaries'), 'utf8')),
-        );
-        return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''));
+        return await summariesIn(parts.map((part) => fileOf(part, 'summaries')));
       }),
     readRollouts: () => rowsOf(files.rollouts),
     putGroups: ({ from, to }, lines) =>
@@ -187,9 +184,20 @@ async function writeLine(handle: FileHandle, line: string): Promise<number> {
   return bytes.length;
 }
 
+async function summariesIn(files: readonly string[]): Promise<string[]> {
+  const texts = await Promise.all(files.map(readWhole));
+  return texts.flatMap((text) =>
+    text
+      .toString()
+      .split('\n')
+      .filter((line) => line !== ''),
+  );
+}
+
 async function concatenate(sources: readonly string[], target: FileHandle): Promise<void> {
   for (const source of sources) {
-    for await (const bytes of createReadStream(source) as AsyncIterable<Buffer>) {
+    const stream = (await openToRead(source)).createReadStream();
+    for await (const bytes of stream as AsyncIterable<Buffer>) {
       await target.writeFile(bytes);
     }
   }

@@ -1,9 +1,10 @@
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import { readJson } from '../../platform/json/kept.js';
-import { readFile, readdir, rm, rmdir } from 'node:fs/promises';
+import { readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
+import { readWhole } from '../../platform/regular-file.js';
 import type { StepOutputs } from '../trajectory-store.js';
 import { createFileOutputs } from './outputs.js';
 import { storing } from '../storing.js';
@@ -17,7 +18,7 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
     readMetrics: () =>
       storing(`reading ${metrics}`, async () => {
         try {
-          return readJson(await readFile(metrics, 'utf8'), IN_PAYLOADS);
+          return readJson((await readWhole(metrics)).toString(), IN_PAYLOADS);
         } catch (error) {
           if (isMissing(error)) return null;
           throw error;

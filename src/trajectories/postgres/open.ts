@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Readers } from '../../platform/files.js';
+import { createDisk } from '../../platform/files.js';
+import { createFileFacts } from '../files/facts.js';
+import { findStoreId, storeIdOf } from '../store-id.js';
 import type { OpenStore } from '../trajectory-store.js';
 import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
@@ -36,10 +39,17 @@ export function openPostgresStore({
   const database = connectTo(settings, (ask) =>
     checkConnection(ask, { schema, version: SCHEMA_VERSION }),
   );
+  const name = `postgres://${placeOf(settings.url)}#${schema}`;
+  const bounds = { max_cached_bytes, max_request_bytes };
+  const store = createPostgresStore({ name, database, schema, outputs, ...bounds });
+  const beside = createFileFacts(outputs.root, createDisk(outputs.readers ?? 'owner'));
   return {
-    store: createPostgresStore({ database, schema, outputs, max_cached_bytes, max_request_bytes }),
-    name: `postgres://${placeOf(settings.url)}#${schema}`,
+    store,
     tryOut: () => tryOut(database, schema),
+    ids: async ({ make, results }) => {
+      const idOf = make ? storeIdOf : findStoreId;
+      return { store: await idOf(store.facts), results: results ? await idOf(beside) : null };
+    },
     ready: (options) => untilThere(database, options),
     close: database.close,
   };

@@ -27,12 +27,14 @@ import { createJournalTable } from './journal-table.js';
  * folder that all workers have.
  */
 export function createPostgresStore({
+  name,
   database,
   schema,
   outputs,
   max_cached_bytes,
   max_request_bytes,
 }: {
+  name: string;
   database: Database;
   /** Schema of its tables. */
   schema: string;
@@ -53,6 +55,7 @@ export function createPostgresStore({
     storing(`sample ${row} of ${batch_id}`, () => batches.readSample(checkedBatch(batch_id), row));
 
   return {
+    name,
     ...journalsIn(createJournalTable(database, schema), max_cached_bytes),
     createBatch: (batch) =>
       storing(`batch ${batch.batch_id}`, () => {

@@ -4,10 +4,11 @@ import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
+import { RAISE_LIMIT, cutByOpenFiles } from '../open-files.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
-import { checkStore } from './check-store.js';
+import { askForIds, checkStore } from './check-store.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
 
@@ -20,12 +21,19 @@ export async function checkDeployment(
   { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
 ): Promise<Finding[]> {
   const found = await Promise.all([
-    checkTemporal(config, file),
+    checkTemporal(config, { file, store: askForIds(config, env) }),
     checkStore(config, { env, file }),
     checkEngines(config, env),
     checkEnvironments(config, env),
   ]);
-  return found.flat();
+  return [...found.flat(), ...checkOpenFiles(config)];
+}
+
+/** Of this shell, which need not be that of workers. */
+function checkOpenFiles(config: Config): Finding[] {
+  const cut = cutByOpenFiles(config);
+  if (cut === null) return [];
+  return [{ part: 'worker', state: 'limited', what: cut, remedy: RAISE_LIMIT }];
 }
 
 /** Each replica by itself, because an unavailable one does not affect the others. */

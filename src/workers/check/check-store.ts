@@ -3,11 +3,14 @@ import { createPolicyRecords } from '../../activities/policy/policy-records.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
-import { tryToWrite } from '../../platform/files.js';
+import type { Readers, Tried } from '../../platform/files.js';
+import { tryToWrite, whyNoSpace } from '../../platform/files.js';
 import { MIGRATE, NAME_HOST, REACH } from '../../trajectories/postgres/faults.js';
-import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { OpenStore, TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
+import type { OwnStore } from '../one-store.js';
+import { writesResults } from '../one-store.js';
 import { openStore, outputsReaders, outputsRoot, placeOfUrl } from '../open-store.js';
 import type { Finding } from './finding.js';
 
@@ -35,6 +38,16 @@ export async function checkStore(
   ];
 }
 
+/** The ids of the store that temporal.yaml names; null: it does not answer, which is a finding of its own. */
+export const askForIds = (config: Config, env: NodeJS.ProcessEnv): Promise<OwnStore | null> =>
+  withStore(config, {
+    env,
+    use: async ({ ids, store }) => ({
+      ...(await ids({ make: false, results: writesResults(config) })),
+      name: store.name,
+    }),
+  }).catch(() => null);
+
 /** The database, if there is one, and what the store has of policies. */
 async function checkDatabase(
   config: Config,
@@ -44,7 +57,13 @@ async function checkDatabase(
   const isFile = store.kind === 'file';
   return await judge(isFile ? `store ${store.root}` : 'store postgres', {
     ask: async () => {
-      const policies = await withStore(config, { env, use: (opened) => checkPolicies(config, opened) }); // prettier-ignore
+      const policies = await withStore(config, {
+        env,
+        use: async ({ tryOut, store }) => {
+          await tryOut();
+          return await checkPolicies(config, store);
+        },
+      });
       return isFile ? policies : [{ state: 'ok', what: 'can be written and read' }, ...policies];
     },
     remedy: (what) => {
@@ -66,6 +85,8 @@ async function checkDatabase(
 /** Less than this does not last for long. */
 const LITTLE_BYTES = 2 ** 30;
 
+const FEW_INODES = 10_000;
+
 /** The folder of results and, for files, of journals. */
 async function checkFolder(config: Config): Promise<Finding[]> {
   const root = outputsRoot(config);
@@ -73,10 +94,9 @@ async function checkFolder(config: Config): Promise<Finding[]> {
   const part = config.store.kind === 'file' ? `store ${root}` : `store outputs ${root}`;
   return await judge(part, {
     ask: async () => {
-      const { free } = await tryToWrite(root, { readers: outputsReaders(config) });
-      if (free >= LITTLE_BYTES) return [{ state: 'ok', what: 'can be written' }];
-      const what = `can be written, but ${Math.floor(free / 2 ** 20)} MiB are free`;
-      return [{ state: 'limited', what, remedy: `make room there (1 GiB or more), or name another folder in ${setting}` }]; // prettier-ignore
+      const readers = outputsReaders(config);
+      const problems = folderProblems(await tryToWrite(root, { readers }), { readers, setting });
+      return problems.length > 0 ? problems : [{ state: 'ok', what: 'can be written' }];
     },
     remedy: (what) =>
       what.includes('ENOSPC') || what.includes('EDQUOT')
@@ -85,13 +105,36 @@ async function checkFolder(config: Config): Promise<Finding[]> {
   });
 }
 
+function folderProblems(
+  { free, inodes, closed }: Tried,
+  { readers, setting }: { readers: Readers; setting: string },
+): Omit<Finding, 'part'>[] {
+  const found: { what: string; remedy: string }[] = [];
+  if (free < LITTLE_BYTES) {
+    const remedy = `make room there (1 GiB or more), or name another folder in ${setting}`;
+    found.push({ what: `can be written, but ${Math.floor(free / 2 ** 20)} MiB are free`, remedy });
+  }
+  if (inodes < FEW_INODES) {
+    const remedy = `remove files there, or name a folder of another file system in ${setting}`;
+    found.push({ what: `can be written, but ${inodes} inodes are free: a rollout takes one`, remedy }); // prettier-ignore
+  }
+  if (closed !== null) {
+    const is_umask = closed === 'the umask';
+    const remedy = is_umask
+      ? `start workers with umask ${readers === 'everyone' ? '022' : '027'} (this shell has another), or set readers: owner`
+      : `chmod o+rx ${closed}, or name another folder in ${setting}`;
+    found.push({ what: `can be written, but ${closed} keeps ${readers === 'everyone' ? 'everyone' : 'the group'} from reading (readers: ${readers})`, remedy }); // prettier-ignore
+  }
+  return found.map((one) => ({ state: 'limited', ...one }));
+}
+
 async function withStore<T>(
   config: Config,
-  { env, use }: { env: NodeJS.ProcessEnv; use: (store: TrajectoryStore) => Promise<T> },
+  { env, use }: { env: NodeJS.ProcessEnv; use: (opened: OpenStore) => Promise<T> },
 ): Promise<T> {
   const { cached_fold_bytes, request_bytes } = memoryOf(config);
   const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
-  const { store, ready, tryOut, close } = openStore(config, { env, ...bounds });
+  const opened = openStore(config, { env, ...bounds });
   try {
     // The store reports while it waits; the last report is the reason.
     const said: string[] = [];
@@ -99,12 +142,11 @@ async function withStore<T>(
       said.push(line);
     };
     const signal = AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS);
-    await ready({ say, signal });
+    await opened.ready({ say, signal });
     if (signal.aborted) throw new Error(said.at(-1) ?? 'no answer');
-    await tryOut();
-    return await use(store);
+    return await use(opened);
   } finally {
-    await close();
+    await opened.close();
   }
 }
 
@@ -142,7 +184,8 @@ async function judge(
   try {
     return (await ask()).map((finding) => ({ part, ...finding }));
   } catch (error) {
-    const what = describeError(error);
+    const why = await whyNoSpace(error);
+    const what = `${describeError(error)}${why === null ? '' : `: ${why}`}`;
     return [{ part, state: 'broken', what, remedy: remedy(what) }];
   }
 }

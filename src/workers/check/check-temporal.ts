@@ -1,12 +1,17 @@
 import { Client, Connection } from '@temporalio/client';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
+import { clockAhead } from '../../platform/server-clock.js';
+import { differenceText, takeAhead } from '../../platform/waits/common-clock.js';
 import { addressRemedy } from '../../platform/server-address.js';
-import type { Sign, TaskQueue } from '../../platform/pollers.js';
+import type { Sign } from '../../platform/pollers.js';
 import { isAlive, lastSign, mayBeAlive } from '../../platform/pollers.js';
 import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
-import { commonEnvironmentQueue, generationQueue, ownQueue } from '../queues.js';
+import type { OwnStore } from '../one-store.js';
+import { findOtherStores } from '../one-store.js';
+import type { RoleQueue } from '../queues.js';
+import { queuesOf } from '../queues.js';
 import { missingSearchAttributes } from '../search-attributes.js';
 import { checkWorkflows } from './check-workflows.js';
 import type { Finding } from './finding.js';
@@ -14,8 +19,14 @@ import { ANSWERS_WITHIN_MS } from './finding.js';
 
 const CONNECTS_WITHIN_MS = 10_000;
 
+interface Asked {
+  file: string | undefined;
+  /** null: the store cannot be asked. */
+  store: Promise<OwnStore | null>;
+}
+
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
-export async function checkTemporal(config: Config, file: string | undefined): Promise<Finding[]> {
+export async function checkTemporal(config: Config, asked: Asked): Promise<Finding[]> {
   const { options, namespace, address_from } = connectionSettings(config);
   const part = `temporal ${options.address}`;
   let connection: Connection;
@@ -27,7 +38,7 @@ export async function checkTemporal(config: Config, file: string | undefined): P
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
-      askServer(connection, { part, namespace, config, file }),
+      askServer(connection, { part, namespace, config, ...asked }),
     );
   } finally {
     await connection.close();
@@ -41,7 +52,8 @@ async function askServer(
     namespace,
     config,
     file,
-  }: { part: string; namespace: string; config: Config; file: string | undefined },
+    store,
+  }: { part: string; namespace: string; config: Config } & Asked,
 ): Promise<Finding[]> {
   try {
     await connection.workflowService.describeNamespace({ namespace });
@@ -51,11 +63,41 @@ async function askServer(
   }
   const found: Finding[] = [{ part, state: 'ok', what: `namespace ${namespace}` }];
   found.push(await checkAttributes(connection, { part, namespace }));
+  found.push(...(await checkClock(connection, { part, namespace }).catch(() => [])));
   const client = new Client({ connection, namespace });
   for (const queue of queuesOf(config)) found.push(await checkQueue(client, { ...queue, file }));
+  const own = await store;
+  if (own !== null) found.push(...(await checkStores(client, { config, own })));
   // A server without a search cannot be asked.
   found.push(...(await checkWorkflows(client, config.temporal.task_queue).catch(() => [])));
   return found;
+}
+
+/** Workers that have another store than temporal.yaml names. */
+async function checkStores(
+  { workflowService, options: { namespace } }: Client,
+  { config, own }: { config: Config; own: OwnStore },
+): Promise<Finding[]> {
+  const others = await findOtherStores(workflowService, { config, namespace, own });
+  return others.map(({ queue, what, remedy }) => ({
+    part: `task queue ${queue}`,
+    state: 'broken',
+    what,
+    remedy,
+  }));
+}
+
+async function checkClock(
+  connection: Connection,
+  { part, namespace }: { part: string; namespace: string },
+): Promise<Finding[]> {
+  const ahead = await clockAhead(connection, { namespace });
+  // What the server says of its workers has its own clock.
+  if (ahead === null || !takeAhead(ahead)) return [];
+  const what = `this host's clock is ${differenceText(ahead)} the server's`;
+  const remedy =
+    'set it (NTP): rollouts are timed by the server’s clock, logs and files by this one';
+  return [{ part, state: 'limited', what, remedy }];
 }
 
 async function checkAttributes(
@@ -75,29 +117,9 @@ async function checkAttributes(
   }
 }
 
-interface Queue extends TaskQueue {
-  role: Config['worker']['roles'][number];
-}
-
-function queuesOf(config: Config): Queue[] {
-  const { task_queue } = config.temporal;
-  const of_environments = Object.values(config.environments).map(
-    (settings) => ownQueue(settings) ?? commonEnvironmentQueue(config),
-  );
-  return [
-    { name: task_queue, type: 'workflow', role: 'workflow' },
-    { name: generationQueue(config), type: 'activity', role: 'generation' },
-    ...[...new Set(of_environments)].map((name): Queue => ({
-      name,
-      type: 'activity',
-      role: 'environment',
-    })),
-  ];
-}
-
 async function checkQueue(
   client: Client,
-  { role, file, ...queue }: Queue & { file: string | undefined },
+  { role, file, ...queue }: RoleQueue & { file: string | undefined },
 ): Promise<Finding> {
   const { namespace } = client.options;
   const sign = await lastSign(client.workflowService, { namespace, ...queue });

@@ -26,7 +26,8 @@ const NUM_REPEATS = 2;
 const OPEN = [3 * STEPS, 3 * STEPS + 1];
 
 function activitiesOf(store: TrajectoryStore) {
-  const attempt = { signal: new AbortController().signal, checkpoint: null } as unknown as Attempt;
+  const { signal } = new AbortController();
+  const attempt = { signal, checkpoint: null, warn: () => undefined } as unknown as Attempt;
   const dependencies = {
     store,
     environment: () => undefined,

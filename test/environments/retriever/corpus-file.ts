@@ -16,5 +16,12 @@ export async function corpusFile(
   return RetrieverSettings.parse({ kind: 'retriever', corpus, ...given });
 }
 
+/** A folder for kept indexes, which is gone after the test. */
+export async function indexFolder(t: Pick<TestContext, 'after'>): Promise<string> {
+  const directory = await makeTemporaryDirectory('indexes');
+  t.after(directory.remove);
+  return directory.path;
+}
+
 export const linesOf = (documents: readonly string[]): string =>
   documents.map((text, id) => `${JSON.stringify({ id, text })}\n`).join('');

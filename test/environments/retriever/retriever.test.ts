@@ -11,7 +11,7 @@ import type { Retriever } from '../../../src/environments/retriever/retriever.js
 import type { RetrieverSettings } from '../../../src/environments/retriever/settings.js';
 import { CONTEXT, said, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden, readGoldens } from '../goldens.js';
-import { corpusFile, linesOf } from './corpus-file.js';
+import { corpusFile, indexFolder, linesOf } from './corpus-file.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
 
 interface Searched {
@@ -30,20 +30,30 @@ interface Stepped extends Searched {
   expected: EnvironmentReturn & { metadata: Metadata[] };
 }
 
-const opener = (environments: Record<string, { kind: string }>, reports: string[] = []) =>
-  createRetrievers({
+type Test = Pick<TestContext, 'after'>;
+
+async function opener(
+  t: Test,
+  {
+    environments,
+    reports = [],
+  }: { environments: Record<string, { kind: string }>; reports?: string[] },
+) {
+  return createRetrievers({
     settingsOf: (name) => environments[name],
+    folder: await indexFolder(t),
     report: (message) => void reports.push(message),
   });
+}
 
-const openOne = (settings: RetrieverSettings): Promise<Retriever> =>
-  opener({ wiki: settings })('wiki');
+const openOne = async (t: Test, settings: RetrieverSettings): Promise<Retriever> =>
+  (await opener(t, { environments: { wiki: settings } }))('wiki');
 
 async function openGolden(
-  t: Pick<TestContext, 'after'>,
+  t: Test,
   { documents, num_results, k1, b }: Searched,
 ): Promise<Retriever> {
-  return openOne(await corpusFile(t, { text: linesOf(documents), num_results, k1, b }));
+  return openOne(t, await corpusFile(t, { text: linesOf(documents), num_results, k1, b }));
 }
 
 describe('BM25', () => {
@@ -76,7 +86,7 @@ describe('BM25', () => {
 
   test('finds nothing better than the first documents for words that are nowhere, and for no words', async (t) => {
     const settings = await corpusFile(t, { text: linesOf(['a b', 'c', 'd']), num_results: 2 });
-    const retriever = await openOne(settings);
+    const retriever = await openOne(t, settings);
     const first = [{ id: 0, text: 'a b', score: 0 }, { id: 1, text: 'c', score: 0 }]; // prettier-ignore
     assert.deepEqual(retriever.search('zebra'), first);
     assert.deepEqual(retriever.search(''), first);
@@ -88,7 +98,7 @@ describe('BM25', () => {
 
   test('gives all documents where more are asked for, and as many as one search asks for', async (t) => {
     const { documents } = readGolden('retriever', 'num_results_larger_than_corpus') as Ranked;
-    const retriever = await openOne(await corpusFile(t, { text: linesOf(documents) }));
+    const retriever = await openOne(t, await corpusFile(t, { text: linesOf(documents) }));
     assert.deepEqual(
       retriever.search('apple').map(({ id }) => id),
       [0, 1, 2],
@@ -104,7 +114,7 @@ describe('BM25', () => {
   test('finds the same as a sort of everything, search after search', async (t) => {
     const word = (i: number): string => `w${(i * 7919) % 13}`;
     const documents = Array.from({ length: 200 }, (_, i) => Array.from({ length: 1 + (i % 9) }, (_, j) => word(i * i + 3 * j)).join(' ')); // prettier-ignore
-    const retriever = await openOne(await corpusFile(t, { text: linesOf(documents) }));
+    const retriever = await openOne(t, await corpusFile(t, { text: linesOf(documents) }));
     for (const query of ['w1', 'w2 w3 w2', 'w4 w5 w6 w7 w8', 'w1']) {
       const all = retriever.search(query, { num_results: 200 });
       assert.equal(new Set(all.map(({ id }) => id)).size, 200);
@@ -119,7 +129,7 @@ describe('BM25', () => {
 
   test('keeps texts of every length and script as they are', async (t) => {
     const documents = ['', 'Größe 😀\u2028', 'x'.repeat(5 * 2 ** 20), 'a\nb'];
-    const retriever = await openOne(await corpusFile(t, { text: linesOf(documents) }));
+    const retriever = await openOne(t, await corpusFile(t, { text: linesOf(documents) }));
     assert.deepEqual(
       retriever.search('').map(({ text }) => text),
       documents,
@@ -155,7 +165,7 @@ describe('the retriever as an environment', () => {
 
   test('finds no query in tags the wrong way round, nor in an empty log', async (t) => {
     const environment = createRetrieverEnvironment(
-      await openOne(await corpusFile(t, { text: linesOf(['a']) })),
+      await openOne(t, await corpusFile(t, { text: linesOf(['a']) })),
     );
     for (const log of [[said('</retrieve>a<retrieve>')], []]) {
       const { observations } = await stepOne(environment, { log });
@@ -167,7 +177,7 @@ describe('the retriever as an environment', () => {
 
   test('answers a query of a megabyte in a moment', async (t) => {
     const environment = createRetrieverEnvironment(
-      await openOne(await corpusFile(t, { text: linesOf(['a']) })),
+      await openOne(t, await corpusFile(t, { text: linesOf(['a']) })),
     );
     const began = processorTime_ms();
     await stepOne(environment, { log: [said(`<retrieve>${'a b'.repeat(350_000)}</retrieve>`)] });
@@ -177,19 +187,25 @@ describe('the retriever as an environment', () => {
 
 describe('the retrievers of a worker', () => {
   test('share an index where they search the same corpus in the same way', async (t) => {
-    const settings = await corpusFile(t, { text: linesOf(['a', 'b', 'c']) });
+    const settings = await corpusFile(t, { text: linesOf(['a a', 'b', 'c']) });
     const reports: string[] = [];
-    const open = opener({ one: settings, two: { ...settings, num_results: 1 } as RetrieverSettings, three: { ...settings, k1: 2 } as RetrieverSettings }, reports); // prettier-ignore
+    const environments = { one: settings, two: { ...settings, num_results: 1 }, three: { ...settings, k1: 2 }, four: { ...settings, text_column: 'id' } }; // prettier-ignore
+    const open = await opener(t, { environments, reports });
     const [one, two] = await Promise.all([open('one'), open('two'), open('one')]);
     assert.equal(reports.length, 1);
     assert.match(reports[0]!, /corpus\.jsonl: 3 documents, 3 terms, \d+ MiB, [\d.]+ s$/);
     assert.deepEqual([one.search('b').length, two.search('b').length], [3, 1]);
-    await open('three');
-    assert.equal(reports.length, 2);
+    const three = await open('three');
+    assert.equal(reports.length, 1);
+    assert.notEqual(three.search('a a b')[0]?.score, one.search('a a b')[0]?.score);
+    await assert.rejects(
+      open('four'),
+      /corpus\.jsonl line 1: id \(id 0\): expected a string, got 0$/,
+    );
   });
 
-  test('are opened by name; another environment or none is an error', async () => {
-    const open = opener({ puzzle: { kind: 'sliding_puzzle' } });
+  test('are opened by name; another environment or none is an error', async (t) => {
+    const open = await opener(t, { environments: { puzzle: { kind: 'sliding_puzzle' } } });
     await assert.rejects(
       open('puzzle'),
       /expected an environment puzzle of kind retriever, it is of kind sliding_puzzle$/,
@@ -215,21 +231,21 @@ describe('the retrievers of a worker', () => {
   ];
   for (const [text, problem] of bad) {
     test(`refuse a corpus of ${JSON.stringify(text)} and name the line`, async (t) => {
-      await assert.rejects(openOne(await corpusFile(t, { text })), problem);
+      await assert.rejects(openOne(t, await corpusFile(t, { text })), problem);
     });
   }
 
   test('name a corpus that is not there', async (t) => {
     const settings = await corpusFile(t, { text: '' });
     await assert.rejects(
-      openOne({ ...settings, corpus: `${settings.corpus}x` }),
+      openOne(t, { ...settings, corpus: `${settings.corpus}x` }),
       /corpus\.jsonlx: ENOENT/,
     );
   });
 
   test('read another column, lines that end like Windows’ and a byte order mark', async (t) => {
     const text = '\ufeff{"body": "a"}\r\n{"body": "b"}\r\n';
-    const retriever = await openOne(await corpusFile(t, { text, text_column: 'body' }));
+    const retriever = await openOne(t, await corpusFile(t, { text, text_column: 'body' }));
     assert.deepEqual(
       retriever.search('b').map((found) => found.text),
       ['b', 'a'],

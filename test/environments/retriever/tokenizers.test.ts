@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { createRetrievers } from '../../../src/environments/retriever/open-retriever.js';
 import { createWordpiece } from '../../../src/environments/retriever/tokenizers.js';
-import { corpusFile, linesOf } from './corpus-file.js';
+import { corpusFile, indexFolder, linesOf } from './corpus-file.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
 
 const PIECES = [
@@ -46,16 +46,19 @@ describe('word pieces', () => {
     const vocabulary = `${settings.corpus}.vocab`;
     await writeFile(vocabulary, PIECES.join('\r\n'));
     const wordpiece = { ...settings, tokenizer: 'wordpiece', vocabulary } as const;
-    const open = createRetrievers({ settingsOf: () => wordpiece, report: () => undefined });
+    const folder = await indexFolder(t);
+    const open = createRetrievers({ settingsOf: () => wordpiece, folder, report: () => undefined });
     const [best] = (await open('wiki')).search('PLAYABLE', { num_results: 1 });
     assert.equal(best?.id, 2);
   });
 
   test('are refused from a file that is no vocabulary, or not there', async (t) => {
     const settings = await corpusFile(t, { text: linesOf(['a']) });
+    const folder = await indexFolder(t);
     const openWith = (vocabulary: string): Promise<unknown> =>
       createRetrievers({
         settingsOf: () => ({ ...settings, tokenizer: 'wordpiece', vocabulary }),
+        folder,
         report: () => undefined,
       })('wiki');
     await assert.rejects(

@@ -307,6 +307,12 @@ test('when to try again is at most a minute off', () => {
     [{ 'retry-after': '' }, null],
     [{ 'retry-after': 'Fri, 31 Dec 9999 23:59:59 GMT' }, 60_000],
     [{ 'retry-after-ms': '250', 'retry-after': '1' }, 250],
+    // Of a server whose clock is years behind.
+    [
+      { 'retry-after': 'Fri, 01 Jan 2021 00:00:07 GMT', date: 'Fri, 01 Jan 2021 00:00:00 GMT' },
+      7000,
+    ],
+    [{ 'retry-after': 'Fri, 31 Dec 9999 23:59:59 GMT', date: 'not a date' }, 60_000],
   ];
   for (const [headers, ms] of cases) assert.equal(after(headers), ms, JSON.stringify(headers));
 });

@@ -1,3 +1,4 @@
+import { shapeProblem } from '../../../platform/json/depth.js';
 import { utf8Text } from '../../../platform/utf8-text.js';
 import type { Readable } from 'node:stream';
 
@@ -75,7 +76,8 @@ export function readLines(stream: Readable, bound: number): LineReader {
 
 function parse(line: Buffer): unknown {
   try {
-    return JSON.parse(utf8Text(line));
+    const text = utf8Text(line);
+    return shapeProblem(text) === null ? JSON.parse(text) : null;
   } catch {
     return null;
   }

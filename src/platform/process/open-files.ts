@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs';
+
+let known: number | null = null;
+
+/**
+ * How many files and connections this process may have open; Infinity where the system does not say. Node.js raises the
+ * soft limit to the hard one when it starts.
+ */
+export const mostOpenFiles = (): number => (known ??= limitIn(read('/proc/self/limits')));
+
+/** From the kernel's table of limits. */
+export function limitIn(table: string): number {
+  const [, soft] = /^Max open files\s+(\d+)\s/m.exec(table) ?? [];
+  return soft === undefined ? Infinity : Number(soft);
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,43 @@
+import { Connection } from '@temporalio/client';
+import type { Logger } from 'pino';
+import { describeError } from '../platform/errors.js';
+import { clockAhead } from '../platform/server-clock.js';
+import { differenceText, takeAhead } from '../platform/waits/common-clock.js';
+import type { Config } from './config.js';
+import { connectionSettings } from './connection-settings.js';
+
+/** For connecting, and for the answers. */
+const WITHIN_MS = 10_000;
+/** Somebody may set a clock while the worker runs. */
+const AGAIN_MS = 10 * 60_000;
+
+/** Has this process go by the server's clock if its host's differs. A worker's own connection ends no call before its time. */
+export async function compareClocks(
+  config: Pick<Config, 'temporal'>,
+  log: Pick<Logger, 'warn' | 'debug'>,
+): Promise<void> {
+  try {
+    const { options, namespace } = connectionSettings(config);
+    const connection = await Connection.connect({ ...options, connectTimeout: WITHIN_MS });
+    try {
+      const ahead = await connection.withDeadline(Date.now() + WITHIN_MS, () =>
+        clockAhead(connection, { namespace }),
+      );
+      if (ahead === null || !takeAhead(ahead)) return;
+      const what = `this host's clock is ${differenceText(ahead)} the Temporal server's`;
+      log.warn(`${what}: rollouts are timed by the server's; set the clock (NTP)`);
+    } finally {
+      await connection.close();
+    }
+  } catch (error) {
+    log.debug(`the server's clock is not known: ${describeError(error)}`);
+  }
+}
+
+/** Returns a function that ends the comparisons. */
+export function keepClock(config: Pick<Config, 'temporal'>, log: Logger): () => void {
+  const comparing = setInterval(() => void compareClocks(config, log), AGAIN_MS);
+  return () => {
+    clearInterval(comparing);
+  };
+}

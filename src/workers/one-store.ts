@@ -1,0 +1,135 @@
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { describeError } from '../platform/errors.js';
+import type { PollerServer, StoreIds } from '../platform/pollers.js';
+import { livingWorkers, namedIn } from '../platform/pollers.js';
+import { outputsRoot } from './open-store.js';
+import type { Config } from './config.js';
+import { queuesOf } from './queues.js';
+
+/**
+ * Workers of one deployment have one store. With two, an attempt does not find what the one before it wrote, and
+ * rollouts start over or fail. So workers tell each other the ids of their stores, in their names on the server.
+ */
+
+/** A worker with another store, and the next step. */
+export interface OtherStore {
+  queue: string;
+  /** Its last sign of life; it grows only if it is alive. */
+  seen: number;
+  what: string;
+  remedy: string;
+}
+
+export interface OwnStore extends StoreIds {
+  /** For people. */
+  name: string;
+}
+
+const ONE_STORE =
+  'all workers of a task queue need one store (store in temporal.yaml); another deployment needs another temporal.task_queue';
+const ONE_FOLDER =
+  'all workers with role workflow need one folder of results: store.outputs.root in temporal.yaml';
+
+/** Whether this worker needs the folder of results. */
+export const writesResults = ({ worker }: Pick<Config, 'worker'>): boolean =>
+  worker.roles.includes('workflow');
+
+/** Workers of this deployment's queues that have other stores. */
+export async function findOtherStores(
+  server: PollerServer,
+  { config, namespace, own }: { config: Config; namespace: string; own: OwnStore },
+): Promise<OtherStore[]> {
+  const found = queuesOf(config).map(async (queue) => {
+    const living = await livingWorkers(server, { namespace, ...queue });
+    return living.flatMap(({ identity, seen, reports }): OtherStore[] => {
+      const { worker, ...ids } = namedIn(identity);
+      if (!reports && isGone(worker)) return [];
+      const said = differenceOf(ids, { own, results: outputsRoot(config) });
+      if (said === null) return [];
+      const { what, remedy } = said;
+      return [{ queue: queue.name, seen, what: `worker ${worker} of task queue ${queue.name} has ${what}`, remedy }]; // prettier-ignore
+    });
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** A worker of this host whose process has ended, or had this one's number before a restart of its container. */
+function isGone(worker: string): boolean {
+  const [pid = '', host] = worker.split('@');
+  if (host !== hostname()) return false;
+  if (Number(pid) === process.pid) return true;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
+  }
+}
+
+function differenceOf(
+  theirs: StoreIds,
+  { own, results }: { own: OwnStore; results: string },
+): Pick<OtherStore, 'what' | 'remedy'> | null {
+  if (theirs.store !== null && theirs.store !== own.store) {
+    const ours = own.store === null ? 'which no worker has used yet' : `id ${own.store}`;
+    const what = `another store (id ${theirs.store}) than ${own.name} (${ours})`;
+    return { what, remedy: ONE_STORE };
+  }
+  if (theirs.results === null || own.results === null || theirs.results === own.results)
+    return null;
+  const what = `another folder of results (id ${theirs.results}) than ${results} (id ${own.results})`;
+  return { what, remedy: ONE_FOLDER };
+}
+
+const AGAIN_MS = 2000;
+
+/**
+ * Waits until no worker with another store is known: one that has stopped is known for a while. Throws if one gives a
+ * new sign of life. `look` rejects where the server does not say who its workers are.
+ */
+export async function waitForOneStore(
+  look: () => Promise<OtherStore[]>,
+  {
+    log,
+    signal,
+    again_ms = AGAIN_MS,
+  }: { log: Pick<Logger, 'warn' | 'debug'>; signal: AbortSignal; again_ms?: number },
+): Promise<void> {
+  const first = new Map<string, number>();
+  while (!signal.aborted) {
+    const others = await look().catch((error: unknown) => {
+      log.debug(`stores of other workers are not known: ${describeError(error)}`);
+      return [];
+    });
+    if (others.length === 0) return;
+    for (const { what, remedy, seen } of others) {
+      const before = first.get(what);
+      if (before !== undefined && seen > before) throw new Error(`${what}: ${remedy}`);
+      if (before === undefined) log.warn(`waiting until it has stopped: ${what}: ${remedy}`);
+      first.set(what, before ?? seen);
+    }
+    await sleep(again_ms, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Two workers that start at once see each other later. */
+const LOOK_MS = 30_000;
+
+/** Returns a function that ends the looks. */
+export function keepOneStore(look: () => Promise<OtherStore[]>, log: Logger): () => void {
+  const looking = setInterval(() => {
+    look().then(
+      (others) => {
+        for (const { what, remedy } of others) log.error(`${what}: ${remedy}`);
+      },
+      (error: unknown) => {
+        log.debug(`stores of other workers are not known: ${describeError(error)}`);
+      },
+    );
+  }, LOOK_MS);
+  return () => {
+    clearInterval(looking);
+  };
+}

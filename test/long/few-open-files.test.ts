@@ -1,0 +1,64 @@
+/** A hard limit of 256 open files, the default of some systems: the worker plays less at once, and does not break. */
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { assertComplete } from '../harness/row-comparison.js';
+import type { SimulatorProcess } from '../harness/simulator-process.js';
+import { startSimulatorProcess } from '../harness/simulator-process.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+const SIZE = { samples: 64, repeats: 4 };
+const FILES = 256;
+
+const skip = process.platform === 'linux' ? false : 'open files are counted in /proc';
+
+describe('a worker that may open 256 files', { timeout: 200_000, skip }, () => {
+  let bed: Testbed;
+  let simulator: SimulatorProcess;
+
+  before(async () => {
+    bed = await startTestbed('few-files');
+    const settings = { tokens_per_second: 50 };
+    simulator = await startSimulatorProcess({ directory: bed.directory, port: 0, settings });
+  });
+  after(async () => {
+    await (simulator as SimulatorProcess | undefined)?.stop();
+    await (bed as Testbed | undefined)?.end();
+  });
+
+  test('plays 256 rollouts at once, as many as fit at a time, and says so', async () => {
+    const worker = await bed.startWorker({
+      task_queue: 'few',
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      open_files: FILES,
+    });
+    let most = 0;
+    let exited = false;
+    void worker.exited.then(() => (exited = true));
+    const counting = setInterval(() => {
+      readdir(`/proc/${worker.pid}/fd`).then(
+        ({ length }) => (most = Math.max(most, length)),
+        () => undefined,
+      );
+    }, 50);
+    try {
+      const request = puzzleRequest({ samples: SIZE.samples, num_repeats: SIZE.repeats });
+      const batch = await startBatch(bed.batch('few-files', 'few'), {
+        ...request,
+        max_in_flight: 256,
+      });
+      assertComplete(await batch.outcome(150_000), SIZE);
+    } finally {
+      clearInterval(counting);
+    }
+    const log = await worker.log();
+    assert.match(log, /a process may open 256 files and connections: at most \d+ turns/);
+    assert.equal(exited, false, log.slice(-2000));
+    assert.ok(most > 100 && most < FILES, `${most} files were open`);
+    console.log(`at most ${most} open files`);
+  });
+});
