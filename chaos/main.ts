@@ -5,6 +5,7 @@ import { tokenLimit } from './bounds.js';
 import type { ChaosFault } from './faults.js';
 import { FAULTS } from './faults.js';
 import { interruptedBy, measure } from './measurement.js';
+import { playDay } from './day/play.js';
 import { playKills } from './kills/play.js';
 import type { Options } from './options.js';
 import { USAGE, readOptions } from './options.js';
@@ -160,17 +161,23 @@ async function main(): Promise<void> {
   if (faults.length === 0) throw new Error(`no fault's name contains ${only}\n\n${USAGE}`);
   const began = performance.now();
   const { parts } = options;
-  const names = [...(parts.faults ? faults.map(({ name }) => name) : []), ...(parts.kills ? ['kills'] : [])]; // prettier-ignore
+  const names = [
+    ...(parts.faults ? faults.map(({ name }) => name) : []),
+    ...(parts.kills ? ['kills'] : []),
+    ...(parts.day ? ["an operator's day"] : []),
+  ];
   say(`chaos, store ${store}, seed ${seed}: ${names.join(', ')}`);
   const plan = { faults: parts.faults ? faults : [], workload, options };
-  const played = { ...(await playAll(plan)), kills: [] as ChaosReport['kills'] };
-  if (parts.kills) {
-    const { kills, not_played } = await playKills(say);
-    played.kills.push(...kills);
-    played.not_played.push(...not_played);
-  }
+  const { faults: struck, not_played } = await playAll(plan);
+  const nothing = { kills: [], day: [], not_played: [] };
+  const killed = parts.kills ? await playKills(say) : nothing;
+  const operated = parts.day ? await playDay(say, { seed }) : nothing;
   const duration_s = (performance.now() - began) / 1000;
-  const report = summarized({ seed, form: short ? 'short' : 'long', store, duration_s, ...played });
+  const report = summarized({
+    ...{ seed, form: short ? 'short' : 'long', store, duration_s },
+    ...{ faults: struck, kills: killed.kills, day: operated.day },
+    not_played: [...not_played, ...killed.not_played, ...operated.not_played],
+  });
   await publish(report, options.json);
   process.exitCode = report.ok ? 0 : 1;
 }

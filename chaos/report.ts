@@ -1,4 +1,6 @@
 import type { Interrupts } from './bounds.js';
+import type { DayReport } from './day/report.js';
+import { linesOfDay } from './day/report.js';
 import type { KillsReport } from './kills/report.js';
 import { linesOfKills } from './kills/report.js';
 import type { Measurement } from './measurement.js';
@@ -42,6 +44,8 @@ export interface ChaosReport {
   faults: FaultReport[];
   /** Of the parts of `npm start`, one after the other. */
   kills: KillsReport[];
+  /** Of an operator, to a batch and to a stream. */
+  day: DayReport[];
   /** Faults that were not played, with the reason. */
   not_played: { name: string; reason: string }[];
   ok: boolean;
@@ -68,7 +72,7 @@ export function judged(measured: Omit<FaultReport, 'broken'>): FaultReport {
 export function summarized(report: Omit<ChaosReport, 'schema_version' | 'ok'>): ChaosReport {
   const ok =
     report.not_played.length === 0 &&
-    [...report.faults, ...report.kills].every(({ broken }) => broken.length === 0);
+    [...report.faults, ...report.kills, ...report.day].every(({ broken }) => broken.length === 0);
   return { schema_version: 1, ...report, ok };
 }
 
@@ -115,6 +119,7 @@ const tableLines = (faults: readonly FaultReport[]): string[] => [
 export function tableOf({
   faults,
   kills,
+  day,
   not_played,
   seed,
   form,
@@ -126,6 +131,7 @@ export function tableOf({
     `${form} form, store ${store}, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
     ...(faults.length === 0 ? [] : ['', ...tableLines(faults)]),
     ...(kills.length === 0 ? [] : ['', ...kills.flatMap(linesOfKills)]),
+    ...(day.length === 0 ? [] : ['', ...day.flatMap(linesOfDay)]),
   ];
   const broken = [
     ...faults.flatMap(({ name, broken: reasons }) => reasons.map((reason) => `${name}: ${reason}`)),

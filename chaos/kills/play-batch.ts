@@ -6,7 +6,7 @@ import { readRows } from '../../test/harness/batch.js';
 import { checkLabels } from '../../test/harness/policy-labels.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import { within } from '../../test/harness/waiting.js';
-import type { Played } from './report.js';
+import type { Played } from '../played.js';
 import type { KilledStack } from './stack.js';
 
 const ID = 'killed-batch';

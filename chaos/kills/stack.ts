@@ -4,12 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Child, Exit } from '../../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { logTail, startChild } from '../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { descendantsWith } from '../../test/harness/process-tree.js';
+import { descendantsWith, isRunning } from '../../test/harness/process-tree.js';
 import { requestLogOf } from '../../test/harness/simulator-process.js';
+import { untilStarted } from '../../test/harness/started-child.js';
 import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
-import { eventually } from '../../test/harness/waiting.js';
+import { within } from '../../test/harness/waiting.js';
 
 /** What is killed in turns, by the arguments that tell them apart. */
 export const VICTIMS = {
@@ -71,19 +72,20 @@ export async function startKilledStack(): Promise<KilledStack> {
       ends: 'kernel',
     });
   const up = await command(['up', '--no-batch', '--config', source, '--simulator', simulator], logFile); // prettier-ignore
-  const state: { exit: Exit | null } = { exit: null };
-  void up.exited.then((exit) => {
-    state.exit = exit;
-  });
   const config = path.join(directory, '.rollouts', 'temporal.yaml');
   try {
-    await untilUp(logFile, () => state.exit);
+    const { ended } = await untilStarted(up, {
+      what: 'npm start',
+      logFile,
+      timeout_ms: STARTED_WITHIN_MS,
+      look: async () => (await logTail(logFile, 60)).includes('The stack stays up until Ctrl-C'),
+    });
     const { temporal, store } = parse(await readFile(config, 'utf8')) as Settings;
     return {
       ...{ directory, config, ...temporal, store_root: store.root, command },
       pidOf: (victim) => descendantsWith(up.pid, VICTIMS[victim])[0] ?? null,
-      ended: () => state.exit,
-      stop: () => stopped(up, state),
+      ended,
+      stop: () => stopped(up, ended),
       end: async ({ keeps }) => {
         await up.stop();
         if (!keeps) await remove();
@@ -101,34 +103,14 @@ interface Settings {
   store: { root: string };
 }
 
-async function untilUp(logFile: string, ended: () => Exit | null): Promise<void> {
-  await eventually({ what: 'the stack to start', timeout_ms: STARTED_WITHIN_MS }, async () => {
-    const said = await logTail(logFile, 60);
-    const exit = ended();
-    if (exit !== null) throw new Error(`npm start ended ${describeExit(exit)}:\n${said}`);
-    return said.includes('The stack stays up until Ctrl-C');
-  });
-}
-
-async function stopped(up: Child, state: { exit: Exit | null }): Promise<Exit> {
+async function stopped(up: Child, ended: () => Exit | null): Promise<Exit> {
   const parts = descendantsWith(up.pid, '');
-  if (state.exit === null) process.kill(up.pid, 'SIGINT');
-  const exit = await eventually(
-    { what: 'the end of the stack', timeout_ms: ENDED_WITHIN_MS },
-    () => state.exit,
-  );
+  if (ended() === null) process.kill(up.pid, 'SIGINT');
+  const wait = { what: 'the end of the stack', timeout_ms: ENDED_WITHIN_MS };
+  const exit = await within(wait, up.exited);
   // Their parent has waited for them.
   await sleep(100);
-  const left = parts.filter(isAlive);
+  const left = parts.filter(isRunning);
   if (left.length > 0) throw new Error(`the stack left processes behind: ${left.join(', ')}`);
   return exit;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }

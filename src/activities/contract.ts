@@ -67,6 +67,8 @@ export interface LookAtRollouts {
   batch_id: string;
   /** Row and repeat of each that runs, as the batch knows it; absent: it does not, because it has slices. */
   running?: [row: number, repeat: number][];
+  /** They are a stream's, in workflows of groups: only these are looked at, since all journals would be too many. */
+  in_groups?: true;
   /** It is one rollout that was started by hand, whose workflow has the batch's id. */
   by_hand?: true;
 }

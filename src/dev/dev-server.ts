@@ -161,9 +161,9 @@ function serverArguments({
     ]),
     ...namespaces.flatMap((name) => ['--namespace', name]),
     ...RAISED_LIMITS.flatMap((key) => ['--dynamic-config-value', `${key}=100000`]),
-    ...(shares ? ['--dynamic-config-value', `${FAIRNESS}=true`] : []),
     // `temporal workflow pause`, which 1.31 has, but not without this.
     ...['--dynamic-config-value', 'frontend.WorkflowPauseEnabled=true'],
+    ...(shares ? ['--dynamic-config-value', `${FAIRNESS}=true`] : []),
   ];
 }
 

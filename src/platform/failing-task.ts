@@ -8,7 +8,7 @@ const MOST_OF_REASON = 300;
 
 /** The part of a description that says how often the task was tried. */
 export interface Described {
-  pendingWorkflowTask?: { attempt?: number | null } | null;
+  pendingWorkflowTask?: { attempt?: number | null; state?: unknown } | null;
   workflowExecutionInfo?: { execution?: Execution | null } | null;
 }
 
@@ -20,6 +20,11 @@ interface Execution {
 interface Event {
   workflowTaskFailedEventAttributes?: { failure?: { message?: string | null } | null } | null;
   workflowTaskTimedOutEventAttributes?: object | null;
+  workflowTaskScheduledEventAttributes?: object | null;
+  workflowTaskStartedEventAttributes?: object | null;
+  workflowTaskCompletedEventAttributes?: object | null;
+  workflowExecutionStartedEventAttributes?: object | null;
+  workflowExecutionUnpausedEventAttributes?: object | null;
 }
 
 /** What is used of the SDK's `workflowService`. */
@@ -37,19 +42,49 @@ export function failingTask({ pendingWorkflowTask }: Described): number | null {
   return (attempt ?? 0) >= LEAST_ATTEMPTS ? (attempt ?? 0) : null;
 }
 
-/** That it fails, why, and the next step, for people; null: it does not. */
+/** That it fails or was lost, why, and the next step, for people; null: neither. */
 export async function whyTaskFails(
   server: Server,
   { described, namespace }: { described: Described; namespace: string },
 ): Promise<string | null> {
   const attempts = failingTask(described);
   const execution = described.workflowExecutionInfo?.execution;
-  if (attempts === null || !execution) return null;
+  const isUntaken = Number(described.pendingWorkflowTask?.state) === SCHEDULED;
+  if ((attempts === null && !isUntaken) || !execution) return null;
   const question = { namespace, execution, maximumPageSize: LAST_EVENTS };
   const { history } = await server.getWorkflowExecutionHistoryReverse(question);
-  const why = reasonIn(history?.events ?? []).slice(0, MOST_OF_REASON);
+  const events = history?.events ?? [];
   const id = execution.workflowId ?? '';
+  if (attempts === null) return wasLost(events) ? lostText(id, events) : null;
+  const why = reasonIn(events).slice(0, MOST_OF_REASON);
   return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store`;
+}
+
+/** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports by name. */
+const SCHEDULED = 1;
+
+/**
+ * A pause takes back the workflow task that no worker had taken, and some servers schedule no other when it ends
+ * (temporalio/temporal#10980). The newest event is the first.
+ */
+function wasLost(events: readonly Event[]): boolean {
+  const unpaused = events.findIndex((event) => event.workflowExecutionUnpausedEventAttributes);
+  const task = events.findIndex(
+    (event) =>
+      event.workflowTaskScheduledEventAttributes ?? event.workflowTaskStartedEventAttributes,
+  );
+  return unpaused !== -1 && task > unpaused;
+}
+
+/** What has had no task yet cannot be reset. */
+function lostText(id: string, events: readonly Event[]): string {
+  const isFirst =
+    events.some((event) => event.workflowExecutionStartedEventAttributes) &&
+    !events.some((event) => event.workflowTaskCompletedEventAttributes);
+  const way = isFirst
+    ? `temporal workflow terminate --workflow-id ${id} ends it, and its id started again continues from the store`
+    : `temporal workflow reset --workflow-id ${id} --type LastWorkflowTask --reason pause continues it`;
+  return `the workflow task of ${id} was lost in a pause; ${way}`;
 }
 
 /** The newest event is the first. */

@@ -22,10 +22,12 @@ import type { Stream } from './stream/stream-state.js';
 import { openStream } from './stream/stream-state.js';
 import { failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { runningOf, steerStream } from './stream/steer-stream.js';
+import { membersOf, runningOf, steerStream } from './stream/steer-stream.js';
 import type { TrainerUpdates } from './stream/trainer-updates.js';
 import { handleTrainerUpdates } from './stream/trainer-updates.js';
-import { showStream, whyWithWaiting } from './stream/stream-view.js';
+import type { StreamView } from './stream/stream-view.js';
+import { showStream } from './stream/stream-view.js';
+import { lookWhileStepsAreAwaited } from './views/looks.js';
 
 /** What a run of a stream passes to the next one. */
 interface Reached {
@@ -44,7 +46,7 @@ export async function rolloutStream(
   checkReached(reached);
   const view = showStream();
   const openGroups = handleGroupSignals();
-  const trainer = handleTrainerUpdates(whyWithWaiting);
+  const trainer = handleTrainerUpdates(view.why);
   const steering = steerStream(reached?.limits ?? {});
   const history = watchHistory();
 
@@ -62,6 +64,7 @@ export async function rolloutStream(
 
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
+  const looks = lookForTrainer(parts, view.seen);
   try {
     if (reached === null) {
       // A group may have ended since the stream was planned. Started again, it would play its failed members again.
@@ -85,6 +88,7 @@ export async function rolloutStream(
 
   // 3. End what runs. Groups that have not ended continue when the stream is started again.
   watching.cancel();
+  looks.over();
   trainer.close('the stream is stopped; starting its id again continues it');
   steering.close();
   view.stopping();
@@ -183,6 +187,20 @@ function writeRows(step: number, { stream, deliveries }: Running): void {
   // The next request for the step has them written again.
   write().catch(() => undefined);
 }
+
+/** What a trainer waits for; and a group that has ended without a word is found. */
+const lookForTrainer = (
+  { stream, groups, trainer }: Running,
+  seen: StreamView['seen'],
+): ReturnType<typeof lookWhileStepsAreAwaited> =>
+  lookWhileStepsAreAwaited(stream.plan, {
+    seen,
+    running: () => membersOf(stream),
+    step: () => ({ next: stream.pacing().next_step, isAsked: trainer.isAsked() }),
+    onLook: () => {
+      groups.lookAtAdopted(runningOf(stream));
+    },
+  });
 
 /** For someone to repair the deployment. */
 const WATCH_AGAIN_MS = 60_000;

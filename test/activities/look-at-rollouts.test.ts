@@ -178,6 +178,42 @@ describe('a look at a batch', () => {
     assert.equal(asked, 1);
   });
 
+  const PAUSED = { service: 'an operator', message: 'it is paused' };
+
+  test('asks Temporal for one that runs though its journal has its end: its workflow may be paused', async (t) => {
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(PAUSED);
+      },
+    });
+    await bench.started();
+    // Long ago.
+    await appendFile(bench.journalFile(), `${JSON.stringify(a.end())}\n`);
+    const running: [number, number][] = [[0, 0]];
+    const { waiting } = await bench.result('lookAtRollouts', { batch_id: BATCH, running });
+    assert.deepEqual([waiting, asked], [PAUSED, ['batch/0-0']]);
+  });
+
+  test('of a stream reads no journal but those of its running groups, whose workflows may be held up themselves', async (t) => {
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(id === 'batch/2' ? PAUSED : null);
+      },
+    });
+    await write(bench, { row: 1, lines: [a.start(), fault(3, 'of a group that was delivered')] });
+    const running: [number, number][] = [[2, 0], [2, 1]]; // prettier-ignore
+    const seen = await bench.result('lookAtRollouts', {
+      batch_id: BATCH,
+      running,
+      in_groups: true,
+    });
+    assert.deepEqual([seen.waiting, seen.turns, asked], [PAUSED, 0, ['batch/2-0', 'batch/2']]);
+  });
+
   test('leaves out rollouts that have moved since, or have ended', async (t) => {
     const bench = await activityBench(t);
     await bench.started();

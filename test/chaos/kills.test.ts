@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Played } from '../../chaos/kills/report.js';
+import type { Played } from '../../chaos/played.js';
 import { judgedKills, linesOfKills } from '../../chaos/kills/report.js';
 import { readOptions } from '../../chaos/options.js';
 import { summarized } from '../../chaos/report.js';
@@ -62,7 +62,10 @@ describe('a run under kills', () => {
       assert.equal(report.broken[0], says);
       assert.match(linesOfKills(report)[0] ?? '', /: BROKEN$/);
       const given = { seed: 1, form: 'long', store: 'file', duration_s: 1 } as const;
-      assert.equal(summarized({ ...given, faults: [], kills: [report], not_played: [] }).ok, false);
+      assert.equal(
+        summarized({ ...given, faults: [], kills: [report], day: [], not_played: [] }).ok,
+        false,
+      );
     });
 
   test('is broken where it had ended before the last kill', () => {
@@ -77,10 +80,17 @@ describe('a run under kills', () => {
   });
 });
 
-test('the kills are played alone, after all faults, or not beside chosen ones', () => {
-  assert.deepEqual(readOptions(['kills']).parts, { faults: false, kills: true });
-  assert.deepEqual(readOptions([]).parts, { faults: true, kills: true });
-  assert.deepEqual(readOptions(['--only', 'worker']).parts, { faults: true, kills: false });
-  assert.deepEqual(readOptions(['--short']).parts, { faults: true, kills: false });
+test('parts are played by name, all after the faults, or not beside chosen ones', () => {
+  const parts = (...args: string[]): string =>
+    Object.entries(readOptions(args).parts)
+      .flatMap(([part, isPlayed]) => (isPlayed ? [part] : []))
+      .join(' ');
+  assert.equal(parts('kills'), 'kills');
+  assert.equal(parts('day', '--seed', '7'), 'day');
+  assert.equal(parts('kills', 'day'), 'kills day');
+  assert.equal(parts(), 'faults kills day');
+  assert.equal(parts('--only', 'worker'), 'faults');
+  assert.equal(parts('--short'), 'faults');
   assert.throws(() => readOptions(['kills', '--short']), /kills: expected neither --short/);
+  assert.throws(() => readOptions(['--only', 'x', 'day']), /day: expected neither --short/);
 });

@@ -31,6 +31,7 @@ const report = (faults: FaultReport[], not_played: { name: string; reason: strin
     duration_s: 20,
     faults,
     kills: [],
+    day: [],
     not_played,
   });
 

@@ -7,6 +7,7 @@ import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
 import type { OwnServer } from '../harness/dev-server.js';
 import { startOwnServer } from '../harness/dev-server.js';
+import { operatorOf, taskAt } from '../harness/operator.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
@@ -25,14 +26,22 @@ describe('a workflow whose task fails', { timeout: 120_000 }, () => {
     await directory.remove();
   });
 
-  /** Takes the next workflow task of the queue and fails it. */
-  const failTask = async (queue: string, message: string): Promise<void> => {
-    const { workflowService, connection, options } = server.client;
-    const { namespace } = options;
-    const place = { namespace, taskQueue: { name: queue }, identity: 'failing' };
+  const nextTask = async (queue: string): Promise<Uint8Array> => {
+    const { workflowService, connection } = server.client;
+    const place = { namespace: server.namespace, taskQueue: { name: queue }, identity: 'failing' };
     const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
       workflowService.pollWorkflowTaskQueue(place),
     );
+    return taskToken;
+  };
+  const completeTask = async (taskToken: Uint8Array): Promise<void> => {
+    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    await workflowService.respondWorkflowTaskCompleted({ namespace, taskToken, commands: [] });
+  };
+  /** Takes the next workflow task of the queue and fails it. */
+  const failTask = async (queue: string, message: string): Promise<void> => {
+    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    const taskToken = await nextTask(queue);
     await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, failure: { message } });
   };
 
@@ -48,6 +57,29 @@ describe('a workflow whose task fails', { timeout: 120_000 }, () => {
       look.trouble ?? '',
       /^the workflow task of b fails \(\d tries\): TypeError: (once|again); a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store$/,
     );
+  });
+
+  test('is said where a pause has lost it, and a reset continues it', async () => {
+    const { workflow } = server.client;
+    const handle = await workflow.start('rolloutBatch', { workflowId: 'lost', taskQueue: 'l' });
+    const signalled = await nextTask('l');
+    await completeTask(signalled);
+    // Its task is scheduled, and no worker takes it before the pause.
+    await handle.signal('stop');
+    const said = async (): Promise<string> => (await client.attach('lost').look()).trouble ?? '';
+    assert.doesNotMatch(await said(), /lost/);
+    const operator = operatorOf(server);
+    await operator.pause('lost');
+    assert.match(await said(), /^lost is paused; /);
+    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    await workflowService.unpauseWorkflowExecution({ namespace, workflowId: 'lost' });
+    assert.equal(
+      await said(),
+      'the workflow task of lost was lost in a pause; temporal workflow reset --workflow-id lost --type LastWorkflowTask --reason pause continues it',
+    );
+    await operator.reset('lost', taskAt(1));
+    await completeTask(await nextTask('l'));
+    assert.doesNotMatch(await said(), /was lost/);
   });
 
   test('is said of a stream, too', async () => {

@@ -10,7 +10,8 @@ import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
-import { isRunning, temporaryFolder, writeProgram } from './fakes.js';
+import { isRunning } from '../harness/process-tree.js';
+import { temporaryFolder, writeProgram } from './fakes.js';
 
 /** Something that listens on a port of 127.0.0.1. */
 async function occupied(t: TestContext): Promise<number> {

@@ -29,12 +29,3 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
   }
   throw new Error(`not within 30 s: ${what}`);
 }
-
-export function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

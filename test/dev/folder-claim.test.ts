@@ -7,7 +7,8 @@ import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { startChild } from '../../src/platform/process/child.js';
 import { claimFolder } from '../../src/dev/folder-claim.js';
-import { isRunning, temporaryFolder, until } from './fakes.js';
+import { isRunning } from '../harness/process-tree.js';
+import { temporaryFolder, until } from './fakes.js';
 
 function running(t: TestContext): number {
   const { pid = 0 } = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], {

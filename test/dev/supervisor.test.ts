@@ -9,7 +9,8 @@ import { startChild } from '../../src/platform/process/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
 import type { Part } from '../../src/dev/supervisor.js';
 import { createSupervisor } from '../../src/dev/supervisor.js';
-import { isRunning, temporaryFolder, until } from './fakes.js';
+import { isRunning } from '../harness/process-tree.js';
+import { temporaryFolder, until } from './fakes.js';
 
 /** Appends its pid to `pids`, then does what `source` says. */
 const program = (pids: string, source: string): string =>

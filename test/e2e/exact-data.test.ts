@@ -6,8 +6,6 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { itemsOf, membersOf } from '../../src/platform/json/members.js';
 import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
 import type { Testbed } from '../harness/testbed.js';
@@ -64,27 +62,21 @@ async function textsAt(file: string, name: string): Promise<string[]> {
 
 describe('data of others', { timeout: 240_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
   let game: Awaited<ReturnType<typeof startGame>>;
   let at: string[];
 
   before(async () => {
     bed = await startTestbed('exact-data');
     game = await startGame();
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 4, skill: 0, seed: 1 },
-      port: 0,
-    });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      generation: await bed.simulate({ default: { thinking_tokens: 4, skill: 0, seed: 1 } }),
       environments: { game: { kind: 'http', url: game.url } },
     });
     at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
   });
   after(async () => {
     await bed.end();
-    await simulator.close();
     game.close();
   });
 

@@ -1,6 +1,5 @@
 /** What an engineer does to workflows with Temporal's own commands: delay, reset, pause, terminate, half a deployment. */
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -10,62 +9,37 @@ import type { BatchProgress } from '../../src/activities/contract.js';
 import type { BatchHandle } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { startBatch, startSingleRollout } from '../harness/batch.js';
 import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
+import { firstTaskAfter, operatorOf, taskAt } from '../harness/operator.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
-import { resetTo, tasksOf } from '../harness/resets.js';
 import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'operations';
 const HALF = 'operations-half';
 
-/** Events have a field for each kind. */
-const isOf =
-  (kind: string) =>
-  (event: object): boolean =>
-    Boolean((event as Record<string, unknown>)[kind]);
-
 describe('in the hands of an operator', { timeout: 300_000 }, () => {
   let bed: Testbed;
-  let quick: Simulator;
-  let slow: Simulator;
 
   before(async () => {
     bed = await startTestbed('operations');
     const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
-    quick = await startSimulator({ settings: { ...settings, tokens_per_second: 5000 }, port: 0 });
-    // A turn takes about three seconds.
-    slow = await startSimulator({ settings: { ...settings, tokens_per_second: 5 }, port: 0 });
-    const generation = {
-      default: { kind: 'vllm' as const, base_urls: [`${quick.url}/v1`] },
-      slow: { kind: 'vllm' as const, base_urls: [`${slow.url}/v1`] },
-    };
-    const environments = { sliding_puzzle: { kind: 'sliding_puzzle' as const } };
-    await bed.startWorker({
-      task_queue: QUEUE,
-      generation,
-      environments,
-      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    const generation = await bed.simulate({
+      default: { ...settings, tokens_per_second: 5000 },
+      // A turn takes about three seconds.
+      slow: { ...settings, tokens_per_second: 5 },
     });
-    await bed.startWorker({
-      task_queue: HALF,
-      generation,
-      environments,
-      worker: { roles: ['workflow'] },
-    });
+    const both = { generation, environments: PUZZLES };
+    const worker = { turn_slice: '0s', heartbeat_timeout: '2s' };
+    await bed.startWorker({ task_queue: QUEUE, ...both, worker });
+    await bed.startWorker({ task_queue: HALF, ...both, worker: { roles: ['workflow'] } });
   });
-  after(async () => {
-    await bed.end();
-    await quick.close();
-    await slow.close();
-  });
+  after(() => bed.end());
 
   const progressOf = (handle: WorkflowHandle): Promise<BatchProgress | null> =>
     handle.query<BatchProgress>('progress').catch(() => null);
@@ -78,11 +52,6 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: turns });
     const generation = { ...request.generation, service: 'slow' };
     return startBatch(bed.batch(id, QUEUE), { ...request, generation });
-  };
-  /** To the first workflow task that was completed after an event of this kind. */
-  const reset = async (workflowId: string, after: (event: object) => boolean): Promise<void> => {
-    const { tasks } = await tasksOf(bed.server, { workflowId, from: after });
-    await resetTo(bed.server, { workflowId, eventId: tasks[0]! });
   };
   async function lookingAt<T>(id: string, body: (batch: BatchHandle) => Promise<T>): Promise<T> {
     const client = await connectBatchClient(onLoopback(bed.server));
@@ -191,7 +160,10 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     const { handle, outcome } = await slowly('reset', 4);
     await untilRunning(handle, 2);
     const { client } = bed.server;
-    await reset('reset', isOf('activityTaskCompletedEventAttributes'));
+    await operatorOf(bed.server).reset(
+      'reset',
+      firstTaskAfter('activityTaskCompletedEventAttributes'),
+    );
     const again = client.workflow.getHandle('reset');
     const { rollouts, failures } = await eventually(
       { what: 'rows', timeout_ms: 120_000 },
@@ -223,7 +195,7 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     await assert.rejects(handle.result());
     await sleep(3000);
     const { client } = bed.server;
-    await reset('timed-out', isOf('workflowExecutionStartedEventAttributes'));
+    await operatorOf(bed.server).reset('timed-out', taskAt(0));
     const again = client.workflow.getHandle('timed-out');
     await assert.rejects(again.result());
     const { events } = await again.fetchHistory();
@@ -232,11 +204,9 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     assert.ok(times.at(-1)! - times[task]! >= 5, `it had ${times.at(-1)! - times[task]!} s`);
   });
 
-  const pause = async (workflowId: string, ends = false): Promise<void> => {
-    const { client, namespace } = bed.server;
-    const request = { namespace, workflowId, reason: 'by hand', requestId: randomUUID() };
-    if (ends) await client.workflowService.unpauseWorkflowExecution(request);
-    else await client.workflowService.pauseWorkflowExecution(request);
+  const pause = (workflowId: string, ends = false): Promise<void> => {
+    const operator = operatorOf(bed.server);
+    return ends ? operator.unpause(workflowId) : operator.pause(workflowId);
   };
 
   test('a paused batch is open and called paused by each command, and takes a stop', async () => {

@@ -4,13 +4,11 @@ import { after, before, describe, test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { readJournal, startBatch, startSingleRollout } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'steering';
@@ -23,36 +21,23 @@ const REQUESTED = {
 
 describe('while it runs', { timeout: 300_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
-  let slow: Simulator;
 
   before(async () => {
     bed = await startTestbed('steering');
-    // A turn takes a quarter of a second.
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
-      port: 0,
-    });
-    // Here a turn takes most of a minute, because a waiting rollout costs nothing.
-    slow = await startSimulator({
-      settings: { thinking_tokens: 50, skill: 0, seed: 1, tokens_per_second: 1 },
-      port: 0,
-    });
+    const settings = { skill: 0, seed: 1 };
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: {
-        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
-        slow: { kind: 'vllm', base_urls: [`${slow.url}/v1`] },
-      },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation: await bed.simulate({
+        // A turn takes a quarter of a second.
+        default: { ...settings, thinking_tokens: 8, tokens_per_second: 60 },
+        // Here a turn takes most of a minute, because a waiting rollout costs nothing.
+        slow: { ...settings, thinking_tokens: 50, tokens_per_second: 1 },
+      }),
+      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-    await slow.close();
-  });
+  after(() => bed.end());
 
   const start = (
     id: string,

@@ -4,45 +4,31 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { operatorOf } from '../harness/operator.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { StreamToTest } from '../harness/stream-bed.js';
 import { faultOf, openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream';
 
 describe('a stream', { timeout: 240_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
-  let slow: Simulator;
   before(async () => {
     bed = await startTestbed('stream');
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 1, seed: 1 },
-      port: 0,
-    });
-    slow = await startSimulator({
-      settings: { thinking_tokens: 150, tokens_per_second: 20, skill: 1, seed: 1 },
-      port: 0,
-    });
+    const settings = { skill: 1, seed: 1 };
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: {
-        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
-        slow: { kind: 'vllm', base_urls: [`${slow.url}/v1`] },
-      },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation: await bed.simulate({
+        default: { ...settings, thinking_tokens: 8 },
+        slow: { ...settings, thinking_tokens: 150, tokens_per_second: 20 },
+      }),
+      environments: PUZZLES,
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-    await slow.close();
-  });
+  after(() => bed.end());
 
   const open = (id: string): StreamToTest =>
     openStreamToTest({
@@ -232,6 +218,27 @@ describe('a stream', { timeout: 240_000 }, () => {
     const { ended } = await client.look();
     await client.close();
     assert.match(ended ?? '', /^terminated: /, 'its last state says that it runs');
+  });
+
+  test('says what its rollouts wait for while a trainer waits for a step, and no longer', async () => {
+    const stream = open('paused-groups');
+    await stream.start({ ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } });
+    const groups = await eventually({ what: 'its groups', timeout_ms: 30_000 }, async () => {
+      const { in_flight } = await stream.progress().catch(() => ({ in_flight: 0 }));
+      return in_flight === 4 && [0, 1, 2, 3].map((group) => `${stream.id}/${group}`);
+    });
+    const operator = operatorOf(bed.server);
+    for (const group of groups) await operator.pause(group);
+    const asked = stream.step(0, 1);
+    const said = await eventually({ what: 'the wait', timeout_ms: 40_000 }, async () => (await stream.progress()).waiting?.message); // prettier-ignore
+    assert.match(said, /^paused-groups\/\d is paused; temporal workflow unpause --workflow-id /);
+    const { why } = (await stream.ask({ step: 0, version: 1, wait: '1s' })) as { why?: string };
+    assert.match(why ?? '', /waits for an operator: paused-groups\/\d is paused/);
+    for (const group of groups) await operator.unpause(group);
+    assert.equal((await asked).counts.completed, 4);
+    await eventually({ what: 'no wait', timeout_ms: 30_000 }, async () => (await stream.progress()).waiting === null); // prettier-ignore
+    await stream.handle().signal('stop');
+    await stream.handle().result();
   });
 
   test('a request that is wrong, and another one under its id, are refused by field', async () => {

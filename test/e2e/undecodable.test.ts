@@ -2,100 +2,48 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Payload } from '@temporalio/client';
-import {
-  ApplicationFailure,
-  Client,
-  WorkflowFailedError,
-  WorkflowUpdateFailedError,
-} from '@temporalio/client';
+import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
 import type { StreamProgress } from '../../src/activities/contract/stream.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import {
+  UNREADABLE,
+  failedTasksOf,
+  payload,
+  sending,
+  signalUnreadably,
+  updateUnreadably,
+} from '../harness/unreadable.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'undecodable';
 
-const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-const payload = (encoding: string, data: string): Payload => ({
-  metadata: { encoding: bytes(encoding) },
-  data: bytes(data),
-});
-
-/** One of each kind that no workflow can read, and what its refusal says. */
-const KINDS: { what: string; sent: Payload; says: RegExp }[] = [
-  {
-    what: 'NaN',
-    sent: payload('json/plain', '{"samples":[{"answer":NaN}]}'),
-    says: /expected JSON, got something else: .*NaN/,
-  },
-  { what: 'cut JSON', sent: payload('json/plain', '{"samples": ['), says: /expected JSON, got / },
-  {
-    what: 'bytes that are no UTF-8',
-    sent: { metadata: { encoding: bytes('json/plain') }, data: Uint8Array.of(0x22, 0xff, 0x22) },
-    says: /expected JSON, got something else: .*utf-8/,
-  },
-  { what: 'no text', sent: payload('json/plain', ''), says: /expected JSON, got / },
-  { what: 'no data', sent: { metadata: { encoding: bytes('json/plain') } }, says: /expected JSON/ },
-  {
-    what: "another client's codec",
-    sent: payload('binary/encrypted', '\u0001\u0002'),
-    says: /expected JSON, got a payload of encoding "binary\/encrypted"/,
-  },
-  { what: 'protobuf', sent: payload('json/protobuf', '{}'), says: /"json\/protobuf"/ },
-  {
-    what: 'no encoding',
-    sent: { data: bytes('{}') },
-    says: /a payload without metadata\.encoding/,
-  },
-];
-
 describe('what nobody can read', { timeout: 240_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
-  let slow: Simulator;
 
   before(async () => {
     bed = await startTestbed('undecodable');
     const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
-    simulator = await startSimulator({ settings, port: 0 });
-    slow = await startSimulator({ settings: { ...settings, tokens_per_second: 40 }, port: 0 });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: {
-        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
-        slow: { kind: 'vllm', base_urls: [`${slow.url}/v1`] },
-      },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation: await bed.simulate({
+        default: settings,
+        slow: { ...settings, tokens_per_second: 40 },
+      }),
+      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-    await slow.close();
-  });
-
-  /** A client that sends this payload in place of every value. */
-  const sending = (sent: Payload): Client => {
-    const { connection, options } = bed.server.client;
-    const codec = {
-      encode: (values: Payload[]) => Promise.resolve(values.map(() => sent)),
-      decode: (values: Payload[]) => Promise.resolve(values),
-    };
-    const dataConverter = { payloadCodecs: [codec] };
-    return new Client({ connection, namespace: options.namespace, dataConverter });
-  };
+  after(() => bed.end());
 
   let serial = 0;
   /** The fault of a workflow that is started with it; it has ten seconds. */
   const faultOf = async (type: string, { sent, id }: { sent: Payload; id?: string }) => {
     const workflowId = id ?? `unread-${++serial}`;
-    const { workflow } = sending(sent);
+    const { workflow } = sending(bed.server.client, sent);
     const handle = await workflow.start(type, { workflowId, taskQueue: QUEUE, args: [null] });
     const ended = handle.result().then(
       () => null,
@@ -108,7 +56,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     return error.cause;
   };
 
-  for (const { what, sent, says } of KINDS) {
+  for (const { what, sent, says } of UNREADABLE) {
     test(`is refused as the input of a workflow of any type: ${what}`, async () => {
       for (const type of ['rolloutBatch', 'rolloutStream', 'rollout']) {
         const { type: fault, message } = await faultOf(type, { sent });
@@ -136,33 +84,16 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     assert.match(message, /^workflow type: expected rolloutBatch, .*, got "rolloutbatch"$/);
   });
 
-  const SIGNALS = ['waiting', 'share', 'tally', 'limits', 'group', 'phase', 'recover', 'nobody'];
-
   const signalAll = async (id: string): Promise<void> => {
     const deep = payload('json/plain', `{"rollout_timeout":${'['.repeat(50_000)}${']'.repeat(50_000)}}`); // prettier-ignore
-    for (const sent of [...KINDS.map((kind) => kind.sent), deep]) {
-      const handle = sending(sent).workflow.getHandle(id);
-      for (const signal of SIGNALS) await handle.signal(signal, null);
-    }
+    for (const sent of [...UNREADABLE.map((kind) => kind.sent), deep])
+      await signalUnreadably(bed.server.client, { id, sent });
   };
-
-  /** All are refused by name. */
   const updateAll = async (id: string, updates: readonly string[]): Promise<void> => {
-    for (const { sent, says } of KINDS) {
-      const handle = sending(sent).workflow.getHandle(id);
-      for (const update of updates)
-        await assert.rejects(handle.executeUpdate(update, { args: [null] }), (error) => {
-          assert.ok(error instanceof WorkflowUpdateFailedError, String(error));
-          assert.match(error.cause?.message ?? '', says, update);
-          return true;
-        });
-    }
+    for (const kind of UNREADABLE)
+      await updateUnreadably(bed.server.client, { id, updates, ...kind });
   };
-
-  const failedTasksOf = async (id: string): Promise<number> => {
-    const { events } = await bed.server.client.workflow.getHandle(id).fetchHistory();
-    return (events ?? []).filter((event) => event.workflowTaskFailedEventAttributes).length;
-  };
+  const failed = (id: string): Promise<number> => failedTasksOf(bed.server.client, id);
 
   test('is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed', async () => {
     const id = 'batch';
@@ -183,10 +114,12 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     await isAt(turn + 2);
     const { phase, running, waiting } = await handle.query<BatchProgress>('progress');
     assert.deepEqual({ phase, running, waiting }, { phase: 'running', running: 2, waiting: null });
-    await sending(KINDS[0]!.sent).workflow.getHandle(id).signal('stop', null);
+    await sending(bed.server.client, UNREADABLE[0]!.sent)
+      .workflow.getHandle(id)
+      .signal('stop', null);
     const { result } = await outcome();
     assert.equal(result?.counts.stopped, 2);
-    for (const one of [id, `${id}/0-0`, `${id}/1-0`]) assert.equal(await failedTasksOf(one), 0);
+    for (const one of [id, `${id}/0-0`, `${id}/1-0`]) assert.equal(await failed(one), 0);
   });
 
   test('is ignored or refused by streams, their groups and policies', async () => {
@@ -217,6 +150,6 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     await stream.signal('stop');
     await stream.result();
     await policy.terminate();
-    for (const one of [id, 'policy/default', `${id}/0`]) assert.equal(await failedTasksOf(one), 0);
+    for (const one of [id, 'policy/default', `${id}/0`]) assert.equal(await failed(one), 0);
   });
 });

@@ -7,43 +7,33 @@ import { after, before, describe, test } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { readRows } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Temporal } from '../harness/temporal-command.js';
 import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'ways-in';
 
 describe('a batch', { timeout: 180_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
   let temporal: Temporal;
   let input: string;
 
   before(async () => {
     bed = await startTestbed('ways-in');
     temporal = await temporalOn(bed.server);
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 4, skill: 0, seed: 1 },
-      port: 0,
-    });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation: await bed.simulate({ default: { thinking_tokens: 4, skill: 0, seed: 1 } }),
+      environments: PUZZLES,
     });
     input = path.join(bed.directory, 'batch.json');
     await writeFile(input, JSON.stringify(puzzleRequest({ samples: 2, num_repeats: 2 })));
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   const start = ['--type', 'rolloutBatch', '--task-queue', QUEUE, '--input-file'];
 

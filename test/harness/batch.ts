@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowFailedError } from '@temporalio/client';
+import type { Duration } from '@temporalio/common';
 import type { BatchResult } from '../../src/activities/contract.js';
 import type { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
@@ -38,6 +39,8 @@ export interface BatchToStart {
   store_root: string;
   batch_id: string;
   task_queue: string;
+  /** Until its first workflow task. */
+  delay?: Duration;
 }
 
 const CALL_MS = 20_000;
@@ -60,7 +63,7 @@ export function startSingleRollout(
 }
 
 async function start(
-  { server, store_root, batch_id, task_queue }: BatchToStart,
+  { server, store_root, batch_id, task_queue, delay }: BatchToStart,
   { type, input }: { type: string; input: unknown },
 ): Promise<StartedBatch> {
   const { client } = server;
@@ -69,6 +72,7 @@ async function start(
       workflowId: batch_id,
       taskQueue: task_queue,
       args: [input],
+      ...(delay !== undefined && { startDelay: delay }),
       // A busy server may have begun it when a call that was lost is sent again.
       workflowIdConflictPolicy: 'USE_EXISTING',
     }),

@@ -11,9 +11,10 @@ import {
   postgresArgs,
   preparePostgres,
 } from '../../src/dev/postgres.js';
-import type { Child, Exit } from '../../src/platform/process/child.js';
-import { describeExit, startChild } from '../../src/platform/process/child.js';
+import type { Child } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { untilStarted } from './started-child.js';
 
 /**
  * A test's own PostgreSQL, on loopback, in a temporary folder. It refuses to run as root, so under root it runs as
@@ -129,16 +130,12 @@ async function untilReady(
   child: Child,
   { logFile, before }: { logFile: string; before: number },
 ): Promise<void> {
-  const end: { exit: Exit | null } = { exit: null };
-  void child.exited.then((exit) => {
-    end.exit = exit;
+  await untilStarted(child, {
+    what: 'PostgreSQL',
+    logFile,
+    look: async () =>
+      /ready to accept (read-only )?connections/.test(
+        (await readFile(logFile, 'utf8')).slice(before),
+      ),
   });
-  for (const latest = performance.now() + START_MS; performance.now() < latest;) {
-    const text = (await readFile(logFile, 'utf8')).slice(before);
-    if (/ready to accept (read-only )?connections/.test(text)) return;
-    if (end.exit !== null)
-      throw new Error(`PostgreSQL has ended ${describeExit(end.exit)}:\n${text}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`PostgreSQL is not ready after ${START_MS} ms`);
 }

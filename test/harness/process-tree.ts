@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { childrenOf } from '../../src/environments/code/watch/process-tree.js';
 
 /** Processes below this one whose command line contains `text`, from /proc: Linux only. */
@@ -20,7 +20,12 @@ function commandLine(pid: number): string {
   }
 }
 
-/** A zombie is gone. */
+/** A zombie is gone, where /proc tells. */
 export function isRunning(pid: number): boolean {
-  return commandLine(pid) !== '';
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return !existsSync('/proc/self') || commandLine(pid) !== '';
 }

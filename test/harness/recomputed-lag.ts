@@ -5,51 +5,82 @@ import type { StepFact } from '../../src/model/stream/facts.js';
 
 /**
  * The lag of a step, computed again from its rows and the births of its groups, token by token: what the stream says of
- * itself proves nothing.
+ * itself proves nothing. Streams of tests and of the chaos suite are all held to it, each step as it is delivered.
  */
 export interface RecomputedLag {
+  /** Of each token whose age is known. */
   lags: number[];
   unknown: number;
+  /** Groups with a token beyond `max_lag`. */
   over: number;
+  /** Tokens that are masked. */
+  masked: number;
+}
+
+export interface Delivered {
+  /** Groups of which nobody knows the birth are absent. */
+  births: ReadonlyMap<number, number>;
+  version: number;
+  max_lag: number;
+  /** Whether its rows have masks. */
+  masks: boolean;
 }
 
 /** Groups of which nobody knows the birth have none. */
 export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
   new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
-export function recomputedLag(
-  rows: readonly Row[],
-  {
-    births,
-    version,
-    max_lag,
-  }: { births: ReadonlyMap<number, number>; version: number; max_lag: number },
-): RecomputedLag {
-  const lags: number[] = [];
+/** Throws where a mask is not what its token's age asks for, or a token is older than its group. */
+export function recomputedLag(rows: readonly Row[], delivered: Delivered): RecomputedLag {
+  const { version, max_lag } = delivered;
+  const lag: RecomputedLag = { lags: [], unknown: 0, over: 0, masked: 0 };
   const over = new Set<number>();
-  let unknown = 0;
   for (const row of rows) {
+    const isMasked = masksOf(row, delivered);
     const own: (number | null)[] = [];
-    const masked = row['masked'] as { start: number; end: number }[] | undefined;
     for (const run of row.policy_versions) {
-      const label = run.version === null ? NaN : Number(run.version);
-      const sampled = Number.isInteger(label) ? label : births.get(row.row);
-      const lag = sampled === undefined ? null : version - sampled;
-      own.push(lag);
+      const age = ageOf(run.version, { row, ...delivered });
+      const isTooOld = age === null || age > max_lag;
+      own.push(age);
       for (let token = run.start; token < run.end; token++) {
-        if (lag === null) unknown += 1;
-        else lags.push(lag);
-        const isMasked = masked?.some(({ start, end }) => start <= token && token < end);
-        if (isMasked !== undefined)
-          assert.equal(isMasked, lag === null || lag > max_lag, `token ${token} of ${row.row}`);
+        if (age === null) lag.unknown += 1;
+        else lag.lags.push(age);
+        if (isMasked === null) continue;
+        assert.equal(isMasked(token), isTooOld, `token ${token} of ${row.rollout_id}, step of version ${version}`); // prettier-ignore
+        lag.masked += Number(isTooOld);
       }
-      if (lag !== null && lag > max_lag) over.add(row.row);
+      if (age !== null && isTooOld) over.add(row.row);
     }
     const known = own.filter((lag) => lag !== null);
     const oldest = known.length === 0 || known.length < own.length ? null : Math.max(...known);
     assert.equal(row['token_lag'], oldest, `token_lag of ${row.row}`);
   }
-  return { lags, unknown, over: over.size };
+  return { ...lag, over: over.size };
+}
+
+/** null: rows of this stream have no masks. */
+function masksOf(row: Row, { masks }: Delivered): ((token: number) => boolean) | null {
+  const masked = row['masked'] as { start: number; end: number }[] | undefined;
+  assert.equal(masked !== undefined, masks, `masks of ${row.rollout_id}`);
+  return masked === undefined
+    ? null
+    : (token) => masked.some(({ start, end }) => start <= token && token < end);
+}
+
+/** How many versions a token is behind; null: nobody knows. */
+function ageOf(
+  label: string | null,
+  { row, births, version }: Delivered & { row: Row },
+): number | null {
+  const born = births.get(row.row);
+  if (label === null || !/^\d+$/.test(label)) return born === undefined ? null : version - born;
+  const sampled = Number(label);
+  if (born !== undefined)
+    assert.ok(
+      born <= sampled,
+      `${row.rollout_id} was born at ${born} and has tokens of ${sampled}`,
+    );
+  return version - sampled;
 }
 
 /** The metrics of a step say what its rows say. */
@@ -62,7 +93,10 @@ export function checkLag(
   else {
     const mean = lags.reduce((sum, lag) => sum + lag, 0) / lags.length;
     assert.ok(Math.abs((metrics['lag/mean'] ?? NaN) - mean) < 1e-9);
-    assert.equal(metrics['lag/max'], Math.max(...lags));
+    assert.equal(
+      metrics['lag/max'],
+      lags.reduce((most, lag) => Math.max(most, lag)),
+    );
     assert.equal(metrics['lag/over'], over);
   }
 }

@@ -2,6 +2,7 @@ import { readFile, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowFailedError } from '@temporalio/client';
+import type { Duration } from '@temporalio/common';
 import type { z } from 'zod';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
 import { lastLines } from '../../src/platform/process/run-command.js';
@@ -53,7 +54,8 @@ type Request = z.input<typeof BatchRequest>;
 
 /** One batch id in one store; each call asks the server that runs then. */
 export interface RecoveryBatch {
-  start: (request: Request) => Promise<void>;
+  /** `delay`: until its first workflow task. */
+  start: (request: Request, delay?: Duration) => Promise<void>;
   handle: () => WorkflowHandle;
   progress: () => Promise<BatchProgress>;
   outcome: (timeout_ms?: number) => Promise<BatchOutcome>;
@@ -193,8 +195,9 @@ export function openBatch(place: {
   const handle = (): WorkflowHandle => place.server().client.workflow.getHandle(batch_id);
   return {
     handle,
-    start: async (request) => {
-      await startBatch({ ...place, server: place.server() }, request);
+    start: async (request, delay) => {
+      const late = delay !== undefined && { delay };
+      await startBatch({ ...place, ...late, server: place.server() }, request);
     },
     progress: () => handle().query<BatchProgress>('progress'),
     outcome: async (timeout_ms = OUTCOME_MS) => {

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
 import type {
@@ -11,7 +11,8 @@ import type {
   SimulatorSettings,
 } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from './dev-server.js';
-import { eventually, within } from './waiting.js';
+import { untilStarted } from './started-child.js';
+import { within } from './waiting.js';
 
 export interface SimulatorProcess {
   pid: number;
@@ -39,7 +40,6 @@ export interface SimulatorProcessOptions {
   settings: Omit<z.input<typeof SimulatorSettings>, 'log_file'>;
 }
 
-const STARTED_WITHIN_MS = 60_000;
 const ENDED_WITHIN_MS = 20_000;
 const CALL_MS = 20_000;
 
@@ -63,45 +63,34 @@ export async function startSimulatorProcess({
     logFile,
     ends: 'pipe',
   });
-  const state: { exit: Exit | null } = { exit: null };
-  void child.exited.then((exit) => {
-    state.exit = exit;
+  const { shown: url, ended } = await untilStarted(child, {
+    what: 'the simulator',
+    logFile,
+    look: async () => (await urlsIn(logFile))[linesBefore],
   });
-  try {
-    const url = await eventually(
-      { what: 'the simulator to start', timeout_ms: STARTED_WITHIN_MS },
-      async () => {
-        if (state.exit !== null) throw new Error(`the simulator ended ${describeExit(state.exit)}`);
-        return (await urlsIn(logFile))[linesBefore];
-      },
-    );
-    return {
-      pid: child.pid,
-      port: Number(new URL(url).port),
-      url,
-      change: async (change) => {
-        await call(`${url}/simulator/settings`, { method: 'PUT', body: JSON.stringify(change) });
-      },
-      inject: async (fault) => {
-        await call(`${url}/simulator/faults`, { method: 'POST', body: JSON.stringify(fault) });
-      },
-      clearFaults: async () => {
-        await call(`${url}/simulator/faults`, { method: 'DELETE' });
-      },
-      runningRequests: async () => {
-        const text = await call(`${url}/metrics`, {});
-        return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
-      },
-      kill: () => {
-        if (state.exit === null) process.kill(child.pid, 'SIGKILL');
-        return within({ what: 'the end of it', timeout_ms: ENDED_WITHIN_MS }, child.exited);
-      },
-      stop: () => child.stop(),
-    };
-  } catch (error) {
-    await child.stop();
-    throw new Error(`${String(error)}\n${await logTail(logFile, 10)}`, { cause: error });
-  }
+  return {
+    pid: child.pid,
+    port: Number(new URL(url).port),
+    url,
+    change: async (change) => {
+      await call(`${url}/simulator/settings`, { method: 'PUT', body: JSON.stringify(change) });
+    },
+    inject: async (fault) => {
+      await call(`${url}/simulator/faults`, { method: 'POST', body: JSON.stringify(fault) });
+    },
+    clearFaults: async () => {
+      await call(`${url}/simulator/faults`, { method: 'DELETE' });
+    },
+    runningRequests: async () => {
+      const text = await call(`${url}/metrics`, {});
+      return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
+    },
+    kill: () => {
+      if (ended() === null) process.kill(child.pid, 'SIGKILL');
+      return within({ what: 'the end of it', timeout_ms: ENDED_WITHIN_MS }, child.exited);
+    },
+    stop: () => child.stop(),
+  };
 }
 
 async function call(url: string, init: RequestInit): Promise<string> {

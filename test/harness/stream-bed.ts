@@ -5,6 +5,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
+import type { Duration } from '@temporalio/common';
 import { ApplicationFailure } from '@temporalio/common';
 import type { z } from 'zod';
 import type {
@@ -17,13 +18,18 @@ import type { Row } from '../../src/model/results/row.js';
 import { StepFact } from '../../src/model/stream/facts.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
+import type { RecomputedLag } from './recomputed-lag.js';
 import { birthsOf, checkLag, recomputedLag } from './recomputed-lag.js';
 
 /** A stream as a trainer uses it. */
 export interface StreamToTest {
   id: string;
   handle: () => WorkflowHandle;
-  start: (request: z.input<typeof StreamRequest> | Record<string, unknown>) => Promise<void>;
+  /** `delay`: until its first workflow task. */
+  start: (
+    request: z.input<typeof StreamRequest> | Record<string, unknown>,
+    delay?: Duration,
+  ) => Promise<void>;
   /** Asks repeatedly, as clients do. */
   step: (step: number, version?: number) => Promise<StepResult>;
   /** Asks once. */
@@ -33,6 +39,11 @@ export interface StreamToTest {
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
   fact: (step: number) => Promise<z.infer<typeof StepFact>>;
+  /**
+   * The lag of a delivered step, from its rows; null: it has no version. Throws where its metrics or masks say something
+   * else. `step` does it, too.
+   */
+  lag: (step: StepResult) => Promise<RecomputedLag | null>;
   /** Hash of the step's rows, failures and metrics, byte for byte. */
   hash: (step: number) => Promise<string>;
 }
@@ -65,41 +76,43 @@ export function openStreamToTest({
   const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
     StepFact.parse(JSON.parse(await factText(step)));
   const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
-  let [max_lag, masks] = [1, false];
-  /** Lag and masks of a delivered step are computed again from its rows. */
-  const checkStep = async ({ step, version, metrics, notes }: StepResult): Promise<void> => {
-    if (version === null) return;
-    const births = birthsOf(await fact(step));
-    const lag = recomputedLag(await rows(step), { births, version, max_lag });
-    checkLag(metrics, lag);
-    assert.equal(notes !== undefined, lag.over > 0 && !masks, notes?.join());
+  let asked = { max_lag: 1, masks: false };
+  const lag = async (result: StepResult): Promise<RecomputedLag | null> => {
+    const { step, version, metrics, notes } = result;
+    const put = await fact(step);
+    assert.equal(version, put.version, `the version of step ${step}`);
+    if (version === null) return null;
+    const found = recomputedLag(await rows(step), { births: birthsOf(put), version, ...asked });
+    checkLag(metrics, found);
+    assert.equal(notes !== undefined, found.over > 0 && !asked.masks, notes?.join());
+    return found;
   };
-  const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
-    update('next_step', asked);
+  const ask = (next: Record<string, unknown>): Promise<NextStepAnswer> => update('next_step', next);
   return {
     id,
     handle,
-    start: async (request) => {
-      const { max_lag: given = 1, when_stale } = request as Record<string, unknown>;
-      [max_lag, masks] = [given as number, when_stale === 'mask'];
+    start: async (request, delay) => {
+      const { max_lag = 1, when_stale } = request as { max_lag?: number; when_stale?: string };
+      asked = { max_lag, masks: when_stale === 'mask' };
       await client().workflow.start('rolloutStream', {
         workflowId: id,
         taskQueue: task_queue,
         args: [request],
+        ...(delay !== undefined && { startDelay: delay }),
       });
     },
     ask,
     step: async (step, version) => {
       for (const end = Date.now() + CALL_MS; ;) {
-        const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
+        const next = { step, wait: '20s', ...(version !== undefined && { version }) };
         // If the stream continues in a new run, that run may not have received it.
-        const answer = await ask(asked).catch(async (error: unknown) => {
-          if (error instanceof WorkflowUpdateFailedError) throw error;
+        const answer = await ask(next).catch(async (error: unknown) => {
+          if (error instanceof WorkflowUpdateFailedError && !isCutOff(error)) throw error;
           await sleep(500);
           return { ready: false as const, why: describeError(error) };
         });
         if (answer.ready) {
-          await checkStep(answer);
+          await lag(answer);
           return answer;
         }
         if (Date.now() > end) throw new Error(`step ${step} of ${id} does not come: ${answer.why}`);
@@ -110,6 +123,7 @@ export function openStreamToTest({
     rows,
     failures: (step) => readRows(path.join(folder(step), 'failures.jsonl')),
     fact,
+    lag,
     hash: async (step) => {
       const hash = createHash('sha256');
       for (const name of [
@@ -124,6 +138,10 @@ export function openStreamToTest({
     },
   };
 }
+
+/** The run ended, or continued in a new one, before it had answered. */
+const isCutOff = ({ cause }: WorkflowUpdateFailedError): boolean =>
+  cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow';
 
 /** The message with which an update was refused or failed. */
 export async function faultOf(

@@ -1,5 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
+import type { SimulatorOptions } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { ScriptedEngine } from '../servers/scripted-engine.js';
 import { createScriptedEngine } from '../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../servers/scripted-environment.js';
@@ -21,6 +23,8 @@ export interface Testbed {
   server: TestServer;
   engine: ScriptedEngine;
   environment: ScriptedEnvironment;
+  /** Starts a simulator for each of these services, ended by `end`; returns the services of a worker. */
+  simulate: (services: Record<string, SimulatorOptions['settings']>) => Promise<Services>;
   /** Ended by `end`, too. */
   startWorker: (options: TestbedWorker) => Promise<WorkerProcess>;
   /** The input of `startBatch` and `startSingleRollout`. */
@@ -29,10 +33,15 @@ export interface Testbed {
   end: () => Promise<void>;
 }
 
+type Services = NonNullable<WorkerConfig['generation']>;
+
+/** Environments of a worker that plays puzzles. */
+export const PUZZLES: WorkerConfig['environments'] = { sliding_puzzle: { kind: 'sliding_puzzle' } };
+
 export interface TestbedWorker {
   /** Also the name of its files. */
   task_queue: string;
-  generation: NonNullable<WorkerConfig['generation']>;
+  generation: Services;
   environments: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
   /** Name, for several workers that share a task queue. */
@@ -75,6 +84,15 @@ export async function startTestbed(
       server,
       engine,
       environment,
+      simulate: async (services) => {
+        const generation: Services = {};
+        for (const [name, settings] of Object.entries(services)) {
+          const simulator = await startSimulator({ settings, port: 0 });
+          endings.push(() => simulator.close());
+          generation[name] = { kind: 'vllm', base_urls: [`${simulator.url}/v1`] };
+        }
+        return generation;
+      },
       startWorker: async ({
         task_queue,
         name: file = task_queue,

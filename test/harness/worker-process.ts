@@ -2,11 +2,12 @@ import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './dev-server.js';
-import { eventually, within } from './waiting.js';
+import { untilStarted } from './started-child.js';
+import { within } from './waiting.js';
 
 /** Content of temporal.yaml. */
 export type WorkerConfig = z.input<typeof Config>;
@@ -46,7 +47,6 @@ const PIPED = 'exec "$@" > >(exec cat) 2>&1';
 /** Likewise, under a limit of open files that is given in the place of the shell's own name. */
 const LIMITED = 'ulimit -n "$0" && exec "$@"';
 
-const STARTED_WITHIN_MS = 60_000;
 const ENDED_WITHIN_MS = 20_000;
 
 /**
@@ -85,28 +85,20 @@ export async function startWorkerProcess({
     ends: 'pipe',
   });
   const log = (): Promise<string> => readFile(logFile, 'utf8');
-  const state: { exit: Exit | null } = { exit: null };
-  void child.exited.then((exit) => {
-    state.exit = exit;
+  const { ended } = await untilStarted(child, {
+    what: 'the worker',
+    logFile,
+    look: async () => (await log()).includes('"worker started"'),
   });
-  try {
-    await eventually({ what: 'the worker to start', timeout_ms: STARTED_WITHIN_MS }, async () => {
-      if (state.exit !== null) throw new Error(`the worker ended ${describeExit(state.exit)}`);
-      return (await log()).includes('"worker started"');
-    });
-  } catch (error) {
-    await child.stop();
-    throw new Error(`${String(error)}\n${await logTail(logFile, 10)}`, { cause: error });
-  }
   const send = (signal: NodeJS.Signals): void => {
-    if (state.exit === null) process.kill(child.pid, signal);
+    if (ended() === null) process.kill(child.pid, signal);
   };
   return {
     pid: child.pid,
     exited: child.exited,
     log,
     stop: async () => {
-      if (state.exit === null) await child.stop();
+      if (ended() === null) await child.stop();
     },
     kill: (signal) => {
       send(signal);

@@ -6,6 +6,7 @@ import { parseE2E } from '../../config/collect-config.js';
 import type { PreparedE2E } from '../../e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../../e2e/prepare.js';
 import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { isRunning } from '../../../test/harness/process-tree.js';
 import type { TemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { fakeGym } from './fake-gym.js';
@@ -63,19 +64,10 @@ async function prepare({
 
 const read = (name: string): Promise<string> => readFile(path.join(directory.path, name), 'utf8');
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 async function assertStopped(): Promise<void> {
   const pids = (await read('pids')).trim().split(' ').map(Number);
   assert.equal(pids.length, 2);
-  assert.deepEqual(pids.filter(isAlive), []);
+  assert.deepEqual(pids.filter(isRunning), []);
 }
 
 describe('end to end, up to the collection', () => {

@@ -67,6 +67,8 @@ export interface StreamPlan {
   keep_steps: number | null;
   /** The folder with a folder for each step; absent: an older worker planned the stream. */
   steps_dir?: string;
+  /** It looks at its rollouts while a trainer waits for a step; absent: an older worker planned the stream. */
+  looks?: true;
   /** As the store has it. */
   found: StreamState;
 }

@@ -35,13 +35,13 @@ export function createLookAtRollouts({
   Dependencies,
   'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
 >): Activities['lookAtRollouts'] {
-  return ({ batch_id, running, by_hand = false }) =>
+  return ({ batch_id, running, in_groups = false, by_hand = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const service = (await store.findRequest(batch_id))?.generation.service ?? '';
       const totals = { turns: 0, tokens: 0 };
       const waits: Waits[] = [];
-      const journals = await store.listJournals(batch_id);
+      const journals = in_groups ? placesOf(running) : await store.listJournals(batch_id);
       const runs = whichRun(running);
       let quietest = withoutJournal({ batch_id, running }, journals);
       for (const place of journals) {
@@ -54,11 +54,13 @@ export function createLookAtRollouts({
         if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
-        quietest = quieterOf(quietest, { ref, standing });
+        quietest = quieterOf(quietest, { ref, standing, isKnown: running !== undefined });
       }
-      const told = await waitOfQuietest(quietest, (ref) =>
-        waitOf(by_hand ? batch_id : rolloutId(ref)),
-      );
+      const asked = (ref: RolloutRef): string[] => [
+        by_hand ? batch_id : rolloutId(ref),
+        ...(in_groups ? [groupId(ref)] : []),
+      ];
+      const told = await waitOfQuietest(quietest, { waitOf, asked });
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -79,6 +81,9 @@ interface Quiet {
 }
 
 type Running = Parameters<Activities['lookAtRollouts']>[0]['running'];
+
+const placesOf = (running: Running = []): Place[] =>
+  running.map(([row, repeat]) => ({ row, repeat }));
 
 /** The workflow says which rollouts run; a journal without an end may be that of one that was terminated or deleted. */
 function whichRun(running: Running): (place: Place) => boolean {
@@ -120,11 +125,16 @@ async function ofOpen(
   return open;
 }
 
+/** Whose journal has its end runs for a moment longer; one that is known to run still may be held up. */
 function quieterOf(
   before: Quiet,
-  { ref, standing: { ended, moved_at } }: { ref: RolloutRef; standing: Standing },
+  {
+    ref,
+    standing: { ended, moved_at },
+    isKnown,
+  }: { ref: RolloutRef; standing: Standing; isKnown: boolean },
 ): Quiet {
-  const moved = ended === null ? (moved_at ?? 0) : commonMs() / 1000;
+  const moved = ended === null || isKnown ? (moved_at ?? 0) : commonMs() / 1000;
   return moved < before.moved_at ? { ref, moved_at: moved } : before;
 }
 
@@ -138,12 +148,18 @@ const isUnwritten = (waiting: Waiting): boolean =>
  */
 async function waitOfQuietest(
   { ref, moved_at }: Quiet,
-  waitOf: (ref: RolloutRef) => Promise<Waiting | null>,
+  { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (ref: RolloutRef) => string[] },
 ): Promise<Waiting | null> {
   const isRead = moved_at !== Infinity;
   if (isRead && commonMs() / 1000 - moved_at < QUIET_S) return null;
-  return await waitOf(ref).catch(() => null);
+  for (const id of asked(ref)) {
+    const told = await waitOf(id).catch(() => null);
+    if (told !== null) return told;
+  }
+  return null;
 }
+
+const groupId = ({ batch_id, row }: RolloutRef): string => `${batch_id}/${row}`;
 
 async function waitingAt(
   standing: Standing,

@@ -53,6 +53,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
         max_replacements: stream.max_replacements,
         keep_steps: stream.keep_steps,
         steps_dir: stepsDir(stream_id, store),
+        looks: true as const,
         found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });

@@ -68,3 +68,12 @@ export const runningOf = (stream: Stream): number[] =>
     .pacing()
     .groups.filter(({ state }) => state === 'running')
     .map(({ group }) => group);
+
+/** Places of the rollouts of running groups, without replacements. */
+export const membersOf = (stream: Stream): [row: number, repeat: number][] =>
+  runningOf(stream).flatMap((group) =>
+    Array.from({ length: stream.settings().num_repeats }, (_, repeat): [number, number] => [
+      group,
+      repeat,
+    ]),
+  );

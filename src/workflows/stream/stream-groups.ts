@@ -34,6 +34,8 @@ export interface StreamGroups {
   restart(groups: readonly number[]): void;
   /** Checks groups of the stream's previous run: one that is gone is news. */
   look(groups: readonly number[]): void;
+  /** The same for those that no run sees closed, because an earlier one started them: the first few of these. */
+  lookAtAdopted(groups: readonly number[]): void;
   /** Ends them without an outcome. */
   stop(groups: readonly number[]): void;
   /** For those that run, in rounds. */
@@ -50,6 +52,9 @@ const ENDING = '15m';
 const ROUNDS = 'limits of groups in rounds';
 /** A group's last workflow task is late if its worker has ended. */
 const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
+
+/** A look at one costs three events. Who was terminated becomes one of the oldest. */
+const MOST_LOOKED_AT = 5;
 
 interface Inbox {
   news: GroupNews[];
@@ -124,6 +129,9 @@ function groupsOf(
     },
     restart: restarts.start,
     look,
+    lookAtAdopted: (groups) => {
+      look(groups.filter((group) => !children.has(group)).slice(0, MOST_LOOKED_AT));
+    },
     stop: (groups) => {
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
@@ -135,18 +143,33 @@ function groupsOf(
     hasNews: () => news.length > 0,
     ended: async (groups, how) => {
       restarts.drop(groups);
-      const running = new Set(groups);
-      for (const group of groups) {
-        const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
-        sent.catch(() => running.delete(group));
-      }
-      const isOver = (): boolean => {
-        for (const { group } of news) running.delete(group);
-        return running.size === 0;
-      };
-      await condition(isOver, ENDING);
+      await endAll(groups, { how, reach, news });
     },
   };
+}
+
+async function endAll(
+  groups: readonly number[],
+  {
+    how,
+    reach,
+    news,
+  }: {
+    how: 'stop' | 'cancel';
+    reach: (group: number) => ExternalWorkflowHandle;
+    news: readonly GroupNews[];
+  },
+): Promise<void> {
+  const running = new Set(groups);
+  for (const group of groups) {
+    const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
+    sent.catch(() => running.delete(group));
+  }
+  const isOver = (): boolean => {
+    for (const { group } of news) running.delete(group);
+    return running.size === 0;
+  };
+  await condition(isOver, ENDING);
 }
 
 /** It has these limits already, so only the signal could fail. */

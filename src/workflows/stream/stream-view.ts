@@ -1,5 +1,5 @@
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
-import type { Waiting } from '../../activities/contract.js';
+import type { RolloutsSeen, Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
@@ -19,6 +19,10 @@ import { forDisplay, waitingLine } from '../views/waiting.js';
 export interface StreamView extends Stop {
   opened(stream: Stream): void;
   show(): void;
+  /** What its rollouts wait for, while a trainer waits for a step. */
+  seen: (rollouts: RolloutsSeen) => void;
+  /** What the next step waits for, with what all of it waits for: for a trainer. */
+  why: (stream: Stream) => string;
   stopping(): void;
   done(): void;
 }
@@ -27,10 +31,11 @@ export function showStream(): StreamView {
   let phase: StreamProgress['phase'] = 'planning';
   let stream: Stream | null = null;
   let waiting: Waiting | null = null;
+  let seen: Waiting | null = null;
   let shownVersion: number | null = null;
   const progress = (): StreamProgress => {
     const now = stream === null ? NOTHING : progressOf(stream);
-    return { ...now, phase, waiting: waiting ?? now.waiting };
+    return { ...now, phase, waiting: waiting ?? now.waiting ?? seen };
   };
   const show = (): void => {
     setCurrentDetails(detailsOf(progress()));
@@ -57,6 +62,11 @@ export function showStream(): StreamView {
       shownVersion = version;
       show();
     },
+    seen: ({ waiting: now }) => {
+      seen = forDisplay(now);
+      show();
+    },
+    why: (of) => whyWithWaiting(of, seen),
     stopping: () => {
       phase = 'stopping';
       show();
@@ -128,9 +138,9 @@ function waitingOf(stream: Stream): Waiting | null {
   return waiting && { ...waiting, message: plainLine(waiting.message) };
 }
 
-/** The same with what all of it waits for, for a trainer. */
-export function whyWithWaiting(stream: Stream): string {
-  const waiting = waitingOf(stream);
+/** The same with what all of it waits for, for a trainer. `seen`: what its rollouts wait for. */
+export function whyWithWaiting(stream: Stream, seen: Waiting | null = null): string {
+  const waiting = waitingOf(stream) ?? seen;
   return waiting === null ? whyOf(stream) : `${whyOf(stream)}; waits for ${waitingText(waiting)}`;
 }
 

@@ -1,5 +1,6 @@
-import { CancellationScope, patched, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, patched, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
+import type { StreamPlan } from '../../activities/contract/stream.js';
 import { lookAtRollouts } from '../activity-options.js';
 
 /** A batch that ends before has no looks. */
@@ -14,6 +15,10 @@ const MOST_EVENTS = 5000;
 /** After the last look nobody knows what they wait for. */
 const NOTHING_SEEN: RolloutsSeen = { turns: 0, tokens: 0, waiting: null, took_ms: 0 };
 
+interface Looking {
+  over: () => void;
+}
+
 interface Looks {
   seen: (rollouts: RolloutsSeen) => void;
   /** Row and repeat of each rollout that runs; null: slices run them. */
@@ -24,8 +29,7 @@ interface Looks {
 export function lookWhileTheyRun(
   { batch_id, looks, by_hand }: Pick<BatchPlan, 'batch_id' | 'looks'> & { by_hand?: true },
   { seen, running }: Looks,
-): { over: () => void } {
-  const scope = new CancellationScope();
+): Looking {
   const looking = async (): Promise<void> => {
     const { runStartTime } = workflowInfo();
     for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
@@ -37,20 +41,64 @@ export function lookWhileTheyRun(
         ...(by_hand && { by_hand }),
       });
       seen(rollouts);
-      const age_ms = Date.now() - runStartTime.getTime();
-      pause_ms = Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, rollouts.took_ms * SHARE_OF_TIME);
+      pause_ms = pauseAfter(rollouts, Date.now() - runStartTime.getTime());
     }
   };
-  // Looks are only for display, so a failed one does not affect the batch.
+  return looks === true ? display(looking, seen) : NO_LOOKS;
+}
+
+const pauseAfter = ({ took_ms }: RolloutsSeen, age_ms: number): number =>
+  Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, took_ms * SHARE_OF_TIME);
+
+const NO_LOOKS: Looking = { over: () => undefined };
+
+/** Looks are only for display, so a failed one affects nothing else. */
+function display(looking: () => Promise<void>, seen: Looks['seen']): Looking {
+  const scope = new CancellationScope();
   const ended = (): void => {
     seen(NOTHING_SEEN);
   };
-  if (looks === true) scope.run(looking).then(ended, ended);
+  scope.run(looking).then(ended, ended);
   return {
     over: () => {
       scope.cancel();
     },
   };
+}
+
+interface StepLooks {
+  seen: Looks['seen'];
+  running: () => [row: number, repeat: number][];
+  /** The next step, and whether a trainer has asked for it. */
+  step: () => { next: number; isAsked: boolean };
+  /** Called with each look. */
+  onLook: () => void;
+}
+
+/** Looks at a stream's running rollouts while a trainer waits for a step: longer and longer, as a batch grows older. */
+export function lookWhileStepsAreAwaited(
+  { stream_id, looks }: StreamPlan,
+  { seen, running, step, onLook }: StepLooks,
+): Looking {
+  const looking = async (): Promise<void> => {
+    for (;;) {
+      await condition(() => step().isAsked);
+      const asked_at = Date.now();
+      const { next } = step();
+      const isPut = (): boolean => step().next > next;
+      for (let pause_ms = FIRST_MS; !(await condition(isPut, pause_ms));) {
+        const rollouts = await lookAtRollouts({
+          ...{ batch_id: stream_id, running: running() },
+          in_groups: true,
+        });
+        onLook();
+        seen(isPut() ? NOTHING_SEEN : rollouts);
+        pause_ms = pauseAfter(rollouts, Date.now() - asked_at);
+      }
+      seen(NOTHING_SEEN);
+    }
+  };
+  return looks === true ? display(looking, seen) : NO_LOOKS;
 }
 
 /** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */

@@ -6,6 +6,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Comparison } from '../../../src/environments/math/grader-process.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
 import { Fault } from '../../../src/model/faults.js';
+import { isRunning } from '../../harness/process-tree.js';
 import { poolFor, scripted } from './grader-fixture.js';
 
 const signal = new AbortController().signal;
@@ -53,15 +54,6 @@ async function faultOf(promise: Promise<unknown>): Promise<Fault> {
   );
   assert.ok(error instanceof Fault, String(error));
   return error;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 describe('the grader pool', () => {
@@ -198,7 +190,7 @@ describe('the grader pool', () => {
       assert.equal(fault.type, 'EnvironmentUnavailable');
       assert.match(fault.message, /closing/);
     }
-    assert.deepEqual(pids().filter(isAlive), []);
+    assert.deepEqual(pids().filter(isRunning), []);
     assert.match((await faultOf(check('good'))).message, /closing/);
     await pool.close();
   });

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isRunning } from '../../harness/process-tree.js';
 import { installed, poolFor, skip } from './grader-fixture.js';
 
 const signal = new AbortController().signal;
@@ -96,12 +97,3 @@ describe('the grader', { skip }, () => {
     );
   });
 });
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -1,0 +1,42 @@
+import type { Child, Exit } from '../../src/platform/process/child.js';
+import { describeExit, logTail } from '../../src/platform/process/child.js';
+import { eventually } from './waiting.js';
+
+const STARTED_WITHIN_MS = 60_000;
+const LAST_LINES = 12;
+
+export interface Started<T> {
+  /** What it has shown. */
+  shown: T;
+  /** null: it runs. */
+  ended: () => Exit | null;
+}
+
+/**
+ * Waits for what a process shows when it has started. If it ends or takes too long, that is an error with the end of
+ * its log, and nothing of it is left.
+ */
+export async function untilStarted<T>(
+  child: Child,
+  {
+    what,
+    logFile,
+    timeout_ms = STARTED_WITHIN_MS,
+    look,
+  }: { what: string; logFile: string; timeout_ms?: number; look: () => Promise<T> },
+): Promise<Started<Exclude<T, null | undefined | false>>> {
+  const state: { exit: Exit | null } = { exit: null };
+  void child.exited.then((exit) => {
+    state.exit = exit;
+  });
+  try {
+    const shown = await eventually({ what: `${what} to start`, timeout_ms }, () => {
+      if (state.exit !== null) throw new Error(`${what} ended ${describeExit(state.exit)}`);
+      return look();
+    });
+    return { shown, ended: () => state.exit };
+  } catch (error) {
+    await child.stop();
+    throw new Error(`${String(error)}\n${await logTail(logFile, LAST_LINES)}`, { cause: error });
+  }
+}

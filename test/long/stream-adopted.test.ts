@@ -1,0 +1,55 @@
+/** A group that an earlier run of its stream has started is nobody's child: the stream notices its end itself, late or soon. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { operatorOf } from '../harness/operator.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { openStreamToTest } from '../harness/stream-bed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+/** After its looks at what it has adopted. */
+const LATE_MS = 75_000;
+
+test(
+  'a group that is terminated long after it was adopted is played again while a trainer waits for it',
+  { timeout: 240_000 },
+  async (t) => {
+    const bed = await startTestbed('stream-adopted');
+    t.after(() => bed.end());
+    await bed.startWorker({
+      task_queue: 'adopted',
+      // A turn takes minutes.
+      generation: await bed.simulate({ default: { thinking_tokens: 200, tokens_per_second: 1 } }),
+      environments: PUZZLES,
+    });
+    const { client } = bed.server;
+    const stream = openStreamToTest({
+      ...{ client: () => client, store_root: bed.store_root },
+      ...{ id: 'adopted', task_queue: 'adopted' },
+    });
+    const request = {
+      ...puzzleRequest({ samples: 2, num_repeats: 2 }, { max_rollout_turns: 2 }),
+      groups_per_step: 1,
+    };
+    const runOf = async (): Promise<string | null> => {
+      const { status, runId } = await client.workflow.getHandle('adopted/0').describe();
+      return status.name === 'RUNNING' ? runId : null;
+    };
+    await stream.start(request);
+    const first = await eventually({ what: 'its first group', timeout_ms: 30_000 }, () =>
+      runOf().catch(() => null),
+    );
+    await stream.handle().terminate();
+    await stream.start(request);
+    const asked = stream.ask({ step: 0, version: 1, wait: '10m' }).catch(() => undefined);
+    await sleep(LATE_MS);
+    assert.equal(await runOf(), first, 'it was adopted');
+    await operatorOf(bed.server).terminate('adopted/0');
+    const wait = { what: 'a new run of the group', timeout_ms: 60_000 };
+    assert.notEqual(await eventually(wait, runOf), first);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+    await asked;
+  },
+);
