@@ -4,7 +4,7 @@ import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import type { BatchResult, Counts } from '../model/results/result.js';
-import type { TaskPriority } from '../model/priority.js';
+import type { TaskPriority } from '../model/workflow-safe/priority.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 

@@ -1,15 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BatchRequest } from './batch-request.js';
-
-/** How the tasks of a batch or a stream are ordered beside those of others, in Temporal's terms. */
-export interface TaskPriority {
-  /** 1 comes first. */
-  priorityKey: number;
-  /** Who shares equally with others. */
-  fairnessKey: string;
-  /** With twice the weight of others it gets twice as much. */
-  fairnessWeight: number;
-}
+import type { TaskPriority } from './workflow-safe/priority.js';
 
 /** Temporal's limit, in bytes; ids are ASCII. */
 const LONGEST_KEY = 64;

@@ -88,7 +88,9 @@ describe('the sampling fields of vLLM 0.32.0', () => {
     test(`refuse ${field} by name, wherever it is written`, () => {
       const { refused } = ENGINE_FIELDS[field] as { refused: string };
       assert.equal(refusalOf(field, 'generation'), `generation.${field}: unknown field; not passed on: ${refused}`); // prettier-ignore
-      assert.equal(refusalOf(field, 'top'), `${field}: unknown field; not passed on: ${refused}`);
+      // One may have the name of a field of the request.
+      if (!keysOf(BatchRequest).includes(field))
+        assert.equal(refusalOf(field, 'top'), `${field}: unknown field; not passed on: ${refused}`);
     });
 
   test('that this project sets say so where a request sets them', () => {

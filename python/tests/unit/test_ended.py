@@ -172,7 +172,7 @@ class WrongType(unittest.TestCase):
         one = cls(workflow, "run-7")
         names = [name for name in vars(cls) if not name.startswith("_") and callable(getattr(cls, name))]
         for name in names:
-            given = {"next_step": (0,), "forget": (0,)}.get(name, ())
+            given = {"next_step": (0,), "forget": (0,), "set_max_in_flight": (1,)}.get(name, ())
             called = getattr(one, name)(*given)
             yield name, called if inspect.isawaitable(called) else anext(called)
 

@@ -7,7 +7,7 @@ import type {
   PacingSettings,
   PacingState,
 } from '../../model/workflow-safe/stream/state.js';
-import type { TaskPriority } from '../../model/priority.js';
+import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Activities } from '../contract.js';
 import type { PolicyActivities } from './policy.js';

@@ -25,7 +25,6 @@ import { DEFAULT_FILE } from '../arguments.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
-import { waitingNow } from './waiting-now.js';
 
 /** How long until a journal is read again, or twice the time that reading took. */
 const LOOK_EVERY_MS = 1000;
@@ -106,6 +105,10 @@ async function showList(show: Show): Promise<void> {
     }
   });
 }
+
+/** What speaks to a server takes half a second to load, and is no reason for a page to fail. */
+const waitingNow = (config: string | undefined, ids: readonly string[]): Promise<string | null> =>
+  import('./waiting-now.js').then((now) => now.waitingNow(config, ids)).catch(() => null);
 
 /** Below the page; none if all have ended. */
 async function waitingOf(

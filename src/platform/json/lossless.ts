@@ -36,8 +36,8 @@ export function parseJson(text: string): Json {
   return value;
 }
 
-/** A name that is a whole number, however its digits are written. */
-const WHOLE_NAME = /"(?:\d|\\u003\d)+"\s*:/i;
+/** A name that may be a whole number, however its digits are written. */
+const WHOLE_NAME = /"[\d\\u]+"\s*:/;
 
 function keepOrder(value: Json, text: string): void {
   if (!WHOLE_NAME.test(text)) return;

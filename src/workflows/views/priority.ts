@@ -1,4 +1,4 @@
-import type { TaskPriority } from '../../model/priority.js';
+import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 
 /** As the request has it. */
 export const shownPriority = (

@@ -1,0 +1,9 @@
+/** How the tasks of a batch or a stream are ordered beside those of others, in Temporal's terms. */
+export interface TaskPriority {
+  /** 1 comes first. */
+  priorityKey: number;
+  /** Who shares equally with others. */
+  fairnessKey: string;
+  /** With twice the weight of others it gets twice as much. */
+  fairnessWeight: number;
+}
