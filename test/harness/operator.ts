@@ -87,8 +87,14 @@ export function operatorOf({
     );
     await resetTo({ client, namespace }, { workflowId, eventId: task.eventId! });
   };
-  const isPaused = async (workflowId: string): Promise<boolean> =>
-    (await workflow.getHandle(workflowId).describe()).status.name === 'PAUSED';
+  const statusOf = async (workflowId: string): Promise<string | null> => {
+    try {
+      return (await workflow.getHandle(workflowId).describe()).status.name;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return null;
+      throw error;
+    }
+  };
   /** When the workflow task was scheduled that no worker has taken; null: there is none. */
   const untaken = async (workflowId: string): Promise<string | null> => {
     const { pendingWorkflowTask: task } = (await workflow.getHandle(workflowId).describe()).raw;
@@ -97,13 +103,16 @@ export function operatorOf({
   return {
     pause: async (workflowId) => {
       await eventually({ what: `a pause of ${workflowId}`, timeout_ms: PAUSED_WITHIN_MS }, async () => {
-        if (!(await isPaused(workflowId)))
+        const status = await statusOf(workflowId);
+        // Its parent may not have started it yet.
+        if (status === null) return false;
+        if (status !== 'PAUSED')
           await workflowService
             .pauseWorkflowExecution({ ...byHand(), workflowId })
             // It has not begun yet (temporalio/temporal#10975).
             .catch(unlessInternal);
         await sleep(TASK_MS);
-        return await isPaused(workflowId);
+        return (await statusOf(workflowId)) === 'PAUSED';
       }); // prettier-ignore
     },
     unpause: async (workflowId) => {
