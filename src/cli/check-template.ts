@@ -1,7 +1,7 @@
-import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
-import { readJson } from '../platform/json/kept.js';
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
+import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
+import { readJson } from '../platform/json/kept.js';
 import { templateOf, templateProblem } from '../model/turn/template-check.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { UsageError } from '../platform/command.js';

@@ -1,8 +1,8 @@
-import { readText } from '../platform/utf8-text.js';
 import { isAbsolute, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { readText } from '../platform/utf8-text.js';
 import type { PolicyClient } from '../client/policy-client.js';
 import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';

@@ -1,5 +1,4 @@
 import type { ConnectionOptions } from '@temporalio/client';
-import { dataConverter } from '../activities/contract/data-converter.js';
 import {
   Client,
   Connection,
@@ -8,6 +7,7 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
   isGrpcServiceError,
 } from '@temporalio/client';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import { describeError } from '../platform/errors.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';

@@ -1,8 +1,8 @@
-import { LOOPBACK_CHANNEL } from '../client/server.js';
 import { chmod, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
+import { LOOPBACK_CHANNEL } from '../client/server.js';
 import { within } from '../platform/waits/abort.js';
 import { describeError } from '../platform/errors.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';

@@ -1,6 +1,6 @@
+import { createHash } from 'node:crypto';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { readJson } from '../platform/json/kept.js';
-import { createHash } from 'node:crypto';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview } from '../model/problems.js';

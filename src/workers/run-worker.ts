@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
-import { dataConverter } from '../activities/contract/data-converter.js';
 import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import { createActivities } from '../activities/index.js';
 import { describeError } from '../platform/errors.js';
 import type { StoreIds } from '../platform/pollers.js';

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { WorkerOptions } from '@temporalio/worker';
-import { dataConverter } from '../activities/contract/data-converter.js';
 import { Worker } from '@temporalio/worker';
+import { dataConverter } from '../activities/contract/data-converter.js';
 import type { AllActivities } from '../activities/contract/stream.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { StoreIds } from '../platform/pollers.js';

@@ -1,7 +1,7 @@
-import { fieldIn } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { fieldIn } from '../../src/model/foreign-object.js';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import { SESSION_KEY } from '../../src/model/journal/session.js';

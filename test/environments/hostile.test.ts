@@ -1,7 +1,7 @@
-import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';

@@ -1,5 +1,4 @@
 /** Modules in threads: what their code holds up, and what it does not. */
-import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,6 +6,7 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 import { createEnvironment } from '../../src/environments/registry.js';

@@ -3,12 +3,12 @@ import path from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowFailedError } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
+import type { z } from 'zod';
 import type { BatchResult } from '../../src/activities/contract.js';
 import type { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
-import type { z } from 'zod';
 import type { TestServer } from './dev-server.js';
 import { within } from './waiting.js';
 

@@ -1,6 +1,6 @@
+import type { z } from 'zod';
 import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
-import type { z } from 'zod';
 
 /** A small batch of sliding puzzles for the simulator, on boards of 2x2 to 4x4: some are solved in few turns. */
 export function puzzleRequest(

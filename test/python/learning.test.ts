@@ -1,8 +1,8 @@
 /** The example that learns, without a server: its own tests, and that both of its environments are one. */
-import type { ForeignObject } from '../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 import { LEARNING_EXAMPLE } from '../../src/dev/learning/example.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';

@@ -1,6 +1,6 @@
 import { realpath, stat } from 'node:fs/promises';
-import { unknownTask } from '../unknown-task.js';
 import path from 'node:path';
+import { unknownTask } from '../unknown-task.js';
 import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
 import type { BatchRequest } from '../../model/batch-request.js';
 import { hasImages } from '../../model/content.js';

@@ -1,5 +1,5 @@
-import { writeJson } from '../../platform/json/kept.js';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { writeJson } from '../../platform/json/kept.js';
 import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
 import { groupPage } from '../../client/show/group-page.js';

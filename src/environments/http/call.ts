@@ -1,6 +1,6 @@
-import { writeJson } from '../../platform/json/kept.js';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { writeJson } from '../../platform/json/kept.js';
 import type { FaultType } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';

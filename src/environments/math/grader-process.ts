@@ -1,6 +1,6 @@
-import { utf8Problem } from '../../platform/utf8-text.js';
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
+import { utf8Problem } from '../../platform/utf8-text.js';
 import type { GraderCommand } from './grader-install.js';
 
 /** One Python process that compares answers, one at a time (python/grader/grader.py). */

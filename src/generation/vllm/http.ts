@@ -1,6 +1,6 @@
-import { writeJson } from '../../platform/json/kept.js';
 import OpenAI, { type ClientOptions } from 'openai';
 import { Response } from 'undici';
+import { writeJson } from '../../platform/json/kept.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance, withShare } from '../../platform/waits/allowance.js';
 import type { Answer, EventFetch, HttpClient } from '../../platform/http/client.js';

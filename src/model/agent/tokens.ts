@@ -1,5 +1,5 @@
-import type { Foreign } from '../../platform/json/kept.js';
 import { z } from 'zod';
+import type { Foreign } from '../../platform/json/kept.js';
 import type { FaultType } from '../faults.js';
 import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';

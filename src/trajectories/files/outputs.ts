@@ -1,8 +1,8 @@
-import { writeJson } from '../../platform/json/kept.js';
 import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { copyFile, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
+import { writeJson } from '../../platform/json/kept.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { Fault, THE_STORE } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';

@@ -1,7 +1,7 @@
-import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
-import { readJson } from '../../platform/json/kept.js';
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
+import { readJson } from '../../platform/json/kept.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
 import { readWhole } from '../../platform/regular-file.js';

@@ -1,5 +1,5 @@
-import { named, plainLine, quoted } from '../../platform/plain.js';
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
+import { named, plainLine, quoted } from '../../platform/plain.js';
 import type {
   AgentFacts,
   FinishedRollout,

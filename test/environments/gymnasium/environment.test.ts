@@ -1,7 +1,7 @@
-import type { ForeignObject } from '../../../src/model/foreign-object.js';
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import type { ForeignObject } from '../../../src/model/foreign-object.js';
 import type { Beginning, ExactEnvironment, EnvironmentReturn } from '../../../src/environments/environment.js'; // prettier-ignore
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';

@@ -1,6 +1,6 @@
+import type { Readable } from 'node:stream';
 import { shapeProblem } from '../../../platform/json/depth.js';
 import { utf8Text } from '../../../platform/utf8-text.js';
-import type { Readable } from 'node:stream';
 
 /** JSON lines from an untrusted writer, of any number and size. */
 export interface LineReader {
