@@ -29,7 +29,10 @@ test(
       ...{ id: 'adopted', task_queue: 'adopted' },
     });
     const request = {
-      ...puzzleRequest({ samples: 2, num_repeats: 2 }, { max_rollout_turns: 2 }),
+      ...puzzleRequest(
+        { samples: 2, num_repeats: 2 },
+        { max_rollout_turns: 2, generation: { max_new_tokens: 300 } },
+      ),
       groups_per_step: 1,
     };
     const runOf = async (): Promise<string | null> => {

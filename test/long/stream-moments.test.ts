@@ -80,8 +80,10 @@ describe('a stream', { timeout: 900_000 }, () => {
     assert.ok(rollouts <= 2 * admitted, `${rollouts} rollouts of ${admitted} groups`);
     await stream.handle().signal('stop');
     await stream.handle().result();
+    // A kill in the midst of a write may leave its temporary file.
+    const isFact = (name: string): boolean => name.endsWith('.json');
     for (const kind of ['admitted', 'ended'])
-      for (const name of await readdir(path.join(folder, kind)))
+      for (const name of (await readdir(path.join(folder, kind))).filter(isFact))
         assert.ok(!groups.includes(parseInt(name, 10)), `${kind}/${name} is left`);
   });
 
