@@ -1,19 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Attempt } from '../../src/activities/attempt.js';
 import type { StreamPlan } from '../../src/activities/contract/stream.js';
-import type { Dependencies } from '../../src/activities/dependencies.js';
-import { createCloseStep } from '../../src/activities/stream/close-step.js';
 import { findState } from '../../src/activities/stream/find-stream.js';
-import { createForgetSteps } from '../../src/activities/stream/forget-steps.js';
-import { createAdmitGroups, createEndGroup } from '../../src/activities/stream/put-groups.js';
-import { createPutStep } from '../../src/activities/stream/put-step.js';
 import { streamFacts } from '../../src/activities/stream/stream-facts.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { Stream } from '../../src/workflows/stream/stream-state.js';
 import { openStream } from '../../src/workflows/stream/stream-state.js';
+import { stepActivities } from '../../test/fakes/step-activities.js';
 import { sampleOf } from '../../test/fakes/temporary-store.js';
 import { writeRollout } from '../../test/fakes/written-rollout.js';
 import { diskUsage } from '../disk-usage.js';
@@ -82,7 +77,7 @@ async function keptIn(
 ): Promise<void> {
   const { store, close } = openBenchStore(place);
   await store.createBatch({ batch_id: stream_id, request, samples: [sampleOf('one')] });
-  const activities = activitiesOn(store);
+  const activities = stepActivities(store, { warn: console.error });
   const stream = openStream(await planOf(store));
   console.log(`\n${heading(['groups up to', 'a step, ms', 'the trainer waits, ms', 'the stream is found, ms', `${place.kind}: MB`, things, 'process MB'])}`); // prettier-ignore
   for (let tenth = 1; tenth <= TENTHS; tenth++) {
@@ -102,27 +97,6 @@ async function keptIn(
   await close();
 }
 
-function activitiesOn(store: TrajectoryStore) {
-  const attempt = {
-    signal: new AbortController().signal,
-    checkpoint: null,
-    warn: console.error,
-  } as unknown as Attempt;
-  const dependencies = {
-    store,
-    environment: () => undefined,
-    endOf: () => Promise.resolve(null),
-    attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
-  } as unknown as Dependencies;
-  return {
-    admitGroups: createAdmitGroups(dependencies),
-    endGroup: createEndGroup(dependencies),
-    putStep: createPutStep(dependencies),
-    closeStep: createCloseStep(dependencies),
-    forgetSteps: createForgetSteps(dependencies),
-  };
-}
-
 async function planOf(store: TrajectoryStore): Promise<StreamPlan> {
   const { num_repeats } = request;
   const pacing = { ...request, samples: 1 };
@@ -132,7 +106,7 @@ async function planOf(store: TrajectoryStore): Promise<StreamPlan> {
 
 interface Playing {
   store: TrajectoryStore;
-  activities: ReturnType<typeof activitiesOn>;
+  activities: ReturnType<typeof stepActivities>;
 }
 
 /** As the workflow does. Returns the milliseconds that the trainer waits once the step's groups have ended. */

@@ -4,11 +4,11 @@ import type { BatchHandle } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import { waitingText } from '../../src/model/workflow-safe/waiting.js';
-import { readRows } from '../../test/harness/batch.js';
 import type { PolicyBed } from '../../test/harness/policy-bed.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import type { RecoveryBatch } from '../../test/harness/recovery-bed.js';
 import { within } from '../../test/harness/waiting.js';
+import { judgeBatch } from '../judge-batch.js';
 import type { Played } from '../played.js';
 import { commonOf } from './bed.js';
 import type { Moment } from './day.js';
@@ -90,18 +90,8 @@ async function untilWhole(
   }
 }
 
-async function judge(bed: PolicyBed): Promise<Played> {
-  const of = (name: string) => readRows(path.join(path.dirname(bed.journals(ID)), name));
-  const [rows, failures] = [await of('rollouts.jsonl'), await of('failures.jsonl')];
-  const ids = [...rows, ...failures].map(({ rollout_id }) => rollout_id);
-  return {
-    name: 'batch',
+const judge = async (bed: PolicyBed): Promise<Played> =>
+  await judgeBatch(path.dirname(bed.journals(ID)), {
     rows_expected: SIZE.samples * SIZE.num_repeats,
-    rows: new Set(rows.map(({ rollout_id }) => rollout_id)).size,
-    rows_duplicated: ids.length - new Set(ids).size,
-    failures: failures.length,
-    ...{ steps: 0, steps_changed: 0 },
     labels: await bed.check(ID),
-    problems: [],
-  };
-}
+  });

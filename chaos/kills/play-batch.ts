@@ -2,10 +2,10 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../src/platform/errors.js';
 import { describeExit, logTail } from '../../src/platform/process/child.js';
-import { readRows } from '../../test/harness/batch.js';
 import { checkLabels } from '../../test/harness/policy-labels.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import { within } from '../../test/harness/waiting.js';
+import { judgeBatch } from '../judge-batch.js';
 import type { Played } from '../played.js';
 import type { KilledStack } from './stack.js';
 
@@ -25,22 +25,13 @@ export async function playBatch(stack: KilledStack, begun: () => void): Promise<
   await run(stack, ['start', '--id', ID, '--input-file', file, '--config', config]);
   begun();
   await run(stack, ['watch', ID, '--config', config]);
-  const of = (name: string) => readRows(path.join(store_root, ID, name));
-  const [rows, failures] = [await of('rollouts.jsonl'), await of('failures.jsonl')];
-  const ids = [...rows, ...failures].map(({ rollout_id }) => rollout_id);
-  return {
-    name: 'batch',
+  return await judgeBatch(path.join(store_root, ID), {
     rows_expected: SIZE.samples * SIZE.num_repeats,
-    rows: new Set(rows.map(({ rollout_id }) => rollout_id)).size,
-    rows_duplicated: ids.length - new Set(ids).size,
-    failures: failures.length,
-    ...{ steps: 0, steps_changed: 0 },
     labels: await checkLabels({
       journals: path.join(store_root, ID, 'journals'),
       engines: [{ directory }],
     }),
-    problems: [],
-  };
+  });
 }
 
 /** Throws what it said if it does not end well: a board must outlive whatever it watches. */

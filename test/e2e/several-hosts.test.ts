@@ -2,59 +2,26 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { startCommand } from '../harness/command.js';
-import type { TestServer } from '../harness/dev-server.js';
-import { startTestServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import type { WorkerConfig, WorkerOptions } from '../harness/worker-process.js';
+import { workerBed } from '../harness/worker-bed.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
 describe('a worker', { timeout: 300_000 }, () => {
-  let directory: TemporaryDirectory;
-  let server: TestServer;
-
-  before(async () => {
-    directory = await makeTemporaryDirectory('several-hosts');
-    server = await startTestServer({ directory: directory.path });
-  });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
-
-  const config = (change: object = {}): WorkerConfig => ({
-    temporal: { address: server.address, namespace: server.namespace, task_queue: 'clocks' },
-    store: { kind: 'file', root: directory.path },
-    inputs_dir: directory.path,
-    generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
-    environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-    ...change,
-  });
-
-  const refusal = async (name: string, options: Pick<WorkerOptions, 'config'>): Promise<string> => {
-    try {
-      const worker = await startWorkerProcess({ directory: directory.path, name, ...options });
-      await worker.stop();
-    } catch (error) {
-      return String(error);
-    }
-    throw new Error('the worker started');
-  };
+  const { directory, server, config, refusal } = workerBed('several-hosts', 'clocks');
 
   test('with another store than a worker of its task queue ends, and check names that worker', async () => {
     const task_queue = 'two-stores';
-    const temporal = { address: server.address, namespace: server.namespace, task_queue };
+    const temporal = { address: server().address, namespace: server().namespace, task_queue };
     const first = await startWorkerProcess({
-      directory: directory.path,
+      directory: directory(),
       config: config({ temporal }),
       name: 'first-store',
     });
     try {
-      const store = { kind: 'file', root: path.join(directory.path, 'other') };
+      const store = { kind: 'file', root: path.join(directory(), 'other') };
       const other = {
-        directory: directory.path,
+        directory: directory(),
         name: 'other-store',
         config: config({ temporal, store }),
       };
@@ -62,7 +29,7 @@ describe('a worker', { timeout: 300_000 }, () => {
         `worker ${first.pid}@\\S+ of task queue ${task_queue}\\S* has another store \\(id \\w+\\) than ${store.root} `,
       );
       assert.match(await refusal(other.name, other), said);
-      const check = startCommand(['check', '--config', path.join(directory.path, `${other.name}.yaml`)]); // prettier-ignore
+      const check = startCommand(['check', '--config', path.join(directory(), `${other.name}.yaml`)]); // prettier-ignore
       assert.equal(await check.exited, 1);
       assert.match(check.output().replaceAll(/\s+/g, ' '), said);
       const same = await startWorkerProcess({
@@ -75,9 +42,9 @@ describe('a worker', { timeout: 300_000 }, () => {
       await first.stop();
     }
     // One that has stopped is in nobody's way.
-    const store = { kind: 'file', root: path.join(directory.path, 'other') };
+    const store = { kind: 'file', root: path.join(directory(), 'other') };
     const next = await startWorkerProcess({
-      directory: directory.path,
+      directory: directory(),
       name: 'next-store',
       config: config({ temporal, store }),
     });
@@ -86,17 +53,17 @@ describe('a worker', { timeout: 300_000 }, () => {
 
   for (const hours of [1, -1])
     test(`on a host whose clock is ${hours} h ahead says so, as check does`, async () => {
-      const clock = path.join(directory.path, `clock-${hours}.mjs`);
+      const clock = path.join(directory(), `clock-${hours}.mjs`);
       await writeFile(clock, clockAheadBy(hours));
       const name = `clock-${hours}`;
       const env = { NODE_OPTIONS: `--import ${clock}` };
-      const worker = await startWorkerProcess({ directory: directory.path, config: config(), name, env }); // prettier-ignore
+      const worker = await startWorkerProcess({ directory: directory(), config: config(), name, env }); // prettier-ignore
       await worker.stop();
       const said = new RegExp(
         `this host's clock is 3(600|599|601) s ${hours > 0 ? 'ahead of' : 'behind'} the`,
       );
       assert.match(await worker.log(), said);
-      const check = startCommand(['check', '--config', path.join(directory.path, `${name}.yaml`)], ['--import', clock]); // prettier-ignore
+      const check = startCommand(['check', '--config', path.join(directory(), `${name}.yaml`)], ['--import', clock]); // prettier-ignore
       await check.exited;
       assert.match(check.output().replaceAll(/\s+/g, ' '), said);
     });

@@ -2,52 +2,17 @@
 import assert from 'node:assert/strict';
 import { cp, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import type { TestServer } from '../harness/dev-server.js';
-import { PROJECT_ROOT, startTestServer } from '../harness/dev-server.js';
+import { describe, test } from 'node:test';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import type { WorkerConfig, WorkerOptions } from '../harness/worker-process.js';
+import { workerBed } from '../harness/worker-bed.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
 /** temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE */
 const DOUBLE = 4;
 
 describe('a worker', { timeout: 120_000 }, () => {
-  let directory: TemporaryDirectory;
-  let server: TestServer;
-
-  before(async () => {
-    directory = await makeTemporaryDirectory('worker-start');
-    server = await startTestServer({ directory: directory.path });
-  });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
-
-  const config = (change: object = {}): WorkerConfig => ({
-    temporal: { address: server.address, namespace: server.namespace, task_queue: 'start' },
-    store: { kind: 'file', root: directory.path },
-    inputs_dir: directory.path,
-    generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
-    environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-    ...change,
-  });
-
-  const refusal = async (
-    name: string,
-    options: Pick<WorkerOptions, 'config' | 'project_root' | 'env'>,
-  ): Promise<string> => {
-    try {
-      const worker = await startWorkerProcess({ directory: directory.path, name, ...options });
-      await worker.stop();
-    } catch (error) {
-      return String(error);
-    }
-    throw new Error('the worker started');
-  };
+  const { directory, server, config, refusal } = workerBed('worker-start', 'start');
 
   const settings: { what: string; change: object; says: RegExp }[] = [
     { what: 'an unknown key', change: { workers: 3 }, says: /workers: unknown field/ },
@@ -114,7 +79,7 @@ describe('a worker', { timeout: 120_000 }, () => {
       const database = await startPostgres();
       t.after(() => database.stop());
       const refusedAt = (name: string, url: string): Promise<string> => {
-        const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: directory.path } };
+        const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: directory() } };
         return refusal(name, { config: config({ store }), env: { DATABASE: url } });
       };
       assert.match(
@@ -132,7 +97,7 @@ describe('a worker', { timeout: 120_000 }, () => {
   );
 
   test('that cannot make one of its Workers ends with the reason, whatever the others hold', async () => {
-    const project_root = path.join(directory.path, 'project');
+    const project_root = path.join(directory(), 'project');
     await cp(path.join(PROJECT_ROOT, 'dist'), path.join(project_root, 'dist'), { recursive: true });
     for (const name of ['node_modules', 'package.json'])
       await symlink(path.join(PROJECT_ROOT, name), path.join(project_root, name));
@@ -144,14 +109,14 @@ describe('a worker', { timeout: 120_000 }, () => {
   });
 
   test('registers the search attributes that the namespace lacks', async () => {
-    const { operatorService } = server.client.connection;
-    const { namespace } = server;
+    const { operatorService } = server().client.connection;
+    const { namespace } = server();
     await operatorService.removeSearchAttributes({
       namespace,
       searchAttributes: ['RolloutReward', 'RolloutTask'],
     });
     const worker = await startWorkerProcess({
-      directory: directory.path,
+      directory: directory(),
       config: config(),
       name: 'registers',
     });
@@ -162,8 +127,8 @@ describe('a worker', { timeout: 120_000 }, () => {
   });
 
   test('that may not register them ends with the commands to type', async () => {
-    const { operatorService } = server.client.connection;
-    const { namespace } = server;
+    const { operatorService } = server().client.connection;
+    const { namespace } = server();
     await operatorService.removeSearchAttributes({
       namespace,
       searchAttributes: ['RolloutReward'],

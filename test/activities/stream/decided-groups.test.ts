@@ -3,18 +3,14 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import type { Attempt } from '../../../src/activities/attempt.js';
 import type { StepFact, StepResult } from '../../../src/activities/contract/stream.js';
-import type { Dependencies } from '../../../src/activities/dependencies.js';
-import { createCloseStep } from '../../../src/activities/stream/close-step.js';
 import { forgetDecided } from '../../../src/activities/stream/decided-groups.js';
 import { findState } from '../../../src/activities/stream/find-stream.js';
-import { createForgetSteps } from '../../../src/activities/stream/forget-steps.js';
-import { createPutStep } from '../../../src/activities/stream/put-step.js';
 import { streamFacts } from '../../../src/activities/stream/stream-facts.js';
 import { StreamRequest } from '../../../src/model/stream/stream-request.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import { dyingStore } from '../../fakes/dying-store.js';
+import { stepActivities } from '../../fakes/step-activities.js';
 import { onEachStore } from '../../fakes/stores.js';
 import { BATCH, faultOf, sampleOf } from '../../fakes/temporary-store.js';
 import { writeRollout } from '../../fakes/written-rollout.js';
@@ -24,22 +20,6 @@ const VERSION = 7;
 const NUM_REPEATS = 2;
 /** Each step has two groups, and one is discarded before it; two more groups are open. */
 const OPEN = [3 * STEPS, 3 * STEPS + 1];
-
-function activitiesOf(store: TrajectoryStore) {
-  const { signal } = new AbortController();
-  const attempt = { signal, checkpoint: null, warn: () => undefined } as unknown as Attempt;
-  const dependencies = {
-    store,
-    environment: () => undefined,
-    endOf: () => Promise.resolve(null),
-    attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
-  } as unknown as Dependencies;
-  return {
-    putStep: createPutStep(dependencies),
-    closeStep: createCloseStep(dependencies),
-    forgetSteps: createForgetSteps(dependencies),
-  };
-}
 
 const discardedIn = (step: number) => (step % 2 === 0 ? 'filtered' : 'dropped');
 
@@ -54,6 +34,8 @@ const stepFact = (step: number): StepFact => {
     counts: { in_flight: 1, banked: 1, admitted: 3, ...none },
   };
 };
+
+const activitiesOf = (store: TrajectoryStore) => stepActivities(store, { warn: () => undefined });
 
 /** Groups that have been played. The first of each step has a member that replaced another. */
 async function playGroups(store: TrajectoryStore, id: string): Promise<void> {

@@ -1,0 +1,29 @@
+import type { Attempt } from '../../src/activities/attempt.js';
+import type { Dependencies } from '../../src/activities/dependencies.js';
+import { createCloseStep } from '../../src/activities/stream/close-step.js';
+import { createForgetSteps } from '../../src/activities/stream/forget-steps.js';
+import { createAdmitGroups, createEndGroup } from '../../src/activities/stream/put-groups.js';
+import { createPutStep } from '../../src/activities/stream/put-step.js';
+import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
+
+/** What a stream does with its store, without Temporal, engine and environment. */
+export function stepActivities(
+  store: TrajectoryStore,
+  { warn }: { warn: (message: string) => void },
+) {
+  const { signal } = new AbortController();
+  const attempt = { signal, checkpoint: null, warn } as unknown as Attempt;
+  const dependencies = {
+    store,
+    environment: () => undefined,
+    endOf: () => Promise.resolve(null),
+    attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
+  } as unknown as Dependencies;
+  return {
+    admitGroups: createAdmitGroups(dependencies),
+    endGroup: createEndGroup(dependencies),
+    putStep: createPutStep(dependencies),
+    closeStep: createCloseStep(dependencies),
+    forgetSteps: createForgetSteps(dependencies),
+  };
+}
