@@ -30,17 +30,20 @@ async function interruptedHere(t: TestContext, args: readonly string[]): Promise
   return { code, signal, stderr };
 }
 
-/** `temporal-rollout` whose loader holds the first module with this in its URL, and says so. */
+/**
+ * `temporal-rollout` in which the first module with this in its URL says so and then never ends its evaluation. Not its
+ * loading: from Node.js 22 on, a loader that waits blocks the thread that receives signals.
+ */
 async function heldAt(t: TestContext, held: string): Promise<string[]> {
   const folder = await temporaryFolder(t);
   const [hooks, registers] = ['hooks.mjs', 'register.mjs'].map((name) => path.join(folder, name));
   await writeFile(
     hooks!,
-    `import { writeSync } from 'node:fs';
-    export async function load(url, context, next) {
-      if (!url.includes(${JSON.stringify(held)})) return await next(url, context);
-      writeSync(1, 'here\\n');
-      return await new Promise(() => setInterval(() => undefined, 1000));
+    `export async function load(url, context, next) {
+      const loaded = await next(url, context);
+      if (!url.includes(${JSON.stringify(held)})) return loaded;
+      const wait = "console.log('here'); await new Promise(() => setInterval(() => undefined, 1000));";
+      return { ...loaded, source: wait + loaded.source.toString() };
     }`,
   );
   await writeFile(
