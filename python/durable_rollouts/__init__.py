@@ -40,6 +40,7 @@ from .faults import (
     TooFewValid,
     UpdateRefused,
 )
+from .listing import Listed
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
@@ -64,6 +65,7 @@ __all__ = [
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
+    "Listed",
     "NotFound",
     "Policy",
     "PolicyUpdateFailed",

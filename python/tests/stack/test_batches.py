@@ -62,9 +62,19 @@ class Batches(unittest.TestCase):
         self.assertEqual(self.start({**SLOW, "num_repeats": SLOW["num_repeats"], "overlong": "keep"}).id, batch.id)
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"max_in_flight: \d+ there, 77 here"):
             self.start({**SLOW, "max_in_flight": 77})
+        # Visibility is a moment behind.
+        until = time.monotonic() + 30
+        while (listed := {one.id: one for one in self.client.batches()}.get(batch.id)) is None and time.monotonic() < until:
+            time.sleep(0.2)
+        self.assertEqual((listed.state, listed.ended), ("running", None))
         batch.cancel()
         with self.assertRaises(durable_rollouts.Cancelled):
             batch.wait(60)
+        while (listed := {one.id: one for one in self.client.batches()}[batch.id]).state == "running" and time.monotonic() < until:
+            time.sleep(0.2)
+        self.assertEqual(listed.state, "cancelled")
+        self.assertGreater(listed.ended, listed.started)
+        self.assertNotIn(batch.id, [one.id for one in self.client.streams()])
 
     def test_started_again_when_it_has_ended_has_the_same_rows(self):
         batch = self.start(FAST)
