@@ -41,6 +41,8 @@ from .faults import (
     UpdateRefused,
 )
 from .listing import Listed
+from .offline import Store, StoredBatch
+from .offline import open as open
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
@@ -82,6 +84,8 @@ __all__ = [
     "StepOutOfOrder",
     "Stopped",
     "StoreFault",
+    "Store",
+    "StoredBatch",
     "Stream",
     "StreamEnded",
     "StreamRequest",
