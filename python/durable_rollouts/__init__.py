@@ -40,9 +40,11 @@ from .faults import (
     TooFewValid,
     UpdateRefused,
 )
+from .machine import Local, local
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
+from .stack import LocalError
 from .sync import Batch, Client, Policy, Stream
 
 __all__ = [
@@ -64,6 +66,8 @@ __all__ = [
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
+    "Local",
+    "LocalError",
     "NotFound",
     "Policy",
     "PolicyUpdateFailed",
@@ -88,5 +92,6 @@ __all__ = [
     "TimedOut",
     "TooFewValid",
     "UpdateRefused",
+    "local",
     "to_arrays",
 ]

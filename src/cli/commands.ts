@@ -146,13 +146,21 @@ the token that the template rewrites, its message, and a remedy. The exit code i
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
+temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
+temporal-rollout up --end [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
 with a FILE other than the project's own temporal.yaml (default ./temporal.yaml). The worker has FILE's settings, with
 the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
---simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.`,
+--simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.
+--engine URL is an engine to use in the simulator's place.
+
+--join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
+batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was
+joined for have left it, or ten minutes after the last of them was killed; with --keep it stays.
+--end ends the stack that runs there, however it was started.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {
