@@ -11,9 +11,12 @@ import { watchBatch } from '../client/watch.js';
 import { batchLink, introduction } from './introduction.js';
 import { commandLines, linesToCopy } from './lines-to-copy.js';
 import { inSession, throwIfPartFailed } from './session.js';
+import type { RunningStack } from './running-stack.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
 import type { TemporalCli } from './temporal-cli.js';
+import { tend } from './tend.js';
+import { forgetEarlier } from './users.js';
 
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
@@ -24,6 +27,10 @@ export interface UpOptions {
   config: string;
   /** A file of the simulator's settings; null: those of the demonstration. */
   simulator: string | null;
+  /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
+  engine: string | null;
+  /** For a program, which speaks to it: whether it ends once its users have left. null: for a person. */
+  program: { ends_unused: boolean } | null;
 }
 
 const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
@@ -43,26 +50,58 @@ interface Session {
  * and its result. Resolves to the exit code: 0 if every rollout completed, 130 if it was interrupted before the end.
  * Rejects with an error for the user if something cannot be started.
  */
-export async function up({ exit, batch, config, simulator }: UpOptions): Promise<number> {
+export async function up(options: UpOptions): Promise<number> {
+  const { exit, batch, config, program } = options;
   const own = await isProjectsOwn(config);
   if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
-  const folder = path.join(path.dirname(path.resolve(config)), '.rollouts');
+  const folder = stackFolder(config);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
-    const stack = await startStack({ ...place, config, simulator });
+    if (program !== null) await forgetEarlier(folder);
+    const stack = await startStack({ ...place, ...options, for_program: program !== null });
     const client = await connectBatchClient(onLoopback(stack));
+    const over = new AbortController();
+    const signal = AbortSignal.any([interrupts.signal, over.signal]);
+    const said = whatItSays(stack, options);
+    const tended = tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
     const plays = batch && own;
     const worker = place.supervisor.pidOf('worker');
-    screen.say(introduction({ ...stack, config, worker, batchId: plays ? batchId : null }));
+    const { engine } = options;
+    screen.say(introduction({ ...stack, config, engine, worker, batchId: plays ? batchId : null }));
     screen.say(howToReach(session, { plays, folder: own ? null : folder }));
-    const played = plays ? runBatch(session) : Promise.resolve(0);
-    const code = await played.finally(() => client.close());
-    if (!exit && !interrupts.signal.aborted) await stayUp(session, plays);
-    throwIfPartFailed(interrupts);
-    return code;
+    try {
+      const played = plays ? runBatch(session) : Promise.resolve(0);
+      const code = await played.finally(() => client.close());
+      if (!exit && !interrupts.signal.aborted) await stayUp(session, { plays, tended, program });
+      throwIfPartFailed(interrupts);
+      return code;
+    } finally {
+      over.abort();
+      await tended;
+    }
   });
 }
+
+/** Where a stack with this temporal.yaml keeps its files. */
+export const stackFolder = (config: string): string =>
+  path.join(path.dirname(path.resolve(config)), '.rollouts');
+
+const whatItSays = (
+  { address, namespace, taskQueue, uiUrl, settings, logs, environments }: Stack,
+  { engine, program }: UpOptions,
+): Omit<RunningStack, 'served'> => ({
+  pid: process.pid,
+  address,
+  namespace,
+  task_queue: taskQueue,
+  ui_url: uiUrl,
+  engine,
+  settings,
+  logs,
+  environments,
+  ends_unused: program?.ends_unused ?? false,
+});
 
 async function runBatch(session: Session): Promise<number> {
   const { screen, stack, client, batchId, signal } = session;
@@ -126,7 +165,19 @@ function howToReach(
 
 const INDENT = '  ';
 
-async function stayUp({ screen, batchId, signal }: Session, plays: boolean): Promise<void> {
+async function stayUp(
+  { screen, batchId, signal }: Session,
+  {
+    plays,
+    tended,
+    program,
+  }: { plays: boolean; tended: Promise<void>; program: UpOptions['program'] },
+): Promise<void> {
+  if (program?.ends_unused === true) {
+    screen.say('The stack stays up as long as a process uses it.');
+    await tended;
+    return;
+  }
   const read = `To read its rollouts, in the other terminal:\n  temporal-rollout show ${batchId} --worst 20`;
   screen.say(`The stack stays up until Ctrl-C.${plays ? ` ${read}` : ''}`);
   await untilAborted(signal);
