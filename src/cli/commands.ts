@@ -141,8 +141,8 @@ generation service. The exit code is 1 if any line failed. A line is one of
   {"message_log": [..], "metadata": {..}}
 
   --environment NAME  default: each line's task_name
-  --function MODULE:NAME  a Python function reward(reply, sample), or a class with step, in the current folder or
-                      installed; played by python3, without a temporal.yaml
+  --function MODULE:NAME  a Python function reward(reply, sample), or a class with step: in the current folder, on
+                      PYTHONPATH or installed; played by python3, without a temporal.yaml
   --answer TEXT       what the policy says in lines that do not end with role assistant
   --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
                     nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,

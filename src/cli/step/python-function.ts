@@ -17,10 +17,7 @@ const PACKAGES = path.join(PROJECT_ROOT, 'python');
 const SERVED = /^.* on (http:\/\/\S+)$/;
 
 /** Serves `module:name` from the current folder. What the code prints goes to standard error. */
-export async function servePython(
-  name: string,
-  env: NodeJS.ProcessEnv,
-): Promise<PythonFunction> {
+export async function servePython(name: string, env: NodeJS.ProcessEnv): Promise<PythonFunction> {
   const args = ['-m', 'rollout_environment', name, '--port', '0', '--parent', String(process.pid)];
   const paths = [PACKAGES, env['PYTHONPATH'] ?? ''].filter((one) => one !== '');
   const child = spawn('python3', args, {

@@ -74,7 +74,14 @@ function readOptions(args: string[]): Options {
     const among = Semantics.options.join(', ');
     throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
   }
-  return { name: environment ?? python, python, input, file, answer, is_standard: semantics === 'standard' };
+  return {
+    name: environment ?? python,
+    python,
+    input,
+    file,
+    answer,
+    is_standard: semantics === 'standard',
+  };
 }
 
 /** One step per line of a file. It needs no Temporal server and no generation service. */
