@@ -168,7 +168,7 @@ the token that the template rewrites, its message, and a remedy. The exit code i
   up: {
     usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
 temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
-temporal-rollout up --end [--config FILE]
+temporal-rollout up --end | --lines [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
@@ -180,7 +180,7 @@ the simulator as generation service "default". The stack's files go to .rollouts
 --join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
 batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was
 joined for have left it, or ten minutes after the last of them was killed; with --keep it stays.
---end ends the stack that runs there, however it was started.`,
+--end ends the stack that runs there, however it was started. --lines prints how another terminal reaches it.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {
