@@ -17,7 +17,6 @@ import {
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { filesBelow, fingerprint, readStamp } from './fingerprint.mjs';
-import { ensurePython } from './python-setup.mjs';
 import { runStep } from './run-step.mjs';
 import { withLock } from './set-up-lock.mjs';
 
@@ -38,12 +37,13 @@ async function main(options) {
       if (!buildIsThere()) await build();
     });
   }
-  await ensureMathsGrader();
   if (options.includes('--test')) {
+    await ensurePackages('environments/math/grader-install.js', 'graderInstall');
     await ensureTemporalCli();
-    await ensureTrainerPackage();
+    await ensurePackages('dev/trainer-example.js', 'trainerInstall');
   }
-  if (options.includes('--test') || options.includes('--learning')) await ensureLearningExample();
+  if (options.includes('--test'))
+    await ensurePackages('dev/learning/example.js', 'learningInstall');
 }
 
 function checkNode() {
@@ -156,15 +156,6 @@ async function build() {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** grader-install.ts decides where its packages go, and which ones. */
-async function ensureMathsGrader() {
-  const file = at('dist', 'src', 'environments', 'math', 'grader-install.js');
-  if (!existsSync(file)) return;
-  const { graderInstall, PYTHON_VARIABLE } = await import(pathToFileURL(file).href);
-  const env = process.env;
-  await ensurePython({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
-}
-
 /** Some tests run a real Temporal server; wait for the CLI here instead of in the first of them. */
 async function ensureTemporalCli() {
   const { findTemporalCli } = await import(
@@ -178,20 +169,17 @@ async function ensureTemporalCli() {
   say(`Temporal CLI ${version} (${source}): ${file}`);
 }
 
-/** The requirements of the Python package and its tests. */
-async function ensureTrainerPackage() {
-  const file = at('dist', 'src', 'dev', 'trainer-example.js');
-  const { trainerInstall } = await import(pathToFileURL(file).href);
-  const env = process.env;
-  await ensurePython({ install: trainerInstall(env), env, say });
-}
-
-/** The requirements of examples/learning, which `npm run learning` runs. */
-async function ensureLearningExample() {
-  const file = at('dist', 'src', 'dev', 'learning', 'example.js');
-  const { learningInstall } = await import(pathToFileURL(file).href);
-  const env = process.env;
-  await ensurePython({ install: learningInstall(env), env, say });
+/** Tests use the Python packages of the grader, of `durable_rollouts` and of the example that learns. */
+async function ensurePackages(file, name) {
+  const built = (module) => import(pathToFileURL(at('dist', 'src', module)).href);
+  const { [name]: installOf } = await built(file);
+  const { ensurePython } = await built('platform/python-setup.js');
+  const install = installOf(process.env);
+  try {
+    await ensurePython(install, { env: process.env, say });
+  } catch (error) {
+    say(`no ${install.for_what}; the next set-up tries again. ${error.message}`);
+  }
 }
 
 try {

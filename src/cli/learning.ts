@@ -4,7 +4,6 @@ import { learn } from '../dev/learning/learn.js';
 import type { Vllm } from '../dev/learning/vllm.js';
 import { vllmOf } from '../dev/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
 import { integerOf } from './arguments.js';
 
 /** Number of steps, and the held-out reward to reach with them. */
@@ -34,7 +33,7 @@ export async function learningCommand(args: string[]): Promise<number> {
   const lesson = vllm === null ? LESSON.example : LESSON.vllm;
   const id = `learning-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   return await learn({
-    folder: path.resolve(values.folder ?? path.join(PROJECT_ROOT, '.rollouts', id)),
+    folder: path.resolve(values.folder ?? path.join('.rollouts', id)),
     seed: wholeOf('seed', values.seed),
     steps: wholeOf('steps', values.steps ?? lesson.steps),
     tick_s: numberOf('tick', tick),

@@ -32,13 +32,14 @@ export function createEnvironmentFactory({
   answers = createAllowance(0),
   report,
 }: EnvironmentFactoryOptions): EnvironmentFactory {
-  const grader = createGraderPool(installedGrader(env));
+  const say = (line: string): void => {
+    report(line, null);
+  };
+  const grader = createGraderPool(installedGrader({ env, say }));
   const retriever = createRetrievers({
     settingsOf: (name) => settings[name],
     folder: path.join(userCacheFolder(env), 'durable-rollouts', 'retriever'),
-    report: (message) => {
-      report(message, null);
-    },
+    report: say,
   });
   const made: ExactEnvironment[] = [];
   return {

@@ -22,7 +22,7 @@ export interface PythonInstall extends PythonNeeds {
   stamp: string;
 }
 
-/** Where the packages are, or would be. The set-up installs them (tools/python-setup.mjs). */
+/** Where the packages are, or would be. `ensurePython` (python-setup.ts) installs them. */
 export function pythonInstall(needs: PythonNeeds, env: NodeJS.ProcessEnv): PythonInstall {
   const hash = createHash('sha256').update(readFileSync(needs.requirements)).digest('hex');
   const cache = path.join(userCacheFolder(env), 'durable-rollouts');

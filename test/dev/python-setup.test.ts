@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { graderInstall } from '../../src/environments/math/grader-install.js';
+import { ensurePython } from '../../src/platform/python-setup.js';
 import { temporaryFolder } from './fakes.js';
 
 /** A wheel of this name and version, whose module runs its text when it is imported. */
@@ -27,10 +28,6 @@ const MODULES: Record<string, string> = {
   mpmath: 'mpmath',
 };
 
-interface PythonSetup {
-  ensurePython: (options: object) => Promise<void>;
-}
-
 describe('the maths grader', { timeout: 120_000 }, () => {
   test('is not installed from an index whose packages are not the pinned ones', async (t) => {
     const folder = await temporaryFolder(t);
@@ -48,23 +45,45 @@ describe('the maths grader', { timeout: 120_000 }, () => {
     const own = path.join(folder, 'requirements.txt');
     await writeFile(own, await readFile(requirements));
     const venv = path.join(folder, 'grader');
-    const said: string[] = [];
-    const tool = new URL('../../tools/python-setup.mjs', import.meta.url).href;
-    const { ensurePython } = (await import(tool)) as PythonSetup;
-    await ensurePython({
-      install: {
-        ...graderInstall(process.env),
-        folder: venv,
-        python: path.join(venv, 'bin', 'python'),
-        stamp: path.join(venv, '.installed'),
-        requirements: own,
-      },
-      variable: 'ROLLOUT_GRADER_PYTHON',
-      env: { PATH: process.env['PATH'], PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels },
-      say: (line: string) => said.push(line),
-    });
-    assert.match(said.join('\n'), /no maths grader[^]*DO NOT MATCH THE HASHES/);
+    const install = {
+      ...graderInstall(process.env),
+      folder: venv,
+      python: path.join(venv, 'bin', 'python'),
+      stamp: path.join(venv, '.installed'),
+      requirements: own,
+    };
+    const env = { PATH: process.env['PATH'], PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels };
+    await assert.rejects(
+      ensurePython(install, { env, say: () => undefined }),
+      /DO NOT MATCH THE HASHES/,
+    );
     await assert.rejects(access(ran), 'a package of that index ran');
     await assert.rejects(access(venv), 'something was left of it');
+    const left = (await readdir(folder)).filter((name) => name.startsWith('grader'));
+    assert.deepEqual(left, []);
+  });
+
+  test('is made once for all that need it, and again where one was killed while making it', async (t) => {
+    const folder = await temporaryFolder(t);
+    const requirements = path.join(folder, 'requirements.txt');
+    await writeFile(requirements, '');
+    const venv = path.join(folder, 'venv');
+    await mkdir(path.join(folder, 'venv.unfinished-abc', 'bin'), { recursive: true });
+    const install = {
+      name: 'none',
+      for_what: 'packages',
+      folder: venv,
+      python: path.join(venv, 'bin', 'python'),
+      stamp: path.join(venv, '.installed'),
+      requirements,
+      modules: ['json'],
+    };
+    const said: string[] = [];
+    const setup = { env: process.env, say: (line: string) => said.push(line) };
+    await Promise.all([1, 2, 3].map(() => ensurePython(install, setup)));
+    assert.equal(said.filter((line) => line.includes('packages installed in')).length, 1);
+    assert.deepEqual((await readdir(folder)).sort(), ['requirements.txt', 'venv']);
+    const { stdout } = await promisify(execFile)(install.python, ['-c', 'import sys; print(sys.prefix)']); // prettier-ignore
+    assert.equal(stdout.trim(), await realpath(venv));
   });
 });

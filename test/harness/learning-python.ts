@@ -10,7 +10,7 @@ import {
 /** Why the example that learns cannot run here; false: it can. */
 export const noLearningExample: string | false = existsSync(learningInstall(process.env).stamp)
   ? false
-  : 'what the example needs is not installed: `node tools/setup.mjs --learning` says why';
+  : 'what the example needs is not installed: `node tools/setup.mjs --test` says why';
 
 /** Runs the example's Python, or another one, with these arguments; returns its output. */
 export function learningPython(args: string[], python?: string): string {

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { startChild } from '../../platform/process/child.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { pythonInstall, type PythonInstall } from '../../platform/python-install.js';
+import { ensurePython, type PythonSetup } from '../../platform/python-setup.js';
 import { stackEnvironment } from '../stack-environment.js';
 import type { Part } from '../supervisor.js';
 import { PYTHON_PACKAGES } from '../trainer-example.js';
@@ -22,6 +23,10 @@ export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
     env,
   );
 
+/** Installs them. Rejects with what was tried. */
+export const ensureLearning = (setup: PythonSetup): Promise<void> =>
+  ensurePython(learningInstall(setup.env), setup);
+
 /** A script of the example. */
 export interface Script {
   args: readonly string[];
@@ -33,7 +38,7 @@ export interface Script {
 export function exampleCommand({ args, python }: Script, env: NodeJS.ProcessEnv) {
   const { python: own, stamp, for_what } = learningInstall(env);
   if (!existsSync(stamp))
-    throw new Error(`${for_what} are not installed: \`node tools/setup.mjs --learning\` says why`);
+    throw new Error(`${for_what} are not installed: \`temporal-rollout learning\` installs them`);
   return {
     command: python ?? own,
     args,

@@ -1,9 +1,11 @@
 import path from 'node:path';
 import { describeError } from '../../platform/errors.js';
 import { INTERRUPTED } from '../../platform/process/interrupts.js';
+import { plain } from '../../platform/plain.js';
 import { inSession, throwIfPartFailed } from '../session.js';
 import type { StackPlace } from '../stack.js';
 import type { LearningOptions, Session } from './follow.js';
+import { ensureLearning } from './example.js';
 import { follow } from './follow.js';
 import { idOf, ofModel, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
@@ -25,6 +27,10 @@ const VICTIMS = ['engine', 'worker', 'trainer', 'Temporal server'].map((name) =>
  * Resolves to the exit code: 0 if nothing is wrong and the held-out reward is high enough, 130 if it was interrupted.
  */
 export async function learn(options: LearningOptions): Promise<number> {
+  const say = (line: string): void => {
+    console.log(plain(line));
+  };
+  await ensureLearning({ env: process.env, say });
   return await inSession(options.folder, async ({ place, screen, interrupts }) => {
     const session: Session = { options, screen, interrupts };
     await play(session, place);
@@ -68,7 +74,7 @@ async function play(session: Session, place: StackPlace): Promise<void> {
 function interrupted({ options, screen, interrupts }: Session): number {
   throwIfPartFailed(interrupts);
   const folder = path.relative('', options.folder);
-  screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} continues it.`);
+  screen.say(`Nothing of it is lost: temporal-rollout learning --folder ${folder} continues it.`);
   return INTERRUPTED;
 }
 

@@ -2,19 +2,16 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { pythonInstall, type PythonInstall } from '../../platform/python-install.js';
+import { ensurePython, type PythonSetup } from '../../platform/python-setup.js';
 
-/** The grader is a Python program; the set-up installs its packages into the user's cache (tools/python-setup.mjs). */
+/** The grader is a Python program. The first check installs its packages into the user's cache. */
 
 const SCRIPTS = path.join(PROJECT_ROOT, 'python', 'grader');
 
 /** Another Python that has the packages of python/grader/requirements.txt; then nothing is installed. */
 export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';
 
-/**
- * Where the grader is, or would be.
- *
- * @public tools/setup.mjs installs it there
- */
+/** Where the grader is, or would be. */
 export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
     {
@@ -26,6 +23,10 @@ export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
     env,
   );
 
+/** Installs it. Rejects with what was tried. */
+export const ensureGrader = (setup: PythonSetup): Promise<void> =>
+  ensurePython(graderInstall(setup.env), setup);
+
 /** How a grader process is started. */
 export interface GraderCommand {
   program: string;
@@ -36,7 +37,7 @@ export interface GraderCommand {
 /** Only what Python needs to start, without the worker's secrets. */
 const PASSED_ON = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH'];
 
-/** null if the set-up has installed no grader. */
+/** null if no grader is installed. */
 export function graderCommand(env: NodeJS.ProcessEnv): GraderCommand | null {
   const given = env[PYTHON_VARIABLE];
   const own = given === undefined || given === '';

@@ -1,8 +1,15 @@
 import { availableParallelism } from 'node:os';
 import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { createWaitingLine } from '../../platform/waits/waiting-line.js';
-import { graderCommand, type GraderCommand, PYTHON_VARIABLE } from './grader-install.js';
+import type { PythonSetup } from '../../platform/python-setup.js';
+import {
+  ensureGrader,
+  graderCommand,
+  type GraderCommand,
+  PYTHON_VARIABLE,
+} from './grader-install.js';
 import {
   type Comparison,
   type GraderLimits,
@@ -31,6 +38,8 @@ export interface GraderPool {
 export interface GraderPoolOptions extends GraderLimits {
   /** null: not installed. */
   command: () => GraderCommand | null;
+  /** Makes `command` return one; rejects with what was tried. Checks wait for it. */
+  install: () => Promise<void>;
   max_processes: number;
 }
 
@@ -38,8 +47,9 @@ const MAX_ATTEMPTS = 2;
 const HEALTH_CHECK: Pair = { gold: '\\boxed{2}', answer: '$1+1$' };
 
 /** The pool that `env` describes. math-verify itself gives up on one comparison after 5 s. */
-export const installedGrader = (env: NodeJS.ProcessEnv): GraderPoolOptions => ({
-  command: () => graderCommand(env),
+export const installedGrader = (setup: PythonSetup): GraderPoolOptions => ({
+  command: () => graderCommand(setup.env),
+  install: () => ensureGrader(setup),
   max_processes: availableParallelism(),
   deadline_ms: 6000,
   start_timeout_ms: 60_000,
@@ -131,6 +141,8 @@ function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffList
     });
   };
 
+  const installation = createInstallation(options, { onFree, onNobody });
+
   return {
     isProven,
     take: () => {
@@ -152,7 +164,7 @@ function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffList
       const starting = [...live.values()].filter((state) => state === 'starting').length;
       const wanted = Math.min(waiting - starting, options.max_processes - live.size);
       const command = wanted > 0 ? options.command() : null;
-      if (wanted > 0 && command === null) onNobody(notInstalled());
+      if (wanted > 0 && command === null) installation.begin();
       for (let i = 0; command !== null && i < wanted; i++) start(command);
     },
     dismiss: async () => {
@@ -163,12 +175,43 @@ function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffList
   };
 }
 
-const INSTALL = `\`npm run build\` installs it where Python 3.10 or later is, or set ${PYTHON_VARIABLE} to a Python that has the packages of python/grader/requirements.txt`;
+/** How long a failed installation answers for those that come later. */
+const FAILED_FOR_MS = 60_000;
 
-const notInstalled = (): Fault =>
+/** At most one at a time. Whoever waits is served when it ends. */
+function createInstallation(
+  { install }: Pick<GraderPoolOptions, 'install'>,
+  { onFree, onNobody }: StaffListener,
+): { begin: () => void } {
+  let isRunning = false;
+  let failed: { fault: Fault; at: number } | null = null;
+  return {
+    begin: () => {
+      if (isRunning) return;
+      if (failed !== null && performance.now() - failed.at < FAILED_FOR_MS) {
+        onNobody(failed.fault);
+        return;
+      }
+      isRunning = true;
+      install()
+        .finally(() => {
+          isRunning = false;
+        })
+        .then(onFree, (error: unknown) => {
+          failed = { fault: notInstalled(error), at: performance.now() };
+          onNobody(failed.fault);
+        });
+    },
+  };
+}
+
+const INSTALL = `it needs Python 3.10 or later and its packages from a package index, or set ${PYTHON_VARIABLE} to a Python that has those of python/grader/requirements.txt`;
+
+const notInstalled = (error: unknown): Fault =>
   new Fault({
     type: 'EnvironmentUnavailable',
-    message: `the grader (math-verify) is not installed: ${INSTALL}`,
+    message: `the grader (math-verify) cannot be installed: ${INSTALL}. ${describeError(error)}`,
+    cause: error,
   });
 
 const notStarting = ({ program }: GraderCommand, error: unknown): Fault =>

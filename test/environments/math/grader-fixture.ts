@@ -18,9 +18,12 @@ export const installed: GraderCommand | null = graderCommand(process.env);
 export const skip =
   installed === null ? 'no maths grader on this machine: it needs Python 3.10 or later' : false;
 
+/** Of this process; it says nothing. */
+export const GIVEN = { env: process.env, say: () => undefined };
+
 /** A pool that is closed when the test ends. */
 export function poolFor(t: TestContext, options: Partial<GraderPoolOptions> = {}): GraderPool {
-  const pool = createGraderPool({ ...installedGrader(process.env), ...options });
+  const pool = createGraderPool({ ...installedGrader(GIVEN), ...options });
   t.after(() => pool.close());
   return pool;
 }

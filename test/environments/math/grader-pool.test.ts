@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import type { Comparison } from '../../../src/environments/math/grader-process.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
@@ -16,6 +17,9 @@ interface Setting {
   deadline_ms?: number;
   start_timeout_ms?: number;
   start?: string;
+  /** Where no grader is installed at first; true once it is. */
+  gate?: () => boolean;
+  install?: () => Promise<void>;
 }
 
 interface Stand {
@@ -26,7 +30,10 @@ interface Stand {
   pids: () => number[];
 }
 
-function stand(t: TestContext, { start = 'ready', ...options }: Setting = {}): Stand {
+function stand(
+  t: TestContext,
+  { start = 'ready', gate = () => true, ...options }: Setting = {},
+): Stand {
   const folder = mkdtempSync(path.join(tmpdir(), 'grader-pool-'));
   t.after(() => {
     rmSync(folder, { recursive: true });
@@ -36,7 +43,7 @@ function stand(t: TestContext, { start = 'ready', ...options }: Setting = {}): S
     max_processes: 1,
     deadline_ms: 5000,
     start_timeout_ms: 20_000,
-    command: scripted(log, start),
+    command: () => (gate() ? scripted(log, start)() : null),
     ...options,
   });
   return {
@@ -146,14 +153,18 @@ describe('the grader pool', () => {
       for (const fault of [...faults, await faultOf(pool.health(signal))]) {
         assert.equal(fault.type, 'EnvironmentUnavailable');
         assert.match(fault.message, why);
-        assert.match(fault.message, /npm run build/);
+        assert.match(fault.message, /ROLLOUT_GRADER_PYTHON/);
       }
     });
   }
 
   test('is unavailable where it is not installed and where its program is not there', async (t) => {
-    const missing = await faultOf(poolFor(t, { command: () => null }).health(signal));
-    assert.match(missing.message, /not installed: `npm run build` installs it/);
+    let tries = 0;
+    const install = () => Promise.reject(new Error(`index away ${++tries}`));
+    const without = poolFor(t, { command: () => null, install });
+    const missing = await faultOf(without.health(signal));
+    assert.match(missing.message, /cannot be installed: it needs Python 3.10.*index away 1/);
+    assert.deepEqual(await faultOf(without.health(signal)), missing, 'not tried again at once');
     const command = () => ({ program: '/nowhere/python', args: [], env: {} });
     const gone = await faultOf(poolFor(t, { command }).health(signal));
     assert.deepEqual(
@@ -161,6 +172,21 @@ describe('the grader pool', () => {
       ['EnvironmentUnavailable', 'EnvironmentUnavailable'],
     );
     assert.match(gone.message, /\/nowhere\/python.*cannot be started/);
+  });
+
+  test('is installed by the first check, once for all that wait for it', async (t) => {
+    let there = false;
+    let installs = 0;
+    const { check } = stand(t, {
+      gate: () => there,
+      install: async () => {
+        installs++;
+        await sleep(50);
+        there = true;
+      },
+    });
+    const scores = await Promise.all(['good', 'good', 'good'].map((one) => check(one)));
+    assert.deepEqual([scores.map(({ score }) => score), installs], [[1, 1, 1], 1]);
   });
 
   test('gives up a check whose signal is aborted, in line and running, and serves the others', async (t) => {

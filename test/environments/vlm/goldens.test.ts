@@ -36,7 +36,7 @@ interface Golden {
 }
 
 describe('the vlm environment rewards as upstream recorded', () => {
-  const grader = createGraderPool(installedGrader(process.env));
+  const grader = createGraderPool(installedGrader({ env: process.env, say: () => undefined }));
   after(() => grader.close());
   const make = (reward_functions: unknown) =>
     createEnvironment(
