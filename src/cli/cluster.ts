@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { runCluster } from '../dev/cluster/cluster.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
 import { integerOf } from './arguments.js';
 
 export async function clusterCommand(args: string[]): Promise<number> {
@@ -15,6 +14,6 @@ export async function clusterCommand(args: string[]): Promise<number> {
   });
   const name = `cluster-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   const num_repeats = integerOf('--repeats', { text: values.repeats, least: 1 });
-  const folder = path.resolve(values.folder ?? path.join(PROJECT_ROOT, '.rollouts', name));
+  const folder = path.resolve(values.folder ?? path.join('.rollouts', name));
   return await runCluster({ folder, exit: values.exit, num_repeats });
 }

@@ -172,8 +172,9 @@ temporal-rollout up --end | --lines [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
-with a FILE other than the project's own temporal.yaml (default ./temporal.yaml). The worker has FILE's settings, with
-the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
+with a FILE other than the project's own temporal.yaml. FILE is ./temporal.yaml by default, and the project's own where
+there is none; then the example's request and samples are put into ./examples/sliding-puzzle. The worker has FILE's
+settings, with the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
 --simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.
 --engine URL is an engine to use in the simulator's place.
 

@@ -54,12 +54,18 @@ export interface GivenStore {
   store: TrajectoryStore | null;
 }
 
+/** Where the folder has no temporal.yaml, the one of the stack that was started in it names the store. */
+export async function fileOfStore(): Promise<string | undefined> {
+  const local = path.join('.rollouts', 'temporal.yaml');
+  return !(await exists(DEFAULT_FILE)) && (await exists(local)) ? local : undefined;
+}
+
 /** Without a temporal.yaml there is none. */
 export async function withGivenStore<T>(
   file: string | undefined,
   use: (given: GivenStore | null) => Promise<T>,
 ): Promise<T> {
-  const config = await givenConfig(file);
+  const config = await givenConfig(file ?? (await fileOfStore()));
   if (config === null) return await use(null);
   const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {

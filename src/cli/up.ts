@@ -5,7 +5,7 @@ import { whatRuns } from '../dev/running-stack.js';
 import { stackFolder, up } from '../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
-import { integerOf } from './arguments.js';
+import { DEFAULT_FILE, integerOf } from './arguments.js';
 
 export async function upCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -13,7 +13,7 @@ export async function upCommand(args: string[]): Promise<number> {
     options: {
       exit: { type: 'boolean', default: false },
       'no-batch': { type: 'boolean', default: false },
-      config: { type: 'string', default: './temporal.yaml' },
+      config: { type: 'string' },
       simulator: { type: 'string' },
       engine: { type: 'string' },
       join: { type: 'string' },
@@ -22,7 +22,7 @@ export async function upCommand(args: string[]): Promise<number> {
       lines: { type: 'boolean', default: false },
     },
   });
-  const { config, keep } = values;
+  const { config = DEFAULT_FILE, keep } = values;
   if (values.lines) return await printLines(config);
   if (values.end) return await endStack(config);
   const simulator = values.simulator ?? null;
@@ -36,7 +36,8 @@ export async function upCommand(args: string[]): Promise<number> {
   if (keep)
     throw new UsageError('--keep: expected --join beside it; without it a stack stays anyway');
   const batch = !values['no-batch'];
-  return await up({ exit: values.exit, batch, config, simulator, engine, program: null });
+  const built_in = values.config === undefined;
+  return await up({ exit: values.exit, batch, config, built_in, simulator, engine, program: null });
 }
 
 /** How another terminal reaches the stack that runs. */

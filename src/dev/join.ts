@@ -55,7 +55,13 @@ export async function join(options: JoinOptions): Promise<number> {
 /** null: another process was faster. */
 async function startUnlessTaken({ keep, ...options }: JoinOptions): Promise<number | null> {
   try {
-    return await up({ ...options, exit: false, batch: false, program: { ends_unused: !keep } });
+    return await up({
+      ...options,
+      exit: false,
+      batch: false,
+      built_in: false,
+      program: { ends_unused: !keep },
+    });
   } catch (error) {
     if (isTaken(error)) return null;
     throw error;

@@ -7,8 +7,10 @@ import { EnvironmentSettings } from '../environments/settings.js';
 import { loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
-  /** The deployment's temporal.yaml; its relative paths are relative to it. */
+  /** The deployment's temporal.yaml. */
   source: string;
+  /** What its relative paths are relative to; absent: its folder. */
+  directory?: string;
   /** Where the local stack's copy goes. */
   target: string;
   address: string;
@@ -35,8 +37,9 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     generationUrl,
     served = {},
     missing = false,
+    directory = path.dirname(path.resolve(source)),
   } = options;
-  const settings = await loadConfig(source, { missing });
+  const settings = await loadConfig(source, { missing, directory });
   const more = Object.entries(served).map(
     ([name, url]) => [name, EnvironmentSettings.parse({ kind: 'http', url })] as const,
   );

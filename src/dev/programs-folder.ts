@@ -30,7 +30,10 @@ export async function putPrograms(
   return bin;
 }
 
+/** Of the folders that another terminal has on its path, too: npm's and those of a virtual environment are this one's. */
 const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
   (env['PATH'] ?? '')
     .split(path.delimiter)
-    .some((folder) => folder !== '' && existsSync(path.join(folder, program)));
+    .filter((folder) => folder !== '' && !folder.includes('node_modules'))
+    .filter((folder) => folder !== path.join(env['VIRTUAL_ENV'] ?? '', 'bin'))
+    .some((folder) => existsSync(path.join(folder, program)));

@@ -139,11 +139,17 @@ async function startEngineAndWorker(
 /** Writes the settings of the stack's worker, for these environments of other processes. */
 const localConfig =
   (
-    { config, for_program }: StackOptions,
+    { config, folder, for_program }: StackOptions,
     local: Pick<LocalConfigOptions, 'target' | 'address' | 'namespace' | 'generationUrl'>,
   ) =>
   (served: Record<string, string>): Promise<Config> =>
-    writeLocalConfig({ ...local, source: config, served, missing: for_program });
+    writeLocalConfig({
+      ...local,
+      source: config,
+      directory: path.dirname(folder),
+      served,
+      missing: for_program,
+    });
 
 const isServed = (settings: Config['environments'][string] | undefined, url?: string): boolean =>
   settings?.kind === 'http' && settings.url === url;

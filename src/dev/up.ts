@@ -1,8 +1,9 @@
-import { readFile, realpath } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient } from '../client/batch-client.js';
 import { connectBatchClient } from '../client/batch-client.js';
 import { onLoopback } from '../client/server.js';
+import { exists } from '../platform/files.js';
 import { INTERRUPTED, untilAborted } from '../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';
@@ -25,6 +26,8 @@ export interface UpOptions {
   batch: boolean;
   /** The deployment's temporal.yaml; the stack keeps its files in `.rollouts` beside it. */
   config: string;
+  /** Whether the project's own takes the place of a missing one; its relative paths then mean the folder of `config`. */
+  built_in: boolean;
   /** A file of the simulator's settings; null: those of the demonstration. */
   simulator: string | null;
   /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
@@ -33,10 +36,13 @@ export interface UpOptions {
   program: { ends_unused: boolean } | null;
 }
 
-const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
+const EXAMPLE_FOLDER = path.join('examples', 'sliding-puzzle');
+const EXAMPLE = path.join(EXAMPLE_FOLDER, 'batch.json');
 
 /** What the pieces below share. */
 interface Session {
+  /** The folder that paths of requests are relative to. */
+  root: string;
   /** For another terminal. */
   lines: string[];
   screen: Screen;
@@ -52,24 +58,34 @@ interface Session {
  * Rejects with an error for the user if something cannot be started.
  */
 export async function up(options: UpOptions): Promise<number> {
-  const { exit, batch, config, program } = options;
+  const { exit, batch, program } = options;
+  const config = await sourceOf(options);
   const own = await isProjectsOwn(config);
   if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
-  const folder = stackFolder(config);
+  const folder = stackFolder(options.config);
+  const root = path.dirname(folder);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
     if (program !== null) await forgetEarlier(folder);
-    const stack = await startStack({ ...place, ...options, for_program: program !== null });
+    const stack = await startStack({ ...place, ...options, config, for_program: program !== null });
     const client = await connectBatchClient(onLoopback(stack));
     const over = new AbortController();
     const signal = AbortSignal.any([interrupts.signal, over.signal]);
     const programs = await putPrograms(folder, { cli, env: process.env });
-    const root = own ? PROJECT_ROOT : path.dirname(folder);
     const lines = linesToCopy({ ...stack, root, programs, env: process.env });
     const said = whatItSays(stack, { ...options, lines });
     const tended = tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
-    const session: Session = { lines, screen, stack, client, signal: interrupts.signal, batchId };
+    const session: Session = {
+      root,
+      lines,
+      screen,
+      stack,
+      client,
+      signal: interrupts.signal,
+      batchId,
+    };
     const plays = batch && own;
+    if (plays) await putExample(root, screen.say);
     const worker = place.supervisor.pidOf('worker');
     const { engine } = options;
     screen.say(introduction({ ...stack, config, engine, worker, batchId: plays ? batchId : null }));
@@ -109,11 +125,11 @@ const whatItSays = (
 });
 
 async function runBatch(session: Session): Promise<number> {
-  const { screen, stack, client, batchId, signal } = session;
+  const { root, screen, stack, client, batchId, signal } = session;
   for (const id of await client.unfinished()) {
     screen.say(`Batch ${id} of an earlier start is not finished; it continues beside the new one.`);
   }
-  const request = JSON.parse(await readFile(path.join(PROJECT_ROOT, EXAMPLE), 'utf8')) as unknown;
+  const request = JSON.parse(await readFile(path.join(root, EXAMPLE), 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
   const remedy = 'one that ends is restarted by itself';
   const outcome = await watchBatch({ batchId, batch, screen, signal, remedy });
@@ -125,20 +141,33 @@ async function runBatch(session: Session): Promise<number> {
   return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
 }
 
+const OWN = path.join(PROJECT_ROOT, 'temporal.yaml');
+
+const sourceOf = async ({ config, built_in }: UpOptions): Promise<string> =>
+  built_in && !(await exists(config)) ? OWN : config;
+
 async function isProjectsOwn(config: string): Promise<boolean> {
-  const own = path.join(PROJECT_ROOT, 'temporal.yaml');
   // A missing file is reported by its reader.
-  return (await realpath(config).catch(() => config)) === (await realpath(own));
+  return (await realpath(config).catch(() => config)) === (await realpath(OWN));
 }
 
-const EXAMPLE_HERE = path.relative('', path.join(PROJECT_ROOT, EXAMPLE));
+/** The example's request and samples, where the folder does not have them: an installed package is elsewhere. */
+async function putExample(root: string, say: (line: string) => void): Promise<void> {
+  if (await exists(path.join(root, EXAMPLE))) return;
+  await mkdir(path.join(root, EXAMPLE_FOLDER), { recursive: true });
+  for (const name of ['samples.jsonl', 'batch.json']) {
+    const file = path.join(EXAMPLE_FOLDER, name);
+    await copyFile(path.join(PROJECT_ROOT, file), path.join(root, file));
+  }
+  say(`${EXAMPLE_FOLDER} has the example's request and samples`);
+}
 
 function howToContinue(session: Session): string {
-  const { batchId } = session;
+  const { batchId, root } = session;
   return [
-    `Batch ${batchId} is not finished, and nothing of it is lost: the next \`npm start\` plays it further.`,
+    `Batch ${batchId} is not finished, and nothing of it is lost: the next start of this stack plays it further.`,
     'Should its rollout_timeout pass before that, start it again under its id while the stack is up:',
-    `  temporal-rollout start --input-file ${EXAMPLE_HERE} --id ${batchId}`,
+    `  temporal-rollout start --input-file ${path.relative('', path.join(root, EXAMPLE))} --id ${batchId}`,
   ].join('\n');
 }
 

@@ -19,7 +19,7 @@ export function addressRemedy(said: string, setting: string): string {
     return 'name the file of the authority that signed its certificate in TEMPORAL_TLS_SERVER_CA_CERT_PATH, or in temporal.toml';
   if (/wrong version number/i.test(said))
     return `it speaks no TLS: set TEMPORAL_TLS=false, or name another one in ${setting}`;
-  return `start one (npm start), or name it in ${setting}`;
+  return `start one (temporal-rollout up), or name it in ${setting}`;
 }
 
 /** The error of a connection that failed for good. */

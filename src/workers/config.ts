@@ -268,9 +268,12 @@ const NOTHING = Buffer.from('environments: {}');
 
 /**
  * Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. `missing`:
- * whether the file may be.
+ * whether the file may be. `directory`: what they are relative to, if it is not the file's.
  */
-export async function loadConfig(file: string, { missing = false } = {}): Promise<Config> {
+export async function loadConfig(
+  file: string,
+  { missing = false, directory = path.dirname(path.resolve(file)) } = {},
+): Promise<Config> {
   const bytes = await readWhole(file).catch((cause: unknown) => {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
     if (missing && isMissing) return NOTHING;
@@ -283,7 +286,6 @@ export async function loadConfig(file: string, { missing = false } = {}): Promis
     const problems = found.map((problem) => `  ${lineOf(problem)}`);
     throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
   }
-  const directory = path.dirname(path.resolve(file));
   const { store, inputs_dir, environments } = parsed.data;
   return {
     ...parsed.data,

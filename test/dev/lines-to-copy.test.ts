@@ -59,6 +59,13 @@ describe('the folder of programs', () => {
     const env = { PATH: path.join(folder, 'on-path') };
     const onPath = { path: '/usr/bin/temporal', source: 'PATH' } as TemporalCli;
     assert.equal(await putPrograms(folder, { cli: onPath, env }), null);
+    // npx and an activated environment put it on the path of this terminal alone.
+    for (const own of [path.join('node_modules', '.bin'), path.join('venv', 'bin')]) {
+      await writeProgram(path.join(folder, own, 'temporal-rollout'), '');
+      const here = { PATH: path.join(folder, own), VIRTUAL_ENV: path.join(folder, 'venv') };
+      const programs = await putPrograms(folder, { cli: onPath, env: here });
+      assert.deepEqual(await readdir(programs ?? ''), ['temporal-rollout'], own);
+    }
     const built = { path: '/c/temporal', source: 'cache' } as TemporalCli;
     const bin = await putPrograms(folder, { cli: built, env });
     assert.deepEqual(await readdir(bin ?? ''), ['temporal']);

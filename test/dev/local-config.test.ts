@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { writeLocalConfig } from '../../src/dev/local-config.js';
@@ -54,6 +54,18 @@ describe('the settings of the local stack', () => {
         },
       },
     });
+  });
+
+  test('have the paths of another folder if they are for one', async (t) => {
+    const folder = await temporaryFolder(t);
+    const source = path.join(folder, 'package', 'temporal.yaml');
+    await mkdir(path.dirname(source));
+    await writeFile(source, SETTINGS);
+    const directory = path.join(folder, 'mine');
+    const target = path.join(directory, '.rollouts', 'temporal.yaml');
+    const { store, inputs_dir } = await writeLocalConfig({ source, directory, target, ...STACK });
+    const root = path.join(directory, 'trajectories');
+    assert.deepEqual([store, inputs_dir], [{ kind: 'file', root, readers: 'owner' }, path.join(directory, 'data')]); // prettier-ignore
   });
 
   test('have the simulator as their service also where the project has no service of that name', async (t) => {

@@ -199,7 +199,7 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
   ])
     test(`${args[0]}: a server that does not answer is named`, async () => {
       const { code, output } = await run(args, '127.0.0.1:1');
-      assert.match(output, /no Temporal server at 127\.0\.0\.1:1; start one \(npm start\), or name it/); // prettier-ignore
+      assert.match(output, /no Temporal server at 127\.0\.0\.1:1; start one \(temporal-rollout up\), or name it/); // prettier-ignore
       assert.equal(code, 1);
     });
 });

@@ -24,6 +24,7 @@ import { openStore } from '../../workers/open-store.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { DEFAULT_FILE } from '../arguments.js';
 import { meantBatch } from '../meant-batch.js';
+import { fileOfStore } from '../temporal-settings.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
@@ -34,7 +35,7 @@ const LOOK_EVERY_MS = 1000;
 /** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
-  const config = await loadConfig(options.config ?? DEFAULT_FILE);
+  const config = await loadConfig(options.config ?? (await fileOfStore()) ?? DEFAULT_FILE);
   const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {
     await opened.ready({

@@ -93,7 +93,7 @@ test('a Temporal server with which TLS fails: what to set', () => {
     ['No connection established. Last error: Error: self-signed certificate', /^name the file of the authority .* TEMPORAL_TLS_SERVER_CA_CERT_PATH/],
     ['No connection established. Last error: Error: unable to verify the first certificate', /TEMPORAL_TLS_SERVER_CA_CERT_PATH/],
     ['80EC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', /^it speaks no TLS: set TEMPORAL_TLS=false/],
-    ['connect ECONNREFUSED 127.0.0.1:7233', /^start one \(npm start\)/],
+    ['connect ECONNREFUSED 127.0.0.1:7233', /^start one \(temporal-rollout up\)/],
   ] as const; // prettier-ignore
   for (const [said, remedy] of remedies) assert.match(addressRemedy(said, 'X'), remedy);
 });
