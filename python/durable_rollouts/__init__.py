@@ -50,7 +50,10 @@ from .rows import RowColumns
 from .stack import LocalError
 from .sync import Batch, Client, Policy, Stream
 
+__version__ = "0.1.0"
+
 __all__ = [
+    "__version__",
     "AgentFailed",
     "Arrays",
     "Batch",

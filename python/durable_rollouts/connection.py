@@ -100,7 +100,7 @@ async def _connected(found: Any) -> TemporalClient:
         # The SDK's text has its own structures around the operating system's.
         [why, *_] = re.findall(r'message: "([^"]+)"', str(error)) or [error]
         raise ConnectionError(
-            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {why}"
+            f"no Temporal server at {found['target_host']}; start one (temporal-rollout up), or name it in TEMPORAL_ADDRESS: {why}"
         ) from None
 
 

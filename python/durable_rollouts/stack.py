@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from contextlib import suppress
 from importlib import metadata
@@ -35,7 +36,7 @@ class Command(NamedTuple):
 
 
 def find_command() -> Command:
-    """In the clone that this package is in, or was installed from; else ``temporal-rollout`` on PATH."""
+    """In the clone that this package is in, or was installed from; else where pip or npm put ``temporal-rollout``, or PATH."""
     for clone in (Path(__file__).resolve().parents[2], _origin()):
         if clone is not None and (clone / "tools" / "setup.mjs").is_file():
             node = shutil.which("node")
@@ -43,13 +44,21 @@ def find_command() -> Command:
                 raise LocalError("Node.js 20.19 or later is needed, and there is no node on PATH: see https://nodejs.org")
             main = clone / "dist" / "src" / "cli" / "main.js"
             return Command([node, str(main)], [node, str(clone / "tools" / "setup.mjs")])
-    found = shutil.which("temporal-rollout")
+    found = shutil.which("temporal-rollout", path=os.pathsep.join(map(str, _programs())))
     if found is None:
         raise LocalError(
-            "the project's programs were not found: keep the clone that this package was installed from "
-            "(pip install ./python), or put temporal-rollout on PATH"
+            "the project's programs were not found: npm install durable-rollouts in this folder, keep the clone that this "
+            "package was installed from (pip install ./python), or put temporal-rollout on PATH"
         )
     return Command([found], None)
+
+
+def _programs() -> List[Path]:
+    """This Python's own programs, those of npm here and in the folders above, and PATH."""
+    here = Path.cwd()
+    of_npm = [folder / "node_modules" / ".bin" for folder in (here, *here.parents)]
+    on_path = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+    return [Path(sysconfig.get_path("scripts")), *of_npm, *on_path]
 
 
 def _origin() -> Optional[Path]:

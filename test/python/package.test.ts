@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
@@ -43,6 +43,14 @@ async function scratch(t: TestContext): Promise<string> {
   t.after(() => rm(folder, { recursive: true }));
   return folder;
 }
+
+test('both packages have one version and one licence', async () => {
+  const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+  const module = await readFile(path.join(PYTHON_PACKAGES, 'durable_rollouts', '__init__.py'), 'utf8'); // prettier-ignore
+  assert.equal(/^__version__ = "(.*)"$/m.exec(module)?.[1], version);
+  const licence = await readFile(path.join(PYTHON_PACKAGES, 'LICENSE'), 'utf8');
+  assert.equal(licence, await readFile('LICENSE', 'utf8'));
+});
 
 describe('package durable_rollouts', { skip }, () => {
   test('has the fields, types and defaults of the schemas, and passes its other tests', async (t) => {

@@ -1,0 +1,90 @@
+"""``python -m durable_rollouts``: what is installed, what it can reach, and what to type next."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import List, Optional
+
+from . import __version__, connection
+from .stack import STATE, LocalError, find_command, what_runs
+
+LOOK_S = 5.0
+USED = ["temporalio", "numpy", "typing-extensions"]
+OPTIONAL = ["torch", "tqdm", "pyarrow"]
+
+
+def main() -> None:
+    home = Path.cwd()
+    command = _command()
+    stack = what_runs(home)
+    address = stack.address if stack is not None else None
+    namespace = stack.namespace if stack is not None else None
+    print(f"durable_rollouts {__version__}, in {Path(__file__).parent}")
+    print(f"  Python           {platform.python_version()}")
+    print(f"  needs            {', '.join(_versions(USED))}")
+    print(f"  uses, if there   {', '.join(_versions(OPTIONAL))}")
+    print(f"  temporal-rollout {command[1]}")
+    print(f"  stack here       {'none' if stack is None else f'process {stack.pid}, Web UI {stack.ui_url}'}")
+    print(f"  Temporal server  {asyncio.run(_server(address, namespace))}")
+    print(f"  results here     {_results(home / STATE / 'trajectories')}")
+    print("Next:")
+    for line in _next(command[0]):
+        print(f"  {line}")
+
+
+def _versions(names: List[str]) -> List[str]:
+    return [f"{name} {_version(name) or '(not installed)'}" for name in names]
+
+
+def _version(name: str) -> Optional[str]:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _command() -> "tuple[Optional[str], str]":
+    """What starts a stack, or None; and what is known about ``temporal-rollout``."""
+    try:
+        run, prepare = find_command()
+    except LocalError as error:
+        return None, f"none: {error}"
+    if prepare is not None:
+        return f"npm start --prefix {Path(prepare[-1]).parents[1]}", f"{run[-1]}, of a clone"
+    try:
+        said = subprocess.run([*run, "--help"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"{run[0]}, which does not run: {error}"
+    if said.returncode != 0:
+        return None, f"{run[0]}, which does not run: {said.stderr.strip()[-200:]}"
+    return f"{run[0]} up", run[0]
+
+
+async def _server(address: Optional[str], namespace: Optional[str]) -> str:
+    try:
+        client = await asyncio.wait_for(connection.connect(address, namespace, None), LOOK_S)
+    except asyncio.TimeoutError:
+        return f"no answer within {LOOK_S:.0f} s"
+    except Exception as error:  # Whatever is wrong with it is what this is asked for.
+        return str(error)
+    return f"{client.service_client.config.target_host}, namespace {client.namespace}"
+
+
+def _results(root: Path) -> str:
+    return str(root) if root.is_dir() else f"none: {root} is not there"
+
+
+def _next(start: Optional[str]) -> List[str]:
+    return [
+        f"{start or 'npx durable-rollouts up':<42}  # a stack on this machine, and its first batch",
+        f"{'help(durable_rollouts.local)':<42}  # in Python: the stack from a program, with your own rewards",
+        f"{'help(durable_rollouts.Client)':<42}  # in Python: batches, streams, rows",
+    ]
+
+
+if __name__ == "__main__":
+    main()

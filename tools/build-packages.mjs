@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Makes the npm package and the wheel of the Python packages in `dist-packages`, from a finished build. Each is made
+ * from a copy, so nothing is left in the sources.
+ */
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const out = path.join(root, 'dist-packages');
+
+/** Of a checkout alone. PostgreSQL's programs are for tests and `cluster`, which takes those on PATH, too. */
+const NOT_PUBLISHED = ['devDependencies', 'optionalDependencies', 'overrides', 'scripts'];
+/** A condition of a checkout: the package has no TypeScript sources. */
+const SOURCE = 'durable-rollouts-source';
+
+const run = (command, args, cwd) =>
+  execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+
+function npmPackage(work) {
+  run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', work], root);
+  const [packed] = readdirSync(work);
+  run('tar', ['-xzf', packed], work);
+  const folder = path.join(work, 'package');
+  const file = path.join(folder, 'package.json');
+  const manifest = JSON.parse(readFileSync(file, 'utf8'));
+  for (const name of NOT_PUBLISHED) delete manifest[name];
+  for (const target of Object.values(manifest.exports)) delete target[SOURCE];
+  writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
+  run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', out], folder);
+}
+
+function wheel(work) {
+  const folder = path.join(work, 'python');
+  cpSync(path.join(root, 'python'), folder, { recursive: true, dereference: true });
+  for (const left of ['build', 'durable_rollouts.egg-info', 'tests'])
+    rmSync(path.join(folder, left), { recursive: true, force: true });
+  run('python3', ['-m', 'pip', 'wheel', '--quiet', '--no-deps', '--wheel-dir', out, folder], work);
+}
+
+function inScratch(make) {
+  const work = mkdtempSync(path.join(tmpdir(), 'durable-rollouts-packages-'));
+  try {
+    make(work);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out);
+for (const make of [npmPackage, wheel]) inScratch(make);
+for (const name of readdirSync(out)) {
+  const kilobytes = Math.round(statSync(path.join(out, name)).size / 1000);
+  console.log(`dist-packages/${name}  ${kilobytes} kB`);
+}
