@@ -34,5 +34,5 @@ export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
 
 /** Of every program, or between processes of ours: no page needs to explain them. */
 export const INTERNAL_VARIABLES: ReadonlySet<string> = new Set([
-  ...['PATH', 'HOME', 'TERM', 'TMPDIR', 'CI', 'LESS', 'ROLLOUT_LIFELINE'],
+  ...['PATH', 'HOME', 'VIRTUAL_ENV', 'TERM', 'TMPDIR', 'CI', 'LESS', 'ROLLOUT_LIFELINE'],
 ]);
