@@ -59,14 +59,14 @@ async function replica(scale_out = true) {
 
 async function benchOf(
   t: TestContext,
-  given: { service: GenerationService; answers?: ScriptedAnswer[]; images?: 'engine' },
+  given: { service: GenerationService; answers?: ScriptedAnswer[]; max_seq_len?: number },
 ) {
-  const { service, answers = [], images = 'engine' } = given;
+  const { service, answers = [], max_seq_len = 4096 } = given;
   const environment = scriptedEnvironment(answers);
-  const bench = await activityBench(t, { images, replicas: [service], environment, special_tokens: ['<|im_end|>'] }); // prettier-ignore
+  const bench = await activityBench(t, { images: 'engine', replicas: [service], environment, special_tokens: ['<|im_end|>'] }); // prettier-ignore
   await bench.store.createBatch({
     batch_id: BATCH,
-    request: request(),
+    request: { ...request(), max_seq_len },
     samples: [JSON.stringify(SAMPLE)],
   });
   return bench;
@@ -158,6 +158,24 @@ describe('a rollout with pictures in its prompt and in an observation', () => {
     const [, second] = bench.environment.steps;
     const said = second!.message_log_batch[0]!.map(({ content }) => content);
     assert.deepEqual([said[0], said[1], said[3]], ['Look.', QUESTION, 'And now?']);
+  });
+
+  test('that has no room for a picture has none of its ids', async (t) => {
+    const { service } = await replica();
+    const whole = await benchOf(t, { service, answers: SHOWS });
+    await play(whole);
+    const { start, turns } = await whole.elsewhere().readTrajectory(REF);
+    const before = [...start!.prompt, turns[0]!].flatMap(({ token_ids }) => token_ids).length;
+    const [shown] = turns[0]!.observation.pictures!;
+    for (const some of [0, 1, shown!.length - 1]) {
+      const max_seq_len = before + shown!.offset + some;
+      const bench = await benchOf(t, { service, answers: SHOWS.slice(0, 1), max_seq_len });
+      await play(bench);
+      const { observation } = (await bench.elsewhere().readTrajectory(REF)).turns[0]!;
+      assert.equal(observation.truncated, true);
+      assert.equal(observation.pictures, undefined);
+      assert.equal(observation.token_ids.length, shown!.offset);
+    }
   });
 
   test('takes the same picture again without storing it again', async (t) => {

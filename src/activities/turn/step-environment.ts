@@ -67,15 +67,14 @@ async function answerTurn(
     generated_tokens: open.token_ids.length,
     finish_reason: open.line.finish_reason,
   });
+  const seen = kept(limited.token_ids, pictures);
   await hold.journal.append({
     kind: 'observation',
     turn: trajectory.turns.length,
     ...answer,
-    token_ids: limited.token_ids,
-    ...picturesWithin(pictures, limited.token_ids.length),
+    ...seen,
     truncated: answer.truncated || limited.truncated,
-    total_tokens:
-      totalsOf(trajectory).total_tokens + open.token_ids.length + limited.token_ids.length,
+    total_tokens: totalsOf(trajectory).total_tokens + open.token_ids.length + seen.token_ids.length,
     glance: {
       ...glanceOf(trajectory),
       total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
@@ -185,11 +184,17 @@ interface Encoded {
 
 const NOTHING: Encoded = { token_ids: [], pictures: [] };
 
-/** A rollout whose log is full generates nothing more, so a picture that is cut is never sent. */
-function picturesWithin(
+/** What was not cut. A picture that is cut goes with all of its ids: nobody can compute with some of them. */
+function kept(
+  token_ids: readonly number[],
   pictures: readonly PlacedPicture[],
-  length: number,
-): Pick<LineOf<'observation'>, 'pictures'> {
-  const whole = pictures.filter((one) => one.offset + one.length <= length);
-  return whole.length === 0 ? {} : { pictures: whole };
+): Pick<LineOf<'observation'>, 'token_ids' | 'pictures'> {
+  const isWhole = ({ offset, length }: PlacedPicture): boolean =>
+    offset + length <= token_ids.length;
+  const cut = pictures.find((one) => !isWhole(one));
+  const whole = pictures.filter(isWhole);
+  return {
+    token_ids: token_ids.slice(0, cut?.offset),
+    ...(whole.length > 0 && { pictures: whole }),
+  };
 }

@@ -64,7 +64,7 @@ const RowMessage = z.strictObject({
     .array(PlacedPicture)
     .exactOptional()
     .describe(
-      'which of its ids stand for pictures, in their order in the log; the engine has made them of each picture',
+      'which of its ids stand for pictures, in their order; the engine has made them of each. A picture that `max_seq_len` cuts has no ids',
     ),
   sampled: z
     .literal(true)
