@@ -1,9 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { GenerationService, Rendering } from '../generation/generation-service.js';
 import type { Content } from '../model/content.js';
 import { hasImages, renameImages } from '../model/content.js';
 import { Fault } from '../model/faults.js';
 import type { PlacedPicture } from '../model/pictures.js';
-import { hashNamed, pictureName, picturesByName, pictureUrls } from '../model/pictures.js';
+import { pictureUrls } from '../model/pictures.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { Series, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { GenerationPool } from './dependencies.js';
@@ -15,6 +16,20 @@ import { sampleOf } from './request-of.js';
  * Pictures of a rollout: the journal names them by hash. Those of the prompt are in the sample, and those that the
  * environment has shown are facts of the store, once for each batch.
  */
+
+const HASH = 'sha256:';
+
+/** What journals have in place of a picture's bytes. */
+export const pictureName = (url: string): string =>
+  url.startsWith('data:') ? `${HASH}${createHash('sha256').update(url).digest('hex')}` : url;
+
+/** The hash, if that is what it names. */
+const hashNamed = (name: string): string | null =>
+  name.startsWith(HASH) ? name.slice(HASH.length) : null;
+
+/** The inline pictures of these messages by their names. */
+const picturesByName = (messages: readonly { content: Content }[]): Map<string, string> =>
+  new Map(pictureUrls(messages).map((url) => [pictureName(url), url]));
 
 /** The service's route for pictures. A message has some, so it must have one; planning has asked for it. */
 export function pictureRoute({

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Content } from './content.js';
 
@@ -29,20 +28,6 @@ export const pictureUrls = (messages: readonly { content: Content }[]): string[]
       ? []
       : content.flatMap((part) => (part.type === 'image_url' ? [part.image_url.url] : [])),
   );
-
-const HASH = 'sha256:';
-
-/** What journals have in place of a picture's bytes. */
-export const pictureName = (url: string): string =>
-  url.startsWith('data:') ? `${HASH}${createHash('sha256').update(url).digest('hex')}` : url;
-
-/** The hash, if that is what it names. */
-export const hashNamed = (name: string): string | null =>
-  name.startsWith(HASH) ? name.slice(HASH.length) : null;
-
-/** The inline pictures of these messages by their names. */
-export const picturesByName = (messages: readonly { content: Content }[]): Map<string, string> =>
-  new Map(pictureUrls(messages).map((url) => [pictureName(url), url]));
 
 /** Each message with the pictures that begin in its ids. */
 export function withPictures<M extends { token_ids: readonly number[] }>(

@@ -8,7 +8,7 @@ import { PICTURE } from '../../src/dev/simulator/policy/tokenizer.js';
 import type { GenerationRequest, GenerationService } from '../../src/generation/generation-service.js'; // prettier-ignore
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { Content } from '../../src/model/content.js';
-import { pictureName } from '../../src/model/pictures.js';
+import { pictureName } from '../../src/activities/pictures.js';
 import type { Row } from '../../src/model/results/row.js';
 import { simulator } from '../dev/simulator/client.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
