@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { encode, PICTURE } from '../../src/dev/simulator/policy/tokenizer.js';
 import { expand } from '../../src/dev/simulator/wire/pictures.js';
 import type { Chat, GenerationRequest } from '../../src/generation/generation-service.js';
-import { folded } from '../../src/generation/vllm/pictures.js';
+import { folded } from '../../src/generation/vllm/folded.js';
 import type { Place, PlacedPicture } from '../../src/model/pictures.js';
 import { simulator } from '../dev/simulator/client.js';
 import { pictureOf } from '../fakes/pictures.js';
@@ -104,8 +104,8 @@ describe('pictures together with ids', () => {
     assert.deepEqual(sent.token_ids, folded(request.prompt_ids, { places: request.pictures!, placeholder: [602] })); // prettier-ignore
     assert.deepEqual(sent.content_parts, [RED, BLUE].map((url) => ({ type: 'image_url', url }))); // prettier-ignore
     assert.equal(sent.token_ids.filter((id) => id === 602).length, 2);
-    assert.equal(service.tells_text?.(request), false);
-    assert.equal(service.tells_text?.(), true);
+    assert.equal(service.tells_text!(request), false);
+    assert.equal(service.tells_text!(), true);
     const routes = exchanges.map(({ route }) => route);
     assert.deepEqual(routes, [RENDER, GENERATE, GENERATE]);
   });
@@ -254,6 +254,12 @@ describe('pictures on the simulator', () => {
     const count = token_ids.filter((id) => id === PICTURE).length;
     assert.equal(count, places.reduce((sum, { length }) => sum + length, 0)); // prettier-ignore
     await service.close();
+  });
+
+  test('fold in a prompt that is longer than a call takes arguments', () => {
+    const ids = Array.from({ length: 300_000 }, () => 7);
+    const places = [{ offset: 250_000, length: 1000 }];
+    assert.equal(folded(ids, { places, placeholder: [PICTURE] }).length, 299_001);
   });
 
   test('what an engine expands folds to what it was sent', () => {

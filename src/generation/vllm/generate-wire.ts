@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
-import { folded, mediaParts } from './pictures.js';
+import { folded, mediaParts } from './folded.js';
 
 /**
  * `/inference/v1/generate` (captures 116 to 125, 157, 189): only ids both ways, and the last chunk names the weights of

@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import type { Place, PlacedPicture } from '../../model/pictures.js';
+import type { Place } from '../../model/pictures.js';
 import { pictureUrls } from '../../model/pictures.js';
 import { messagesAfterAnswer } from '../../model/turn/chat-turn.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { Chat, GenerationService, PictureRoute, Rendering } from '../generation-service.js';
+import { folded, mediaParts } from './folded.js';
 import type { Http, HttpReply } from './http.js';
 import { jsonOf, read, refusalOf } from './replies.js';
 import type { CallSite } from './wire-faults.js';
@@ -16,29 +17,6 @@ import { protocolFault, refusalFault } from './wire-faults.js';
  * have that run, because it is what the policy reads. So each run is folded into the placeholder again before it is
  * sent, and the engine gives back what it has made of it, which must be the journal's ids.
  */
-
-/** The route's own, for `content_parts`. */
-interface MediaPart {
-  type: 'image_url';
-  url: string;
-}
-
-export const mediaParts = (pictures: readonly PlacedPicture[]): MediaPart[] =>
-  pictures.map(({ url }) => ({ type: 'image_url', url }));
-
-/** Each run of ids becomes the placeholder. */
-export function folded(
-  ids: readonly number[],
-  { places, placeholder }: { places: readonly Place[]; placeholder: readonly number[] },
-): number[] {
-  let from = 0;
-  const out: number[] = [];
-  for (const { offset, length } of places) {
-    out.push(...ids.slice(from, offset), ...placeholder);
-    from = offset + length;
-  }
-  return [...out, ...ids.slice(from)];
-}
 
 interface Deps {
   replica: string;
@@ -224,7 +202,7 @@ const isSame = (a: readonly number[], b: readonly number[]): boolean =>
 const probeBody = (model: string, token_ids: readonly number[]): object => ({
   model,
   token_ids,
-  content_parts: [{ type: 'image_url', url: PROBE }] satisfies MediaPart[],
+  content_parts: mediaParts([{ url: PROBE }]),
   return_token_ids: true,
   sampling_params: { max_tokens: 1, temperature: 0, detokenize: false },
 });

@@ -7,7 +7,7 @@ import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
 import { metricsText } from './metrics.js';
 import type { WeightStore } from '../weights.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
-import { render } from './pictures.js';
+import { render } from './render.js';
 import { detokenize, tokenize } from './tokenize.js';
 
 /** The version that `/version` reports: that of the vLLM whose wire this is, marked as the simulator's. */

@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto';
-import { PICTURE, encode, renderChat } from '../policy/tokenizer.js';
-import { badRequest, errorBody, Refusal, sendJson, type Exchange } from './http-exchange.js';
-import { checkModel } from './request-limits.js';
-import type { SimulatorSettings } from '../settings.js';
-import { readChat } from './tokenize.js';
+import { PICTURE } from '../policy/tokenizer.js';
+import { badRequest, errorBody, Refusal } from './http-exchange.js';
 
 /** Pictures: a placeholder in a template's text, which becomes a run of ids. */
 
@@ -15,7 +12,7 @@ interface Expanded {
 /** How many ids a picture becomes: some, so that different pictures have different runs. */
 const lengthOf = (url: string): number => 4 + ((sha256(url)[0] ?? 0) % 8);
 
-const sha256 = (url: string): Buffer => createHash('sha256').update(url).digest();
+export const sha256 = (url: string): Buffer => createHash('sha256').update(url).digest();
 
 /** The first placeholder becomes the first picture, and so on; further placeholders stay. */
 export function expand(ids: readonly number[], urls: readonly string[]): Expanded {
@@ -43,24 +40,6 @@ export function picturesOf(parts: readonly Readonly<Record<string, unknown>>[]):
   return parts.map(({ type, url }, i) => {
     if (type === 'image_url' && typeof url === 'string' && url !== '') return url;
     throw badRequest(`content_parts.${i}: expected type image_url and its url`);
-  });
-}
-
-/** `POST /v1/chat/completions/render`: the conversation's ids, and which of them stand for its pictures. */
-export async function render(exchange: Exchange, settings: SimulatorSettings): Promise<void> {
-  if (!settings.scale_out) throw scaleOutIsOff();
-  const { body, messages, pictures } = await readChat(exchange);
-  checkModel(body.model ?? null, settings);
-  const { add_generation_prompt } = body;
-  const { token_ids, places } = expand(
-    encode(renderChat(messages, { add_generation_prompt })),
-    pictures,
-  );
-  const image = pictures.map((url) => sha256(url).toString('hex'));
-  const features = { mm_hashes: { image }, mm_placeholders: { image: places }, kwargs_data: null };
-  sendJson(exchange, {
-    status: 200,
-    body: { token_ids, features: pictures.length === 0 ? null : features, model: settings.model },
   });
 }
 
