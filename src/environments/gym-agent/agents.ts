@@ -4,6 +4,7 @@ import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
 import { rejected } from '../rejections.js';
+import { type AnswerRules, AS_ANSWERED } from './answer.js';
 import { createHeadServer } from './head-server.js';
 import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
 import { classed, createRun, isOfNetwork } from './run.js';
@@ -27,6 +28,8 @@ export interface AgentsSettings {
   max_answer_bytes: number;
   /** Shared by all agents of a process; absent: these agents have their own. */
   answers?: Allowance;
+  /** How answers are read; absent: as NeMo Gym's collector reads them. */
+  rules?: AnswerRules;
   /** Monotonic, in milliseconds; limits how long answers are kept. */
   now?: () => number;
 }
@@ -40,7 +43,7 @@ export interface Agents extends AgentServers {
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
   const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
-  const { now = () => performance.now() } = settings;
+  const { now = () => performance.now(), rules = AS_ANSWERED } = settings;
   const given = new Map(Object.entries(settings.agents));
   const head =
     settings.head_server === null ? null : createHeadServer({ url: settings.head_server, now });
@@ -75,6 +78,7 @@ export function createAgents(settings: AgentsSettings): Agents {
     callsTo: serverAt,
     timeout_ms,
     answers,
+    rules,
     broken: (url) => {
       serverAt(url).checkAgent.forget();
       head?.forget();

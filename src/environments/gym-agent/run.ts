@@ -6,7 +6,7 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
-import { readAnswer } from './answer.js';
+import { type AnswerRules, readAnswer } from './answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -15,6 +15,8 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
+  /** How answers are read. */
+  rules: AnswerRules;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
   timeout_ms: number;
@@ -35,7 +37,7 @@ export function createRun({ answers, ...settings }: RunSettings): AgentServers['
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  { callsTo, timeout_ms, broken, share }: Omit<RunSettings, 'answers'> & { share: Share },
+  { callsTo, timeout_ms, broken, share, rules }: Omit<RunSettings, 'answers'> & { share: Share },
 ): Promise<AgentAnswer> {
   try {
     const { request, text } = await callsTo(url).send({
@@ -48,7 +50,8 @@ async function ask(
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    return usable(readAnswer(text), { subject: `${request} answered`, at: url });
+    const read = readAnswer(text, { rules, row: body, texts: null });
+    return usable(read, { subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
