@@ -73,6 +73,15 @@ describe('effort levels', () => {
     assert.deepEqual([rewardOf(8), rewardOf(4), rewardOf(16)], [1, 1.25, 0]);
   });
 
+  test('count the last call alone, however long those before it were (NVIDIA-NeMo/RL#4099)', () => {
+    const ids = (length: number, first: number): number[] => Array.from({ length }, (_, i) => first + i); // prettier-ignore
+    const said = (prompt: number[], generated: number[]): object =>
+      call({ prompt_token_ids: prompt, generation_token_ids: generated, generation_log_probs: generated.map(() => -1) }); // prettier-ignore
+    const calls = [said([1], ids(900, 10)), said([1, ...ids(900, 10), 2], ids(100, 2000))];
+    const effort_levels = { low_weight: 1, low_penalty: 1, low_ub: 1000, low_string: 'low' };
+    assert.equal(read(answerWith(calls), { effort_levels }).reward, 1.9);
+  });
+
   test('change the reward of the row, which keeps the own one beside it', () => {
     const { reward, shaping } = read(answerWith([call()]), { effort_levels: levels });
     assert.equal(reward, 1.375);
@@ -159,6 +168,9 @@ describe('settings of an environment', () => {
       /^expected a tag that opens a thought and/,
     );
     assert.match(problem({ effort_levels: { low_ub: 0 } }), /expected number to be >0/);
+    // A switch in the wrong place would do nothing (NVIDIA-NeMo/RL#3391).
+    assert.match(problem({ penalize_empty_final_answer: true }), /^Unrecognized key/);
+    assert.match(problem({ reward_penalties: { effort_levels: {} } }), /^Unrecognized key/);
     assert.equal(problem({ reward_penalties: {}, effort_levels: {}, thinking_tags: [] }), 'none');
   });
 

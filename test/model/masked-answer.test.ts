@@ -27,6 +27,14 @@ describe('an answer with mask_sample', () => {
     assert.ok(isUntrained(trajectory), 'also for the filter of a stream');
   });
 
+  test('and without tokens is a row all the same (NVIDIA-NeMo/RL#3201)', () => {
+    const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
+    const sample = Sample.parse({ message_log: [], task_name: 'gym' });
+    const row = toRow({ sample, ref: { batch_id: 'b', row: 0, repeat: 0 }, semantics: 'nemo-rl-async', trajectory, outcome }); // prettier-ignore
+    assert.deepEqual([row.message_log, row.loss_multiplier], [[], 0]);
+    assert.match(row.untokenized ?? '', /no generation data/);
+  });
+
   test('is a result of its collection as any', () => {
     assert.equal(agentOutcomeOf(trajectory)?.kind, 'result');
   });
