@@ -35,7 +35,7 @@ function read(
   { row = rowWith('low'), ...rules }: Partial<AnswerRules> & { row?: object } = {},
 ): AgentAnswer {
   const context = { rules: { ...AS_ANSWERED, ...rules }, row: JSON.stringify(row), texts: null };
-  const answer = readAnswer(text, context);
+  const answer = readAnswer({ text, value: JSON.parse(text) }, context);
   assert.ok(!Array.isArray(answer), JSON.stringify(answer));
   return answer;
 }

@@ -74,12 +74,9 @@ export function parseAnswer(text: string): { value: unknown } | { problems: Prob
 
 /** The content of an agent's answer, or what is wrong with it. An answer that reports a failure needs no reward. */
 export function readAnswer(
-  text: string,
-  context: AnswerContext = { rules: AS_ANSWERED, row: '{}', texts: null },
+  { text, value }: { text: string; value: unknown },
+  context: AnswerContext,
 ): AgentAnswer | Problem[] {
-  const parsed = parseAnswer(text);
-  if ('problems' in parsed) return parsed.problems;
-  const { value } = parsed;
   const routing = Routing.safeParse(value);
   if (!routing.success) return problemsOf(routing.error, value);
   const failure = routing.data._ng_failure_class ?? null;

@@ -18,6 +18,7 @@ export function createGymAgent(
     max_answer_bytes: bytesOf(settings.max_answer),
     answers,
     rules: settings,
+    tokenizer: settings.tokenizer,
   });
   return {
     in_process: false,

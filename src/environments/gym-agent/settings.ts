@@ -25,6 +25,11 @@ export const GymAgentSettings = z
         "whose `temperature`, `top_p` and `max_output_tokens` a row has: its own, or those of the request's `generation`, as NeMo RL stamps them",
       ),
     ...ShapingFields,
+    tokenizer: BaseUrl.nullable()
+      .default(null)
+      .describe(
+        'a vLLM server of the policy, which `penalize_malformed_think_tag` asks for the ids of thinking tags and for the text of calls; null: it counts given ids alone',
+      ),
     should_mask_flagged_samples: z
       .boolean()
       .default(true)

@@ -1,13 +1,14 @@
 import type { AgentSummary } from '../agent/summary.js';
 import { PENALTIES, PENALTY_NAMES } from '../agent/penalties.js';
-import type { Metrics } from './metrics.js';
 import { greatest, least, mean, median, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
 import type { Summary } from './summary.js';
+
+type Metrics = Record<string, number>;
 
 /** A rollout that an agent played. */
 type Played = Summary & { agent: AgentSummary };
 
-export const playedByAgents = (summaries: readonly Summary[]): Played[] =>
+const playedByAgents = (summaries: readonly Summary[]): Played[] =>
   summaries.filter((summary): summary is Played => summary.agent !== undefined);
 
 /** What NeMo RL tells of shaped rewards, and of rows that are not trained on because their agents ask for that. */

@@ -181,11 +181,9 @@ export function infoOf({ input }: Golden, at: number): { agent: string; row: str
 
 export function readReply(golden: Golden, { answer, at }: Reply): ReturnType<typeof readAnswer> {
   const { row } = infoOf(golden, at);
-  return readAnswer(textOf(answer), {
-    rules: rulesOf(golden),
-    row,
-    texts: textsOf(golden, answer),
-  });
+  const text = textOf(answer);
+  const context = { rules: rulesOf(golden), row, texts: textsOf(golden, answer) };
+  return readAnswer({ text, value: JSON.parse(text) }, context);
 }
 
 export interface Played {
