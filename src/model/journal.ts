@@ -267,7 +267,7 @@ const ResultLine = z.object({
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: no valid reward, allowed only in an answer that reports a failure or is masked. */
+  /** null: no valid reward. If the answer neither reports a failure nor is masked, a fault follows that says so. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
