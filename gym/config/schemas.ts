@@ -38,6 +38,12 @@ const Params = z.custom<JsonObject>((value) => isObject(value as Json), {
   error: ({ input }) => `expected an object, got ${shown(input)}`,
 });
 
+/** A number that keeps its text is an object to zod. */
+const Skills = z.preprocess(
+  (value) => (isLosslessNumber(value) ? Number(value.value) : value),
+  z.strictObject({ path: Text }),
+);
+
 function shown(value: unknown): string {
   return value === undefined ? 'nothing' : reprOf(value as Json);
 }
@@ -120,7 +126,7 @@ export const RolloutCollectionConfig = z.strictObject({
     'continues a collection: rows with a result are not played again',
   ),
   prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
-  skills: optional(z.strictObject({ path: Text })).describe(
+  skills: optional(Skills).describe(
     'a directory of skills, whose reference each row and result carries: +skills.path=DIR',
   ),
 });

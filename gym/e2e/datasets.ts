@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import { reprOf, strOf } from '../../src/platform/python/repr.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 
@@ -56,6 +56,8 @@ function entriesOf(instance: Json): Json[] {
 }
 
 function readEntry(entry: Json, { agent, index }: { agent: string; index: number }): Dataset {
+  if (!isObject(entry))
+    throw new Error(`dataset ${index} of ${agent}: expected an object, got ${reprOf(entry)}`);
   const parsed = Settings.safeParse(entry);
   if (parsed.success) {
     return {

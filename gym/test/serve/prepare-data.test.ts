@@ -92,7 +92,7 @@ describe('data of a split', () => {
       'x: {responses_api_agents: {s: {datasets: [{name: a, type: train, num_repeats: 0}]}}}';
     assert.throws(
       () => datasetsOf(gymOf(yaml), 'train'),
-      /dataset 0 of x: jsonl_fpath: expected text, got nothing; num_repeats: expected 1 or more/,
+      /dataset 0 of x: jsonl_fpath: expected text, got nothing; num_repeats: expected 1 or more, got 0$/,
     );
   });
 
