@@ -19,7 +19,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
     console.log(plain(line));
   };
   for (const note of notes) report(note);
-  const inputs = shardsOf(config.input_glob, { cwd, report });
+  const inputs = shardsOf(config.input_glob, { cwd, output, merge, report });
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
   const agents = createAgentUrls({ head_server, signal, report });
@@ -29,6 +29,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
       inputs,
       output,
       merge,
+      refuse_conflicts: true,
       answer_key: parsed.own['answer-key'] ?? null,
       subset_key: parsed.own['subset-key'] ?? null,
       urlOf,

@@ -68,11 +68,13 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. The first of repeated results counts; the
-others, and lines that are no result, are reported and left out. An agent's metrics come from its server's
-/aggregate_metrics, found through the head server (default 127.0.0.1:11000, +head_server.port=N). If no server answers,
-they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field --answer-key,
-and all of these for each value of --subset-key. No Temporal server is needed.
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Repeated results count once; they, lines
+that are no result, and FILE from an earlier run are reported and left out. Results of one task and rollout that differ are
+an error, as of shards that each number their tasks from 0. An agent's metrics come from its server's /aggregate_metrics,
+found through the head server (default 127.0.0.1:11000, +head_server.port=N). If there is no server, or it has no such
+path, they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field
+--answer-key, and all of these for each value of --subset-key. A server that fails is an exit code of 1. No Temporal server
+is needed.
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,

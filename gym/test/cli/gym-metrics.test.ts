@@ -74,6 +74,42 @@ describe('temporal-rollout aggregate', () => {
     ]);
   });
 
+  test('shards that each number their tasks from 0 are an error with the total, and nothing is written', async (t) => {
+    const { write, run, folder } = await bed(t);
+    const scored = (name: string, reward: number) => line(name, `"reward":${reward},"response":{}`);
+    for (const [shard, reward] of [0, 1, 0.5].entries())
+      await write(
+        `rs${shard}.jsonl`,
+        ['0-0', '1-0', '2-0'].map((name) => scored(name, reward)),
+      );
+    const { code, stdout, stderr } = await run(
+      'aggregate',
+      '+input_glob=rs*.jsonl',
+      '+output_jsonl_fpath=out.jsonl',
+      NOWHERE,
+    );
+    assert.equal(code, 1, stdout);
+    assert.match(stderr, /6 of 9 results have the task and the rollout of another result/);
+    assert.match(stderr, /\n {2}- rs1\.jsonl, line 1, and rs0\.jsonl, line 1, are 0-0\n/);
+    assert.match(stderr, /\n {2}- and 3 more\n.*_ng_task_index/s);
+    assert.deepEqual(await readdir(folder), ['rs0.jsonl', 'rs1.jsonl', 'rs2.jsonl']);
+  });
+
+  test('a second run has the numbers of its shards, not those of its own first output', async (t) => {
+    const { write, read, run } = await bed(t);
+    const aggregated = async (reward: number): Promise<string> => {
+      await write('rs0.jsonl', [line('0-0', `"reward":${reward},"response":{}`)]);
+      const args = ['+input_glob=*.jsonl', '+output_jsonl_fpath=all.jsonl', NOWHERE];
+      const { code, stdout, stderr } = await run('aggregate', ...args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    await aggregated(0);
+    assert.match(await aggregated(1), /^all\.jsonl is not a shard: it is the output, from an earlier run$/m); // prettier-ignore
+    assert.match(await read('all_aggregate_metrics.json'), /"mean\/reward": 1\.0/);
+    assert.match(await read('all.jsonl'), /"reward":1,/);
+  });
+
   test('asks the agent’s server, which the head server lists', async (t) => {
     const agent_metrics = { 'arena/score': 61 };
     const script = { agents: ['simple_agent'], aggregate_metrics: { agent_metrics } };
