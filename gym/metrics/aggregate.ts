@@ -4,7 +4,7 @@ import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
-import { indentedJson, indentedObject } from '../../src/platform/json/indented.js';
+import { indentedJson, indentedObject, widelyIndented } from '../../src/platform/json/indented.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
 import { objectText } from '../../src/platform/json/members.js';
@@ -108,7 +108,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
-    aggregation.report(`\nKey metrics for ${agent}:\n${widely(entry.key_metrics)}`);
+    aggregation.report(`\nKey metrics for ${agent}:\n${widelyIndented(entry.key_metrics)}`);
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {
       aggregation.signal.throwIfAborted();
@@ -119,10 +119,6 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
   }
   await out.write(before === '' ? ']' : '\n]');
 }
-
-/** As Python's `indent=4`. */
-const widely = (text: string): string =>
-  indentedJson(text, 0).replaceAll(/^ +/gm, (indent) => indent.repeat(2));
 
 const indentedEntry = ([name, text]: [string, string]): string =>
   `${JSON.stringify(name)}: ${indentedJson(text, 2)}`;
