@@ -50,9 +50,9 @@ Collects rollouts for the datasets of a split (train, validation, benchmark) tha
 the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, such as
   temporal-rollout collect-e2e --serve-command "gym env start '+config_paths=[env.yaml,model.yaml]'" \\
     '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
-Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it; files
-that are missing are named, with how to get them, not downloaded. The
-head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every server that it knows must answer.
+Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it. Files
+that are missing are named, with how to get them, not downloaded. The head server (+head_server={host: H, port: P}, default
+127.0.0.1:11000) and every server that it knows must answer.
 
 --serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
 --serve-timeout 30m   time for all of them to answer
