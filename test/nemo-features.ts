@@ -165,9 +165,13 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'servers of the gymnasium kind': [
     `${E2E}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
   ],
-  'upload to W&B and MLflow, `rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`':
+  '`upload_rollouts`': [
+    `${GYM}/upload/mlflow.test.ts › is one run with configuration, metrics and results, and ends`,
+    `${GYM}/cli/gym-metrics.test.ts › uploads its metrics to the MLflow server that is named`,
+  ],
+  'upload to W&B, `rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`':
     [
       `${GYM}/collect-config.test.ts › a driver is Python and refused`,
-      `${GYM}/collect-config.test.ts › the old name of upload_rollouts is accepted, the new one wins, nothing is uploaded`,
+      `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
     ],
 };

@@ -3,6 +3,8 @@ import { aggregate } from '../metrics/aggregate.js';
 import { parseAggregate } from '../config/collect-config.js';
 import { shardsOf } from '../metrics/shards.js';
 import { plain } from '../../src/platform/plain.js';
+import type { Scalar } from '../upload/exporter.js';
+import { scalarsOf, uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
 /** Upstream's `ng_aggregate_rollouts`, with its output. */
@@ -23,6 +25,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
   const agents = createAgentUrls({ head_server, signal, report });
+  const scalars = new Map<string, Scalar>();
   try {
     const { urlOf } = agents;
     const metrics = await aggregate({
@@ -35,10 +38,16 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
       urlOf,
       signal,
       report,
+      onEntry: (agent, own) => {
+        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
+      },
       onLoaded: (results) => {
         report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
       },
     });
+    const upload = scalars.size === 0 ? null : await uploadOf(parsed.gym, { say: report, signal });
+    await upload?.metrics(scalars);
+    await upload?.close();
     report(
       `Finished rollout aggregation! View results at:\n` +
         `Merged rollouts: ${merge ? output : '<not merged>'}\n` +

@@ -108,7 +108,9 @@ const SHARED = {
     'the exit code is 0 also where rows failed; they are in the failures file in any case',
   ),
   rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
-  upload_rollouts: defaulted(Flag, true).describe('accepted; nothing is uploaded'),
+  upload_rollouts: defaulted(Flag, true).describe(
+    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name',
+  ),
 };
 
 export const RolloutCollectionConfig = z.strictObject({

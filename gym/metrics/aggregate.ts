@@ -35,6 +35,8 @@ export interface AggregateOptions {
   report: (line: string) => void;
   /** Called when all results are read, with their number. */
   onLoaded?: (results: number) => void;
+  /** Called with the metrics of each agent, as JSON texts. */
+  onEntry?: (agent: string, metrics: Pick<Entry, 'agent_metrics' | 'key_metrics'>) => void;
 }
 
 /** Servers have failed to compute metrics of their own, which are therefore not in the file. */
@@ -108,6 +110,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
+    aggregation.onEntry?.(agent, entry);
     aggregation.report(`\nKey metrics for ${agent}:\n${widelyIndented(entry.key_metrics)}`);
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {

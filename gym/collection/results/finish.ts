@@ -4,6 +4,8 @@ import { textsOf } from '../../../src/platform/lines.js';
 import { exists } from '../../../src/platform/files.js';
 import { aggregate, AgentMetricsMissing } from '../../metrics/aggregate.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
+import type { Scalar } from '../../upload/exporter.js';
+import { exportedResults, scalarsOf } from '../../upload/upload.js';
 import type { Collecting } from '../request.js';
 import type { Deployment } from '../start/deployment.js';
 import type { Played } from '../follow/play.js';
@@ -61,7 +63,11 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
   const found = await findResults(files.main, names);
   const results = found.size;
   say('Sorting results to ensure consistent ordering');
-  const { metrics, problem } = await metricsOf(names, { ...ending, results });
+  const upload = results === 0 ? null : ((await request.openUpload?.()) ?? null);
+  if (request.config.upload_rollouts) await upload?.rollouts(() => exportedResults(files.main));
+  const { metrics, problem, scalars } = await metricsOf(names, { ...ending, results });
+  if (scalars.size > 0) await upload?.metrics(scalars);
+  await upload?.close();
   const problems = [...problemsOf(played, { results }), ...(problem === null ? [] : [problem])];
   say(
     [
@@ -102,19 +108,20 @@ async function countAgain(
   return resumed.rows.length;
 }
 
-/** Writes the metrics of these rows' results. `metrics`: the file; null: there are none. */
+/** Writes the metrics of these rows' results. `metrics`: the file; null: there are none. `scalars`: to be uploaded. */
 async function metricsOf(
   names: ReadonlySet<string>,
   { collecting, agents, results }: Ending & { results: number },
-): Promise<{ metrics: string | null; problem: string | null }> {
+): Promise<{ metrics: string | null; problem: string | null; scalars: Map<string, Scalar> }> {
   const { request, files, shown, screen, signal } = collecting;
+  const scalars = new Map<string, Scalar>();
   if (request.config.disable_aggregation) {
     screen.say(
       'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
     );
-    return { metrics: null, problem: null };
+    return { metrics: null, problem: null, scalars };
   }
-  if (results === 0) return { metrics: null, problem: null };
+  if (results === 0) return { metrics: null, problem: null, scalars };
   screen.say('Computing aggregate metrics');
   try {
     const metrics = await aggregate({
@@ -124,12 +131,16 @@ async function metricsOf(
       urlOf: (agent) => agents.urlOf(agent, signal),
       signal,
       report: screen.say,
+      onEntry: (agent, own) => {
+        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
+      },
     });
-    return { metrics, problem: null };
+    return { metrics, problem: null, scalars };
   } catch (error) {
     if (!(error instanceof AgentMetricsMissing)) throw error;
     const again = `temporal-rollout aggregate +input_glob=${shown.main} +output_jsonl_fpath=${shown.main} +merge_shards=false`;
-    return { metrics: error.file, problem: `${error.message}\nThe results are whole. When the server is mended: ${again}` }; // prettier-ignore
+    const problem = `${error.message}\nThe results are whole. When the server is mended: ${again}`;
+    return { metrics: error.file, problem, scalars };
   }
 }
 

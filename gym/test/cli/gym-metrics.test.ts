@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { startMlflow } from '../upload/mlflow-server.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
@@ -132,6 +133,23 @@ describe('temporal-rollout aggregate', () => {
       /"agent_metrics": \{\n {6}"arena\/score": 61\n/,
     );
     assert.deepEqual(await readdir(folder), ['a.jsonl', 'out_aggregate_metrics.json']);
+  });
+
+  test('uploads its metrics to the MLflow server that is named', async (t) => {
+    const server = await startMlflow(t);
+    const { write, run } = await bed(t);
+    await write('a.jsonl', [line('0-0'), line('0-1')]);
+    const names = ['experiment_name=e', 'run_name=r', `tracking_uri=${server.url}`];
+    const { code, stderr } = await run(
+      'aggregate',
+      ...['-i', 'a.jsonl', '-o', 'out.jsonl', NOWHERE],
+      ...names.map((name) => `+mlflow_${name}`),
+    );
+    assert.equal(code, 0, stderr);
+    const found = Object.fromEntries(server.metrics.map(({ key, value }) => [key, value]));
+    assert.equal(found['simple_agent/pass_at_2/reward'], 100);
+    assert.equal(found['key_metrics/simple_agent/mean/reward'], 1);
+    assert.deepEqual(server.runs.map(({ status }) => status), ['FINISHED']); // prettier-ignore
   });
 
   test('has upstream’s message if no shard matches, and names an unknown field', async (t) => {
