@@ -112,7 +112,7 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure, or has no usable reward. */
+  /** null: the answer reports a failure, or an invalid reward. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;

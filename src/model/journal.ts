@@ -261,13 +261,13 @@ const RunLine = z.object({
   url: z.string(),
 });
 
-/** The agent's answer, as it came. */
+/** The agent's answer, as it came. One that only lacks a usable reward has none either, and a fault follows it. */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: no valid reward. If the answer neither reports a failure nor is masked, a fault follows that says so. */
+  /** null: no valid reward, allowed only in an answer that reports a failure or is masked. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),

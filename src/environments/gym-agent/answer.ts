@@ -67,22 +67,6 @@ export function readAnswer(text: string): AgentAnswer | Problem[] {
   };
 }
 
-/**
- * What is kept of an answer in which only the reward is no use, so that somebody can still score it; null: it has more
- * problems.
- */
-export function unscoredAnswer(text: string, problems: readonly Problem[]): AgentAnswer | null {
-  if (!problems.every(({ where }) => where === 'reward')) return null;
-  return {
-    text,
-    reward: null,
-    failure_class: null,
-    terminal: false,
-    persist: true,
-    usage: null,
-  };
-}
-
 /** The trainable part of the answer, checked before it becomes a row. */
 function trainingOf(
   value: unknown,

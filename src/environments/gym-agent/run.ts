@@ -6,7 +6,8 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
-import { readAnswer, unscoredAnswer } from './answer.js';
+import { readAnswer } from './answer.js';
+import { unscoredAnswer } from './unscored-answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -55,7 +56,7 @@ async function ask(
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    return asked(text, { subject: `${request} answered`, at: url });
+    return asked(readAnswer(text), { text, subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
@@ -70,8 +71,10 @@ function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
 }
 
 /** An answer without a usable reward is kept, and is a fault all the same. */
-function asked(text: string, whose: { subject: string; at: string }): Asked {
-  const read = readAnswer(text);
+function asked(
+  read: ReturnType<typeof readAnswer>,
+  { text, ...whose }: { text: string; subject: string; at: string },
+): Asked {
   if (!Array.isArray(read)) return { answer: read, fault: null };
   const fault = classed(rejected({ ...whose, problems: read }));
   return { answer: unscoredAnswer(text, read), fault };
