@@ -111,12 +111,14 @@ function* requestNumbers(params: JsonObject): Generator<[keyof typeof OF_ROWS, n
   ];
 }
 
-const NOT_FIELDS: ReadonlySet<string> = new Set(['responses_create_params', 'response']);
+/** Names that begin with `_` are private to pydantic. */
+const isField = (name: string): boolean =>
+  name !== 'responses_create_params' && name !== 'response' && !name.startsWith('_');
 
 /** Numbers, booleans and texts of other fields, alone or in a list. What a field has first decides what it counts. */
 function observeFields(row: JsonObject, fields: Map<string, Spread | Texts>): void {
   for (const [name, value] of entriesOf(row)) {
-    if (NOT_FIELDS.has(name)) continue;
+    if (!isField(name)) continue;
     for (const item of Array.isArray(value) ? value : [value]) {
       const number = numberIn(item);
       if (number === null && typeof item !== 'string') continue;

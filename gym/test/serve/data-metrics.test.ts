@@ -93,6 +93,13 @@ describe('the metrics of prepared data', () => {
     );
   });
 
+  test('leave out fields whose names begin with an underscore, as upstream’s', () => {
+    const metrics = createDataMetrics();
+    metrics.begin();
+    metrics.add(rowOf('{"responses_create_params":{"input":"q"},"_ng_task_index":3,"n_":3}'), 1);
+    assert.deepEqual(Object.keys(metrics.result()).slice(5), ['n_']);
+  });
+
   test('count no row that is no request of the Responses API', () => {
     const counted = (params: string): unknown => {
       const metrics = createDataMetrics();
