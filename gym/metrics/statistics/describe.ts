@@ -88,7 +88,9 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
     return total;
   };
   const place = (rows: Rows): void => {
-    for (const [index, row] of rows.entries()) {
+    let index = -1;
+    for (const row of rows) {
+      index += 1;
       const end = table.firstCell(row + 1);
       for (let cell = table.firstCell(row); cell < end; cell++) {
         if ((table.flagsOf(cell) & COUNTS) === 0) continue;
@@ -160,8 +162,12 @@ function statisticsOf(column: Column): Statistics {
 let squares = new Float64Array(0);
 
 function spreadOf({ values, ...column }: Column, mean: number): number {
-  if (squares.length < values.length) squares = new Float64Array(values.length);
-  for (const [index, value] of values.entries()) squares[index] = (mean - value) * (mean - value);
-  const own = { ...column, values: squares.subarray(0, values.length) };
-  return Math.sqrt(pairwiseSum(own) / (values.length - 1));
+  const count = values.length;
+  if (squares.length < count) squares = new Float64Array(count);
+  for (let index = 0; index < count; index++) {
+    const distance = mean - (values[index] ?? 0);
+    squares[index] = distance * distance;
+  }
+  const own = { ...column, values: squares.subarray(0, count) };
+  return Math.sqrt(pairwiseSum(own) / (count - 1));
 }

@@ -15,6 +15,8 @@ const block = new Float64Array(BLOCK);
 
 /** numpy's sum: halves down to blocks, which are summed in eight lanes. */
 export function pairwiseSum({ values, places, size }: Column): number {
+  // Most groups are small, and zeros change nothing.
+  if (size < LANES) return values.reduce((sum, value) => sum + value, 0);
   let next = 0;
   const placeOf = (index: number): number => places[index] ?? Infinity;
   const sum = (start: number, length: number): number => {
