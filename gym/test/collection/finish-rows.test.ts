@@ -9,6 +9,7 @@ import { RolloutCollectionConfig } from '../../config/schemas.js';
 import type { Upload } from '../../upload/exporter.js';
 import { collectionFiles } from '../../collection/files.js';
 import { createScreen } from '../../../src/client/screen.js';
+import { answer, startServer } from '../../../test/environments/loopback-server.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 
 const line = (task: number, reward: number): string =>
@@ -18,12 +19,14 @@ interface Asked {
   lines: string[];
   fields?: object;
   openUpload?: () => Promise<Upload | null>;
+  /** Of the agent's server; absent: it is not known. */
+  url?: string;
 }
 
 /** The end of a collection of task 0 alone, whose main file has these lines. */
 async function finished(
   t: TestContext,
-  { lines, fields: more = {}, openUpload = () => Promise.resolve(null) }: Asked,
+  { lines, fields: more = {}, openUpload = () => Promise.resolve(null), url }: Asked,
 ) {
   const { path: cwd, remove } = await makeTemporaryDirectory('finish');
   t.after(remove);
@@ -47,7 +50,10 @@ async function finished(
         },
       },
     },
-    agents: { urlOf: () => Promise.reject(new Error('no server')) },
+    agents: {
+      urlOf: () =>
+        url === undefined ? Promise.reject(new Error('no server')) : Promise.resolve(url),
+    },
     rows: [{ key: { task: 0, rollout: 0 }, agent: 'a', attempt_index: 0, row: {} }],
   });
   return { files, exit_code, said };
@@ -62,6 +68,15 @@ describe('at the end of a collection', () => {
     ];
     assert.equal(entry.agent_metrics['mean/reward'], 1);
     assert.match(said, /out\.jsonl, line 2 is skipped: a result of 7-0, which is no row of this collection/); // prettier-ignore
+  });
+
+  test('an agent’s server that fails to compute its metrics costs the metrics, not the results: how to get them is said', async (t) => {
+    const { url } = await startServer(answer(500, 'no arena'));
+    const { exit_code, files, said } = await finished(t, { lines: [line(0, 1)], url });
+    assert.equal(exit_code, 1);
+    assert.match(said, /Finished rollout collection!/);
+    assert.match(said, /a has no entry in the metrics: POST http:.*it answered 500: no arena\..*\nThe results are whole\. When the server is mended: temporal-rollout aggregate \+input_glob=/); // prettier-ignore
+    assert.equal(await readFile(files.aggregate, 'utf8'), '[]');
   });
 
   test('results of other rows alone are no score', async (t) => {
