@@ -263,7 +263,7 @@ const RunLine = z.object({
   url: z.string(),
 });
 
-/** The agent's answer, as it came. */
+/** The agent's answer, as it came. One that only lacks a usable reward has none either, and a fault follows it. */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
