@@ -42,7 +42,8 @@ export interface Parts {
   clock?: Clock;
   max_concurrent?: number;
   model?: string | null;
-  images?: boolean;
+  /** true: only ids of images are sent; absent: images are refused. */
+  images?: boolean | 'engine';
   is_asked?: boolean;
   folds?: Allowance;
   /** Roles of the environments' observations; absent: any. */
@@ -156,7 +157,12 @@ export async function activityBench(
             model: parts.model ?? null,
             api_key_env: null,
             special_tokens: parts.special_tokens ?? [],
-            images: parts.images ?? false,
+            images:
+              parts.images === 'engine'
+                ? 'engine'
+                : parts.images === true
+                  ? 'rendered_ids'
+                  : 'none',
           }
         : undefined,
     environment: (task) =>

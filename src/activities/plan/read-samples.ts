@@ -9,6 +9,7 @@ import { describeError } from '../../platform/errors.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
+import type { Message } from '../../model/sample.js';
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
@@ -44,11 +45,19 @@ export type Prompts = ReadonlyMap<string, PromptRoles>;
 const MOST_PROMPTS = 64;
 const LONGEST_PROMPT = 64;
 
+interface ReadSamples {
+  samples: string[];
+  tasks: Tasks;
+  prompts: Prompts;
+  /** Where the first picture is that an engine is to take; null: there is none. */
+  picture_at: string | null;
+}
+
 /** The raw JSON of every sample, in order and checked, and their tasks; or the problems, by row. */
 export async function readSamples(
   request: StoredRequest,
   dependencies: Dependencies,
-): Promise<{ samples: string[]; tasks: Tasks; prompts: Prompts }> {
+): Promise<ReadSamples> {
   const { samples, limit } = request;
   // A stream's history does not grow with its samples.
   const most = request.stream === undefined ? mostSamples(request) : Infinity;
@@ -64,14 +73,14 @@ export async function readSamples(
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
   const problems = collectProblems();
-  const training = { trains: false };
+  const seen: SampleContext['seen'] = { trains: false, picture_at: null };
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     left -= text.length;
     const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
     if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
     const row = raw.length;
-    problems.add(row, checkSample(text, { row, tasks, prompts, training, request, dependencies }));
+    problems.add(row, checkSample(text, { row, tasks, prompts, seen, request, dependencies }));
     if (problems.isEnough()) throw problems.fault({ is_all: false });
     raw.push(text);
     if (raw.length === limit) break;
@@ -82,9 +91,9 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
-  if (request.stream !== undefined && request.stream.filter !== null && !training.trains)
+  if (request.stream !== undefined && request.stream.filter !== null && !seen.trains)
     throw nothingTrains(request.stream.filter);
-  return { samples: raw, tasks, prompts };
+  return { samples: raw, tasks, prompts, picture_at: seen.picture_at };
 }
 
 /** Each of their groups would be replaced by another one. */
@@ -187,8 +196,8 @@ interface SampleContext {
   tasks: Map<string, Set<string>>;
   /** Receives the sample's. */
   prompts: Map<string, PromptRoles>;
-  /** Receives whether a token of any sample's rollouts may train. */
-  training: { trains: boolean };
+  /** Receives whether a token of any sample's rollouts may train, and where the first picture is. */
+  seen: { trains: boolean; picture_at: string | null };
   request: StoredRequest;
   dependencies: Dependencies;
 }
@@ -212,10 +221,7 @@ function lineOf(text: string): unknown {
   }
 }
 
-function checkSample(
-  text: string,
-  { tasks, prompts, training, ...context }: SampleContext,
-): Problem[] {
+function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleContext): Problem[] {
   let value: unknown;
   try {
     value = lineOf(text);
@@ -227,7 +233,7 @@ function checkSample(
     return problemsOf(parsed.error, value);
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
-  if (mayTrain(parsed.data)) training.trains = true;
+  if (mayTrain(parsed.data)) seen.trains = true;
   const lost = firstLostInteger(text);
   if (lost !== null) {
     problems.push({
@@ -262,8 +268,11 @@ function checkSample(
   for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
   addPrompt(prompts, { sample: parsed.data, row: context.row });
   const k = message_log.findIndex(({ content }) => hasImages(content));
-  const what = k === -1 ? null : imageProblem(context);
-  if (what !== null) problems.push({ where: `message_log.${k}.content`, what });
+  if (k === -1) return problems;
+  const where = `message_log.${k}.content`;
+  const what = imageProblem(message_log, context);
+  if (what !== null) problems.push({ where, what });
+  if (isSent(context)) seen.picture_at ??= `row ${context.row}: ${where}`;
   return problems;
 }
 
@@ -290,16 +299,25 @@ const streamColumns = (
     what: 'this column is written by the stream; rename it in the sample',
   }));
 
+type Asking = Pick<SampleContext, 'request' | 'dependencies'>;
+
+/** Whether pictures reach the engine. */
+const isSent = ({ request: { generation }, dependencies }: Asking): boolean =>
+  dependencies.service(generation.service)?.images === 'engine';
+
 /** Why a prompt with images cannot be played, or null. */
-function imageProblem({
-  request: { generation },
-  dependencies,
-}: Pick<SampleContext, 'request' | 'dependencies'>): string | null {
-  const { service, prompt_format } = generation;
+function imageProblem(messages: readonly Message[], asking: Asking): string | null {
+  const { service, prompt_format, prompt_logprobs } = asking.request.generation;
   if (prompt_format === 'raw') {
     return 'expected text under prompt_format raw, got an image: only a chat template renders images';
   }
-  return dependencies.service(service)?.images === false
-    ? `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`
+  const { images } = asking.dependencies.service(service) ?? {};
+  if (images === 'none')
+    return `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`;
+  if (!isSent(asking)) return null;
+  if (messages.some(({ token_ids }) => token_ids !== undefined))
+    return 'expected no token_ids beside an image, got some: only the engine knows which of its ids stand for it; leave them out';
+  return prompt_logprobs
+    ? 'expected text with generation.prompt_logprobs, got an image: the route that gives them takes no pictures'
     : null;
 }
