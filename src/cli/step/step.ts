@@ -13,6 +13,7 @@ import { problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
 import { linesOf } from '../../platform/lines.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
+import { columnText, jsonFault } from '../../platform/json/fault-place.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
@@ -193,7 +194,9 @@ function parseLine(text: string, { number }: LineRun): z.infer<typeof Line> {
   try {
     value = readJson(text, { metadata: 'all' });
   } catch (error) {
-    throw bad(`expected a JSON object, got ${describeError(error)}`);
+    const fault = jsonFault(text);
+    const why = fault === null ? describeError(error) : columnText(fault);
+    throw bad(`expected a JSON object: ${why}`);
   }
   const parsed = Line.safeParse(value);
   if (parsed.success) return parsed.data;
