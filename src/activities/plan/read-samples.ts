@@ -12,6 +12,7 @@ import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.j
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { columnText, jsonFault } from '../../platform/json/fault-place.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
@@ -114,7 +115,7 @@ const tooLong = (most: number): Fault =>
   ]);
 
 /** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
-async function locate(file: string, inputsDirectory: string): Promise<string> {
+export async function locate(file: string, inputsDirectory: string): Promise<string> {
   const badPath = badPathBelow(inputsDirectory);
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
@@ -207,8 +208,9 @@ function lineOf(text: string): unknown {
   try {
     return readJson(text, IN_SAMPLES);
   } catch (error) {
-    const got = `${preview(text)} (${describeError(error)})`;
-    throw new Error(`expected a JSON object, got ${got}`);
+    const fault = jsonFault(text);
+    const why = fault === null ? describeError(error) : columnText(fault);
+    throw new Error(`expected a JSON object, got ${preview(text)} (${why})`);
   }
 }
 
