@@ -23,7 +23,9 @@ LONGEST_PAUSE_S = 60.0
 BRIEF_S = 1.0
 """Workers and servers answer within this time, unless they are busy."""
 SILENT_S = 2.5
-"""A worker that has not answered for so long is named. Where none runs, that is certain earlier."""
+"""A worker that has not answered for so long is named, and so is a plan that takes so long. Where none runs, that is
+certain earlier.
+"""
 PLAN = "waits for its plan: a worker checks the request, and asks the engine and the environments"
 
 
@@ -75,7 +77,7 @@ class Sight:
         self._id = id
         self._type = type
         self._asked: Optional["asyncio.Future[Any]"] = None
-        self._asked_at = 0.0
+        self._began_at = self._answered_at = time.monotonic()
 
     async def why(self) -> Optional[str]:
         """What it waits for, or why nobody says it."""
@@ -84,8 +86,11 @@ class Sight:
             return trouble
         waits = progress.get("waiting")
         if waits is not None:
-            return f"waits for {waits['service']}: {waits['message']}"
-        return PLAN if progress["phase"] == "planning" else None
+            service, message = waits["service"], waits["message"]
+            return f"waits for {message if message.startswith(service) else f'{service}: {message}'}"
+        # A plan takes a second or so where nothing is away.
+        is_late = time.monotonic() - self._began_at >= SILENT_S
+        return PLAN if progress["phase"] == "planning" and is_late else None
 
     async def trouble(self) -> Optional[str]:
         """Why nobody answers; for a call whose answer says the rest."""
@@ -95,13 +100,14 @@ class Sight:
         """Answers within a few seconds, whoever is away."""
         if self._asked is None:
             self._asked = _quietly(progress_of(self._client, self._id, self._type))
-            self._asked_at = time.monotonic()
         await asyncio.wait({self._asked}, timeout=BRIEF_S)
         if not self._asked.done():
             return Seen(None, await self._silence())
         asked, self._asked = self._asked, None
         try:
-            return Seen(asked.result(), None)
+            progress = asked.result()
+            self._answered_at = time.monotonic()
+            return Seen(progress, None)
         except RolloutFault as fault:
             return Seen(None, str(fault) if fault.type in ("Paused", "WorkflowTaskFails") else None)
         except (RPCError, TimeoutError, asyncio.TimeoutError):
@@ -119,7 +125,7 @@ class Sight:
             return self._no_server()
         queue = described.task_queue
         pollers = await pollers_of(self._client, queue)
-        silent_s = time.monotonic() - self._asked_at
+        silent_s = time.monotonic() - self._answered_at
         if pollers == []:
             return no_worker(self._client, queue, "it")
         if pollers is None or silent_s < SILENT_S:

@@ -1,14 +1,11 @@
 import { hostname } from 'node:os';
-import path from 'node:path';
 import { z } from 'zod';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
 import { readWhole } from '../../platform/regular-file.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { tokenFile } from './put-samples.js';
 import { locate } from './read-samples.js';
-
-/** Below `inputs_dir`: files of samples that clients put, by hash, and their tokens. `samples.py` has the same name. */
-const PUT_SAMPLES = '.samples';
 
 const Asked = z.strictObject({
   token: z
@@ -42,7 +39,7 @@ export function createFindInputs({
 
 async function reads(token: string, inputsDirectory: string): Promise<boolean> {
   try {
-    const file = await locate(path.join(PUT_SAMPLES, `${token}.token`), inputsDirectory);
+    const file = await locate(tokenFile(token), inputsDirectory);
     return (await readWhole(file)).toString() === token;
   } catch {
     return false;

@@ -19,6 +19,7 @@ import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
+import { withColumns } from './other-columns.js';
 import type { Ranges } from './sample-problems.js';
 import { addRow, collectProblems } from './sample-problems.js';
 
@@ -64,7 +65,7 @@ export async function readSamples(
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
-  const problems = collectProblems();
+  const problems = collectProblems(samples);
   const training = { trains: false };
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
@@ -226,7 +227,7 @@ function checkSample(
   }
   const parsed = Sample.safeParse(value);
   if (!parsed.success) {
-    return problemsOf(parsed.error, value);
+    return problemsOf(parsed.error, value).map((problem) => withColumns(problem, value));
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
   if (mayTrain(parsed.data)) training.trains = true;
