@@ -42,8 +42,7 @@ async def check_namespace(client: TemporalClient) -> None:
 
 def no_worker(client: TemporalClient, task_queue: str, what: str) -> str:
     """What waits for a worker."""
-    verb = "wait" if what == "they" else "waits"
-    return f"no worker polls task queue {task_queue} on {place_of(client)}: {what} {verb} for one"
+    return f"no worker polls task queue {task_queue} on {place_of(client)}: {what} waits for one"
 
 
 async def pollers_of(client: TemporalClient, task_queue: str) -> Optional[List[Any]]:

@@ -24,9 +24,8 @@ from temporalio.exceptions import TimeoutError as TimedOutWorkflow
 from .connection import log, patiently
 from .faults import InvalidBatchRequest, fault_of
 from .plain import compact, raw_json
-from .presence import no_worker, workers_of
 from .shapes import Shape
-from .waits import Waits
+from .waits import Waits, told, why_silent
 
 INLINE_BYTES = 2**18
 """Limit of the samples within a request."""
@@ -204,16 +203,13 @@ def _forget_token(file: Path, is_alone: bool) -> None:
 
 
 async def _ask(client: TemporalClient, task_queue: str, token: Optional[str]) -> Dict[str, Any]:
+    """Only a worker knows where samples are put."""
+    began = time.monotonic()
+
     async def why() -> Optional[str]:
-        workers = await workers_of(client, task_queue)
-        if workers is None:
-            return f"waiting for the Temporal server at {client.service_client.config.target_host}"
-        return None if workers else f"{no_worker(client, task_queue, 'they')}, which says where to put them"
+        return await why_silent(client, task_queue, since=began, what="the start")
 
-    def say(text: str) -> None:
-        log.warning("samples: %s", text)
-
-    return await Waits(why, say).during(_answer(client, task_queue, token))
+    return await Waits(why, told("samples")).during(_answer(client, task_queue, token))
 
 
 async def _answer(client: TemporalClient, task_queue: str, token: Optional[str]) -> Dict[str, Any]:

@@ -120,21 +120,28 @@ class Sight:
         except RolloutFault as paused:
             return str(paused)
         except RPCError as error:
-            return None if error.status is RPCStatusCode.NOT_FOUND else self._no_server()
+            return None if error.status is RPCStatusCode.NOT_FOUND else _no_server(self._client)
         except asyncio.TimeoutError:
-            return self._no_server()
-        queue = described.task_queue
-        pollers = await pollers_of(self._client, queue)
-        silent_s = time.monotonic() - self._answered_at
-        if pollers == []:
-            return no_worker(self._client, queue, "it")
-        if pollers is None or silent_s < SILENT_S:
-            return None
-        ago_s = max(0.0, time.time() - max(poller.last_access_time.seconds for poller in pollers))
-        return f"no answer from the workers of task queue {queue} for {silent_s:.0f} s, last seen {ago_s:.0f} s ago: they are busy or gone"
+            return _no_server(self._client)
+        return await why_silent(self._client, described.task_queue, since=self._answered_at)
 
-    def _no_server(self) -> str:
-        return f"waiting for the Temporal server at {self._client.service_client.config.target_host}"
+
+async def why_silent(client: TemporalClient, task_queue: str, *, since: float, what: str = "it") -> Optional[str]:
+    """Why a queue's workers do not answer for ``what``. since: as ``time.monotonic`` has it."""
+    pollers = await pollers_of(client, task_queue)
+    if pollers is None:
+        return _no_server(client)
+    if not pollers:
+        return no_worker(client, task_queue, what)
+    silent_s = time.monotonic() - since
+    if silent_s < SILENT_S:
+        return None
+    ago_s = max(0.0, time.time() - max(poller.last_access_time.seconds for poller in pollers))
+    return f"no answer from the workers of task queue {task_queue} for {silent_s:.0f} s, last seen {ago_s:.0f} s ago: they are busy or gone"
+
+
+def _no_server(client: TemporalClient) -> str:
+    return f"waiting for the Temporal server at {client.service_client.config.target_host}"
 
 
 def told(id: str) -> Say:

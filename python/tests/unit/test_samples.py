@@ -162,7 +162,7 @@ class Large(unittest.TestCase):
             asyncio.run(main())
         self.assertEqual(
             log.records[0].getMessage(),
-            "samples: no worker polls task queue q on host:7233, namespace ns: they wait for one, which says where to put them",
+            "samples: no worker polls task queue q on host:7233, namespace ns: the start waits for one",
         )
 
     def test_ask_again_where_no_worker_answered_in_time_and_name_one_of_an_earlier_release(self):
