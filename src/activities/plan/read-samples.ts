@@ -12,7 +12,7 @@ import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.j
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
-import { columnText, jsonFault } from '../../platform/json/fault-place.js';
+import { whyNoJson } from '../../platform/json/fault-place.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
@@ -209,9 +209,8 @@ function lineOf(text: string): unknown {
   try {
     return readJson(text, IN_SAMPLES);
   } catch (error) {
-    const fault = jsonFault(text);
-    const why = fault === null ? describeError(error) : columnText(fault);
-    throw new Error(`expected a JSON object, got ${preview(text)} (${why})`);
+    const got = `${preview(text)} (${whyNoJson(text, error)})`;
+    throw new Error(`expected a JSON object, got ${got}`);
   }
 }
 

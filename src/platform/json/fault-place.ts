@@ -1,3 +1,5 @@
+import { describeError } from '../errors.js';
+
 /** Where a text stops to be JSON. V8 says it for some faults, as an offset, and quotes the text for others. */
 export interface JsonFault {
   /** Counted from 1, in characters of JavaScript. */
@@ -15,8 +17,11 @@ export function checkJson(text: string, { file, what }: { file: string; what: st
   throw new Error(`${file}:${line}:${column}: expected ${what} as JSON: ${fault.what}`);
 }
 
-/** For a message about one line of a file. */
-export const columnText = ({ column, what }: JsonFault): string => `column ${column}: ${what}`;
+/** Why `readJson` threw this, for a message that names the line of a file. */
+export function whyNoJson(text: string, error: unknown): string {
+  const fault = jsonFault(text);
+  return fault === null ? describeError(error) : `column ${fault.column}: ${fault.what}`;
+}
 
 type Expected =
   'value' | 'value or ]' | 'name or }' | 'name' | ':' | 'comma or ]' | 'comma or }' | 'end';
