@@ -61,7 +61,9 @@ describe('samples in a file', () => {
     const deep = sampleOf('x', { extra_env_info: { deep: 0 } }).replace('0', '['.repeat(10_000) + ']'.repeat(10_000)); // prettier-ignore
     await assert.rejects(
       readText(lines(sampleOf('x'), deep)),
-      refused('samples row 1 (given.jsonl:2): expected at most 512 levels of lists and objects, got more'),
+      refused(
+        'samples row 1 (given.jsonl:2): expected at most 512 levels of lists and objects, got more',
+      ),
     );
   });
 
@@ -73,7 +75,9 @@ describe('samples in a file', () => {
       sampleOf('x', { extra_env_info: { a: 0 } }).replace('"a":0', names(count));
     await assert.rejects(
       readText(lines(sampleOf('x'), with_names(600_000))),
-      refused('samples row 1 (given.jsonl:2): expected at most 524288 different names of members, got more'),
+      refused(
+        'samples row 1 (given.jsonl:2): expected at most 524288 different names of members, got more',
+      ),
     );
     // Lists may have as many entries as they like.
     const grid = sampleOf('x', { extra_env_info: { grid: Array(600_000).fill([1]) } });

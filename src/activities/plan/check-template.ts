@@ -38,7 +38,10 @@ export async function checkPrompts(
   const answers = await askedOnce(() => pool.askEach(refusals, signal));
   const problems = lists.flatMap(({ rows }, k) => {
     const refused = answers.flatMap(({ answer }) => answer[k] ?? []).slice(0, 1);
-    return refused.map((what) => ({ where: placeOf(rows, { where: 'message_log', samples }), what }));
+    return refused.map((what) => ({
+      where: placeOf(rows, { where: 'message_log', samples }),
+      what,
+    }));
   });
   if (problems.length > 0) throw invalidBatchRequest(problems);
 }
