@@ -53,11 +53,14 @@ async function forgetRollouts(
   batch_id: string,
   store: Pick<TrajectoryStore, 'listJournals' | 'forgetJournals'>,
 ): Promise<void> {
-  const journals = await store.listJournals(batch_id);
-  // Replacements have higher repeats.
-  const repeats = Math.max(0, ...journals.map(({ repeat }) => repeat + 1));
-  const rows = [...new Set(journals.map(({ row }) => row))];
-  await store.forgetJournals({ batch_id, rows, repeats });
+  const repeatsOf = new Map<number, number>();
+  // One row of a thousand replacements is no reason to look for as many of every other row.
+  for (const { row, repeat } of await store.listJournals(batch_id))
+    repeatsOf.set(row, Math.max(repeatsOf.get(row) ?? 0, repeat + 1));
+  for (const repeats of new Set(repeatsOf.values())) {
+    const rows = [...repeatsOf].filter(([, own]) => own === repeats).map(([row]) => row);
+    await store.forgetJournals({ batch_id, rows, repeats });
+  }
 }
 
 function minKOf(completion: Completion): BatchPlan['min_k'] {
