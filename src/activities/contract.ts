@@ -15,7 +15,10 @@ import type { Waiting } from '../model/workflow-safe/waiting.js';
 export interface Activities {
   /** Takes the raw input of `rolloutBatch`. `restart`: what an earlier run has played is removed, and played again. */
   planBatch: (input: unknown, options?: BatchOptions) => Promise<BatchPlan>;
-  /** Takes the raw input of `inputs`, a `FindInputs`. */
+  /**
+   * Takes the raw input of `inputs`: `{"token"}` of the file `.samples/<token>.token` below `inputs_dir`, whose content it
+   * is; null: there is none yet.
+   */
   findInputs: (input: unknown) => Promise<Inputs>;
   /**
    * Takes the raw input of `rollout`, from a batch or by hand, and changed limits. Opens the journal and, if the
@@ -40,11 +43,6 @@ export interface Activities {
 /** The second input of `rolloutBatch`: of this start, not of the batch. */
 export interface BatchOptions {
   restart: true;
-}
-
-export interface FindInputs {
-  /** Of the file `.samples/<token>.token` below `inputs_dir`, whose content it is; null: there is none yet. */
-  token: string | null;
 }
 
 /** Where a worker reads samples. */

@@ -1,7 +1,7 @@
 import { describeError } from '../errors.js';
 
 /** Where a text stops to be JSON. V8 says it for some faults, as an offset, and quotes the text for others. */
-export interface JsonFault {
+interface JsonFault {
   /** Counted from 1, in characters of JavaScript. */
   line: number;
   column: number;
