@@ -3,6 +3,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../platform/files.js';
 import type { Config, GenerationServiceSettings } from '../workers/config.js';
+import { EnvironmentSettings } from '../environments/settings.js';
 import { loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
@@ -12,8 +13,12 @@ export interface LocalConfigOptions {
   target: string;
   address: string;
   namespace: string;
-  /** Base URL of the simulator, with `/v1`. */
+  /** Base URL of the simulator, or of the engine in its place, with `/v1`. */
   generationUrl: string;
+  /** URLs of environments that other processes serve to this stack; those of the source come first. */
+  served?: Record<string, string>;
+  /** Whether the source may be missing. */
+  missing?: boolean;
 }
 
 /**
@@ -22,8 +27,19 @@ export interface LocalConfigOptions {
  * worker's log.
  */
 export async function writeLocalConfig(options: LocalConfigOptions): Promise<Config> {
-  const { source, target, address, namespace, generationUrl } = options;
-  const settings = await loadConfig(source);
+  const {
+    source,
+    target,
+    address,
+    namespace,
+    generationUrl,
+    served = {},
+    missing = false,
+  } = options;
+  const settings = await loadConfig(source, { missing });
+  const more = Object.entries(served).map(
+    ([name, url]) => [name, EnvironmentSettings.parse({ kind: 'http', url })] as const,
+  );
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.
@@ -39,6 +55,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
         control: { urls: null, api_key_env: null },
       },
     },
+    environments: { ...Object.fromEntries(more), ...settings.environments },
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   // A restarting worker reads the old file or the new one.

@@ -263,9 +263,17 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
-export async function loadConfig(file: string): Promise<Config> {
+/** All defaults, for whoever needs no file. */
+const NOTHING = Buffer.from('environments: {}');
+
+/**
+ * Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. `missing`:
+ * whether the file may be.
+ */
+export async function loadConfig(file: string, { missing = false } = {}): Promise<Config> {
   const bytes = await readWhole(file).catch((cause: unknown) => {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
+    if (missing && isMissing) return NOTHING;
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
   const value = parseYaml(textOf(bytes, file), file) ?? {};
