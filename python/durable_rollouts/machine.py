@@ -171,7 +171,8 @@ def _renew(served: "Served", now: Tuple[Any, str], using: List[str]) -> None:
         return
     if using:
         raise LocalError(
-            f"environments: {served.name} has other code than what {', '.join(using)} plays with, and one batch is not "
+            f"environments: {served.name} has other code, or other data that it names, than what "
+            f"{', '.join(using)} plays with, and one batch is not "
             f"rewarded by two: wait until it has ended, or stop it (local().batch({using[0]!r}).stop()), "
             "or give the new code another name"
         )

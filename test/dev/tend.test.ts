@@ -26,7 +26,7 @@ const SAID = {
 };
 
 /** A process that uses something until it is killed. */
-async function aProcess(t: TestContext): Promise<{ pid: number; kill: () => Promise<void> }> {
+function aProcess(t: TestContext): { pid: number; kill: () => Promise<void> } {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], { stdio: 'ignore' }); // prettier-ignore
   const exited = once(child, 'exit');
   const kill = async (): Promise<void> => {
@@ -75,7 +75,7 @@ async function serveIn(folder: string, { name, url }: { name: string; url: strin
 describe('a stack that programs use', () => {
   test('ends once the last of them has left, and not before', async (t) => {
     const folder = await temporaryFolder(t);
-    const [one, other] = [await aProcess(t), await aProcess(t)];
+    const [one, other] = [aProcess(t), aProcess(t)];
     await noteUser(folder, one.pid);
     await noteUser(folder, other.pid);
     const { state, ends } = await tended(t, { folder });
@@ -89,7 +89,7 @@ describe('a stack that programs use', () => {
 
   test('waits for one that was killed to come back, and ends if nobody does', async (t) => {
     const folder = await temporaryFolder(t);
-    const [killed, back] = [await aProcess(t), await aProcess(t)];
+    const [killed, back] = [aProcess(t), aProcess(t)];
     await noteUser(folder, killed.pid);
     const { state, ends } = await tended(t, { folder, grace_ms: 2500 });
     await killed.kill();
@@ -104,7 +104,7 @@ describe('a stack that programs use', () => {
 
   test('stays when one of them keeps it; the next one is not kept', async (t) => {
     const folder = await temporaryFolder(t);
-    const { pid } = await aProcess(t);
+    const { pid } = aProcess(t);
     await noteUser(folder, pid);
     await noteUser(folder, 'kept');
     const { state } = await tended(t, { folder });
