@@ -40,6 +40,9 @@ from .faults import (
     TooFewValid,
     UpdateRefused,
 )
+from .listing import Listed
+from .offline import Store, StoredBatch
+from .offline import open as open
 from .machine import Local, local
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
@@ -66,6 +69,7 @@ __all__ = [
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
+    "Listed",
     "Local",
     "LocalError",
     "NotFound",
@@ -84,6 +88,8 @@ __all__ = [
     "StepOutOfOrder",
     "Stopped",
     "StoreFault",
+    "Store",
+    "StoredBatch",
     "Stream",
     "StreamEnded",
     "StreamRequest",

@@ -52,6 +52,17 @@ reward, tokens (or length), turns, wall (seconds), attempts, faults, row, repeat
 new output. --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },
+  list: {
+    usage: `temporal-rollout list [--running] [--limit N] [--json] [--config FILE]
+
+Lists batches and streams, the newest first: those of the store that temporal.yaml names, and those that the Temporal
+server has. Each has its state, when it was started, and its rollouts, which show lists. One that is unfinished has no
+result, and the server does not have it: starting its id again continues it.
+
+--limit N shows N of them (default 20), --running only those that run, --json a line of JSON for each. The exit code is 1
+if the server does not answer: the list has what the store knows.`,
+    load: async () => (await import('./list.js')).listCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 
@@ -118,12 +129,21 @@ schema.`,
     load: async () => (await import('./store.js')).storeCommand,
   },
   step: {
-    usage: `temporal-rollout step --environment NAME --input FILE [--semantics NAME] [--config FILE]
+    usage: `temporal-rollout step --input FILE [--environment NAME] [--answer TEXT] [--semantics NAME] [--config FILE]
+temporal-rollout step --input FILE --function MODULE:NAME [--answer TEXT]
 
-Plays one step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}, and prints a line for each:
-{observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no
-Temporal server and no generation service. The exit code is 1 if any line failed.
+Tries an environment or a reward: plays one step per line of FILE and prints a line for each, {observation, reward,
+terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no Temporal server and no
+generation service. The exit code is 1 if any line failed. A line is one of
 
+  a sample                  with an answer of the policy at its end, or with the one of --answer
+  a row of rollouts.jsonl   graded again: what is printed also has its rollout_id and total_reward
+  {"message_log": [..], "metadata": {..}}
+
+  --environment NAME  default: each line's task_name
+  --function MODULE:NAME  a Python function reward(reply, sample), or a class with step: in the current folder, on
+                      PYTHONPATH or installed; played by python3, without a temporal.yaml
+  --answer TEXT       what the policy says in lines that do not end with role assistant
   --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
                     nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,
     load: async () => (await import('./step/step.js')).stepCommand,
@@ -148,7 +168,7 @@ the token that the template rewrites, its message, and a remedy. The exit code i
   up: {
     usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
 temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
-temporal-rollout up --end [--config FILE]
+temporal-rollout up --end | --lines [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
@@ -160,7 +180,7 @@ the simulator as generation service "default". The stack's files go to .rollouts
 --join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
 batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was
 joined for have left it, or ten minutes after the last of them was killed; with --keep it stays.
---end ends the stack that runs there, however it was started.`,
+--end ends the stack that runs there, however it was started. --lines prints how another terminal reaches it.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {

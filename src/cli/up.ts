@@ -1,6 +1,9 @@
 import { parseArgs } from 'node:util';
 import { endStack, join } from '../dev/join.js';
-import { up } from '../dev/up.js';
+import { howToUse, stackHolder } from '../dev/folder-claim.js';
+import { whatRuns } from '../dev/running-stack.js';
+import { stackFolder, up } from '../dev/up.js';
+import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
 import { integerOf } from './arguments.js';
 
@@ -16,9 +19,11 @@ export async function upCommand(args: string[]): Promise<number> {
       join: { type: 'string' },
       keep: { type: 'boolean', default: false },
       end: { type: 'boolean', default: false },
+      lines: { type: 'boolean', default: false },
     },
   });
   const { config, keep } = values;
+  if (values.lines) return await printLines(config);
   if (values.end) return await endStack(config);
   const simulator = values.simulator ?? null;
   const engine = values.engine === undefined ? null : engineUrl(values.engine);
@@ -32,6 +37,18 @@ export async function upCommand(args: string[]): Promise<number> {
     throw new UsageError('--keep: expected --join beside it; without it a stack stays anyway');
   const batch = !values['no-batch'];
   return await up({ exit: values.exit, batch, config, simulator, engine, program: null });
+}
+
+/** How another terminal reaches the stack that runs. */
+async function printLines(config: string): Promise<number> {
+  const folder = stackFolder(config);
+  const running = (await stackHolder(folder)) === null ? null : await whatRuns(folder);
+  if (running === null) {
+    console.error(plain(`No stack runs with ${folder}.`));
+    return 1;
+  }
+  console.log(plain(howToUse(running).join('\n')));
+  return 0;
 }
 
 /** With `/v1`, which people leave away. */

@@ -3,7 +3,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Holder } from '../platform/claim.js';
 import { claimFile, describeHolder, holderOf } from '../platform/claim.js';
-import { forgetRunning } from './running-stack.js';
+import type { RunningStack } from './running-stack.js';
+import { forgetRunning, whatRuns } from './running-stack.js';
 import type { ProcessIdentity } from '../platform/process/identity.js';
 import { identify, isAlive } from '../platform/process/identity.js';
 
@@ -22,7 +23,7 @@ export async function claimFolder(
   // A database with all inputs and results, logs, journals: private to the user.
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const claim = await claimFile(lockIn(folder));
-  if (claim.release === null) throw taken(folder, claim.holder);
+  if (claim.release === null) throw await taken(folder, claim.holder);
   const note = path.join(folder, 'temporal-server.json');
   try {
     // What an earlier stack said of itself.
@@ -55,13 +56,20 @@ const TAKEN = 'ERR_FOLDER_TAKEN';
 export const isTaken = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === TAKEN;
 
-function taken(folder: string, holder: Holder): Error {
+async function taken(folder: string, holder: Holder): Promise<Error> {
+  const running = await whatRuns(folder);
   const text = [
     `A local stack runs already with ${folder} (${describeHolder(holder)}).`,
-    'End it with Ctrl-C, or with temporal-rollout up --end; or use it: its Web UI and address were printed where it was started.',
+    'End it with Ctrl-C, or with temporal-rollout up --end; or use it.',
+    ...(running === null ? ['It starts at this moment.'] : howToUse(running)),
   ].join('\n');
   return Object.assign(new Error(text), { code: TAKEN });
 }
+
+export const howToUse = ({ ui_url, lines }: RunningStack): string[] => [
+  `Its Web UI is ${ui_url}. These lines let another terminal reach it:`,
+  ...lines.map((line) => `  ${line}`),
+];
 
 /** null if it is incomplete or gone. */
 async function readNote(file: string): Promise<ProcessIdentity | null> {

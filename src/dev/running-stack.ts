@@ -18,6 +18,8 @@ export interface RunningStack {
   served: Record<string, string>;
   /** Names of those in its temporal.yaml. */
   environments: string[];
+  /** Lines that let another terminal reach it. */
+  lines: string[];
   /** Whether it ends once nobody uses it (`users.ts`). */
   ends_unused: boolean;
 }

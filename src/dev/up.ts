@@ -10,11 +10,11 @@ import type { Screen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { batchLink, introduction } from './introduction.js';
 import { commandLines, linesToCopy } from './lines-to-copy.js';
+import { putPrograms } from './programs-folder.js';
 import { inSession, throwIfPartFailed } from './session.js';
 import type { RunningStack } from './running-stack.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
-import type { TemporalCli } from './temporal-cli.js';
 import { tend } from './tend.js';
 import { forgetEarlier } from './users.js';
 
@@ -37,7 +37,8 @@ const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
 
 /** What the pieces below share. */
 interface Session {
-  cli: TemporalCli;
+  /** For another terminal. */
+  lines: string[];
   screen: Screen;
   stack: Stack;
   client: BatchClient;
@@ -61,10 +62,13 @@ export async function up(options: UpOptions): Promise<number> {
     const client = await connectBatchClient(onLoopback(stack));
     const over = new AbortController();
     const signal = AbortSignal.any([interrupts.signal, over.signal]);
-    const said = whatItSays(stack, options);
+    const programs = await putPrograms(folder, { cli, env: process.env });
+    const root = own ? PROJECT_ROOT : path.dirname(folder);
+    const lines = linesToCopy({ ...stack, root, programs, env: process.env });
+    const said = whatItSays(stack, { ...options, lines });
     const tended = tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
-    const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
+    const session: Session = { lines, screen, stack, client, signal: interrupts.signal, batchId };
     const plays = batch && own;
     const worker = place.supervisor.pidOf('worker');
     const { engine } = options;
@@ -89,7 +93,7 @@ export const stackFolder = (config: string): string =>
 
 const whatItSays = (
   { address, namespace, taskQueue, uiUrl, settings, logs, environments }: Stack,
-  { engine, program }: UpOptions,
+  { engine, program, lines }: UpOptions & { lines: string[] },
 ): Omit<RunningStack, 'served'> => ({
   pid: process.pid,
   address,
@@ -100,6 +104,7 @@ const whatItSays = (
   settings,
   logs,
   environments,
+  lines,
   ends_unused: program?.ends_unused ?? false,
 });
 
@@ -139,10 +144,9 @@ function howToContinue(session: Session): string {
 
 /** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
 function howToReach(
-  { stack, cli, batchId, screen }: Session,
+  { lines, batchId, screen }: Session,
   { plays, folder }: { plays: boolean; folder: string | null },
 ): string {
-  const root = folder === null ? PROJECT_ROOT : path.dirname(folder);
   const from =
     folder === null
       ? `--input-file ${EXAMPLE}`
@@ -154,7 +158,7 @@ function howToReach(
   const columns = screen.style().columns - INDENT.length;
   return [
     'With these lines in another terminal, the commands of the README reach it:',
-    ...linesToCopy({ ...stack, root, cli, env: process.env }).map((line) => INDENT + line),
+    ...lines.map((line) => INDENT + line),
     plays
       ? 'Then read its rollouts, watch it there too, or start another batch:'
       : 'Then start a batch:',
