@@ -23,6 +23,7 @@ const SAID = {
   settings: 'temporal.yaml',
   logs: 'logs',
   environments: [],
+  lines: [],
 };
 
 /** A process that uses something until it is killed. */
