@@ -6,7 +6,8 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
-import { readAnswer } from './answer.js';
+import { parseAnswer, readAnswer } from './answer.js';
+import type { CallTexts } from './call-texts.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -15,6 +16,8 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
+  /** How an answer is read. */
+  texts: CallTexts;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
   timeout_ms: number;
@@ -35,7 +38,7 @@ export function createRun({ answers, ...settings }: RunSettings): AgentServers['
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  { callsTo, timeout_ms, broken, share }: Omit<RunSettings, 'answers'> & { share: Share },
+  { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
 ): Promise<AgentAnswer> {
   try {
     const { request, text } = await callsTo(url).send({
@@ -48,12 +51,23 @@ async function ask(
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    return usable(readAnswer(text), { subject: `${request} answered`, at: url });
+    const read = await reading(text, { texts, row: body, signal });
+    return usable(read, { subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
     throw classed(error);
   }
+}
+
+async function reading(
+  text: string,
+  { texts, row, signal }: { texts: CallTexts; row: string; signal: AbortSignal },
+): Promise<ReturnType<typeof readAnswer>> {
+  const parsed = parseAnswer(text);
+  if ('problems' in parsed) return parsed.problems;
+  const { value } = parsed;
+  return readAnswer({ text, value }, { ...(await texts.of(value, signal)), row });
 }
 
 /** The row with its attempt, as upstream stamps it. */
