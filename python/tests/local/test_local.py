@@ -1,5 +1,7 @@
 """`local()` as users call it: in scripts, notebooks and pytest, which end, are killed, and come back."""
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -217,7 +219,9 @@ class Scripts(Case):
                 return True
 
             until("the port is free", takes)
-            with local(environments={"mine": reward}, folder=self.folder) as client:
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), local(environments={"mine": reward}, folder=self.folder) as client:
+                self.assertIn("batches of an earlier stack go on, with the simulator: b;", said.getvalue())
                 again = what_runs(self.folder)
                 self.assertNotEqual((again.pid, again.served), (stack.pid, stack.served))
                 self.assertEqual(len(client.start_batch(request, "b").rows()), 12)
