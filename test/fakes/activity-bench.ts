@@ -5,7 +5,7 @@ import type { Info } from '@temporalio/activity';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
-import type { Waiting } from '../../src/activities/contract.js';
+import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
@@ -74,6 +74,8 @@ export interface AttemptOptions {
   waited_ms?: number;
   /** The second argument of `openRollout`. */
   limits?: LimitsChange;
+  /** The second argument of `planBatch`. */
+  options?: BatchOptions;
   /** Called once the attempt runs, with a function that cancels it. */
   cancelling?: (cancel: () => void) => void;
 }
@@ -209,7 +211,8 @@ export async function activityBench(
     );
     const before = waiting.length;
     const body = activities[name] as (...given: unknown[]) => Promise<Result<N>>;
-    const given = options.limits === undefined ? [input] : [input, options.limits];
+    const second = options.limits ?? options.options;
+    const given = second === undefined ? [input] : [input, second];
     let result: Result<N> | undefined;
     let error: unknown;
     try {

@@ -13,12 +13,14 @@ import type { Message } from '../../model/sample.js';
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { whyNoJson } from '../../platform/json/fault-place.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
+import { withColumns } from './other-columns.js';
 import type { Ranges } from './sample-problems.js';
 import { addRow, collectProblems } from './sample-problems.js';
 
@@ -72,7 +74,7 @@ export async function readSamples(
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
-  const problems = collectProblems();
+  const problems = collectProblems(samples);
   const seen: SampleContext['seen'] = { trains: false, picture_at: null };
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
@@ -123,7 +125,7 @@ const tooLong = (most: number): Fault =>
   ]);
 
 /** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
-async function locate(file: string, inputsDirectory: string): Promise<string> {
+export async function locate(file: string, inputsDirectory: string): Promise<string> {
   const badPath = badPathBelow(inputsDirectory);
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
@@ -216,7 +218,7 @@ function lineOf(text: string): unknown {
   try {
     return readJson(text, IN_SAMPLES);
   } catch (error) {
-    const got = `${preview(text)} (${describeError(error)})`;
+    const got = `${preview(text)} (${whyNoJson(text, error)})`;
     throw new Error(`expected a JSON object, got ${got}`);
   }
 }
@@ -230,7 +232,7 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
   }
   const parsed = Sample.safeParse(value);
   if (!parsed.success) {
-    return problemsOf(parsed.error, value);
+    return problemsOf(parsed.error, value).map((problem) => withColumns(problem, value));
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
   if (mayTrain(parsed.data)) seen.trains = true;
