@@ -485,5 +485,5 @@ def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:
     """The ones that are new; they count as seen afterwards."""
     rows = (row for file in files for row in read_rows(file) if row["row"] not in seen)
     groups = to_groups(rows)
-    seen.update(group.row for group in groups)
+    seen.update(row["row"] for group in groups for row in [*group.rows, *group.failures])
     return sorted(groups, key=lambda group: group.row) if len(files) > 1 else groups

@@ -122,6 +122,7 @@ class RowColumns(TypedDict):
     extracted_answer: NotRequired[str]
     agent_result: NotRequired[Any]
     untokenized: NotRequired[str]
+    reward_shaping: NotRequired[Dict[str, Any]]
     failure: NotRequired[Failure]
     sample_row: NotRequired[int]
     epoch: NotRequired[int]

@@ -1,3 +1,5 @@
+import type { Patterns } from '../model/agent/flags.js';
+import type { Shaping } from '../model/agent/shaping.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
@@ -112,12 +114,18 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure, or an invalid reward. */
+  /** To train on; null: the answer reports a failure, or an invalid reward. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
   /** The field that says that its reward is invalid; absent: none. */
   masked?: string;
+  /** The field by which it asks not to be trained on; absent: none. */
+  untrained?: string;
+  /** Why its reward is not the agent's own; absent: it is. */
+  shaping?: Shaping;
+  /** What was looked for in its calls, if not the usual. */
+  patterns?: Patterns;
   /** What is wrong with its trainable content. */
   refused?: Refusal;
   /** Components, for a reward that is a sum; absent: none. */
@@ -133,6 +141,8 @@ export interface AgentAnswer {
 
 /** Servers that play whole rollouts. */
 export interface AgentServers {
+  /** Whose sampling settings a row has: its own, or the request's; absent: its own. */
+  sampling?: 'row' | 'request';
   /** The URL of the agent's server, which is reachable; throws the faults of a step. */
   health: (agent: string, signal: AbortSignal) => Promise<string>;
   /**

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
+import { Patterns } from './agent/flags.js';
+import { Shaping } from './agent/shaping.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
@@ -267,12 +269,18 @@ const ResultLine = z.object({
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: no valid reward, allowed only in an answer that reports a failure or is masked. */
+  /** To train on. null: no valid reward, allowed only in an answer that reports a failure or is masked. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
   /** The field by which the answer says that its reward is invalid. */
   masked: z.string().exactOptional(),
+  /** The field by which the answer asks not to be trained on: its row has loss multiplier 0. */
+  untrained: z.string().exactOptional(),
+  /** Why `reward` is not the agent's own. */
+  shaping: Shaping.exactOptional(),
+  /** What was looked for in its calls, if not the usual. */
+  patterns: Patterns.exactOptional(),
   /** `_ng_failure_terminal`: the row must not be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */

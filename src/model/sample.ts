@@ -46,7 +46,7 @@ export const ROW_COLUMNS = [
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
   'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
-  'version_source', 'untokenized',
+  'version_source', 'untokenized', 'reward_shaping',
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */

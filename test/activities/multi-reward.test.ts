@@ -53,6 +53,16 @@ describe('an answer for one sample', () => {
     assert.deepEqual([reward, rewards], [1.25, { 'reward/a': 1, constructor: 0.25 }]);
   });
 
+  test('may have booleans as rewards, as those of Python are numbers', () => {
+    const of = (rewards: unknown): unknown => {
+      const { reward, rewards: named } = answerOfOne({ ...good, rewards }, 'sums');
+      return [reward, named];
+    };
+    assert.deepEqual(of([true]), [1, {}]);
+    assert.deepEqual(of([false]), [0, {}]);
+    assert.deepEqual(of({ a: [true], b: [0.5] }), [1.5, { a: 1, b: 0.5 }]);
+  });
+
   const circle: Record<string, unknown> = {};
   circle['self'] = circle;
   const one = 'expected 1, one per message log, got';

@@ -28,7 +28,7 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['a stop string that is no list', { ...good, next_stop_strings: ['</a>'] }, 'next_stop_strings.0: expected array, got "</a>"'],
   ['a reward of null', { ...good, rewards: [null] }, 'rewards: expected a list of finite numbers, or named lists of them, got [null]'],
   ['an infinite reward', JSON.stringify(good).replace('"rewards":[0]', '"rewards":[1e999]'), 'rewards: expected a list of finite numbers'],
-  ['a reward of true', { ...good, rewards: [true] }, 'rewards: expected a list of finite numbers, or named lists of them, got [true]'],
+  ['a reward of "true"', { ...good, rewards: ['true'] }, 'rewards: expected a list of finite numbers, or named lists of them, got ["true"]'],
   ['no component at all', { ...good, rewards: {} }, 'rewards: expected a list of finite numbers, or named lists of them, got {}'],
   ['a single reward', { ...good, rewards: 1 }, 'rewards: expected a list of finite numbers, or named lists of them, got 1'],
   ['too many rewards', { ...good, rewards: [0, 1] }, 'rewards: expected 1, one per message log, got 2'],

@@ -59,6 +59,8 @@ describe('an environment of kind module', () => {
     const environment = await make(t, { source, file: 'mine.mjs', more });
     assert.equal(environment.in_process, false);
     assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
+    const right = await make(t, { source, file: 'mine.mjs', more: { ...more, settings: { reward: true } } }); // prettier-ignore
+    assert.deepEqual((await step(right)).rewards, [1]);
   });
 
   for (const [file, place] of [

@@ -241,7 +241,8 @@ function checkSample(
   const agents = tasks.get(task_name) ?? new Set();
   tasks.set(task_name, agents);
   if (deployed?.environment.agent !== undefined) {
-    const wrong = agentSampleProblems(parsed.data);
+    const { sampling } = deployed.environment.agent;
+    const wrong = agentSampleProblems(parsed.data, { sampling });
     problems.push(...wrong);
     if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
     return problems;

@@ -4,6 +4,7 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
 import { Reward } from '../../model/journal.js';
+import { numberOfBoolean } from '../../model/untrusted.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
 import { IN_LINES } from '../../model/workflow-safe/foreign.js';
 import { withoutHalves } from '../../platform/json/halves.js';
@@ -43,7 +44,8 @@ const answerWith = <T extends z.ZodType>(rewards: T) =>
     truncateds: one(flag).nullish(),
     answers: one(z.string().nullable()).nullish(),
   });
-const WithReward = answerWith(one(Reward));
+const Given = numberOfBoolean(Reward);
+const WithReward = answerWith(one(Given));
 /** Rows and metrics are objects with these names. A name that JavaScript objects cannot have would be lost. */
 const isNamed = (rewards: unknown): boolean =>
   typeof rewards === 'object' &&
@@ -54,7 +56,7 @@ const isNamed = (rewards: unknown): boolean =>
 const WithRewards = answerWith(
   z
     .custom<object>(isNamed, 'expected a list of numbers, or named lists of them')
-    .pipe(z.record(z.string(), one(Reward))),
+    .pipe(z.record(z.string(), one(Given))),
 );
 
 /**

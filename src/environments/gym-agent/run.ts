@@ -6,8 +6,13 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
+<<<<<<< HEAD
 import { readAnswer } from './answer.js';
 import { unscoredAnswer } from './unscored-answer.js';
+=======
+import { parseAnswer, readAnswer } from './answer.js';
+import type { CallTexts } from './call-texts.js';
+>>>>>>> main
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -16,6 +21,8 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
+  /** How an answer is read. */
+  texts: CallTexts;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
   timeout_ms: number;
@@ -43,7 +50,7 @@ interface Asked {
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  { callsTo, timeout_ms, broken, share }: Omit<RunSettings, 'answers'> & { share: Share },
+  { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
 ): Promise<Asked> {
   try {
     const { request, text } = await callsTo(url).send({
@@ -56,12 +63,23 @@ async function ask(
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    return asked(readAnswer(text), { text, subject: `${request} answered`, at: url });
+    const read = await reading(text, { texts, row: body, signal });
+    return asked(read, { text, subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
     throw classed(error);
   }
+}
+
+async function reading(
+  text: string,
+  { texts, row, signal }: { texts: CallTexts; row: string; signal: AbortSignal },
+): Promise<ReturnType<typeof readAnswer>> {
+  const parsed = parseAnswer(text);
+  if ('problems' in parsed) return parsed.problems;
+  const { value } = parsed;
+  return readAnswer({ text, value }, { ...(await texts.of(value, signal)), row });
 }
 
 /** The row with its attempt, as upstream stamps it. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Shaping } from '../agent/shaping.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Finish } from '../journal.js';
@@ -109,7 +110,7 @@ export const Row = z.looseObject({
     )
     .optional(),
   loss_multiplier: LossMultiplier.optional().describe(
-    "the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1. With 0, do not train on the row; `overlong: mask` sets it for truncated rollouts",
+    "the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1. With 0, do not train on the row; `overlong: mask` sets it for truncated rollouts, and `mask_sample` for an agent's",
   ),
   stop_strings: z
     .array(z.string())
@@ -215,6 +216,9 @@ export const Row = z.looseObject({
     .string()
     .exactOptional()
     .describe("of an agent's rollout without tokens: why `message_log` is empty"),
+  reward_shaping: Shaping.exactOptional().describe(
+    "of an agent's rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward",
+  ),
   failure: Failure.exactOptional().describe('in failures.jsonl: why it is no row to train on'),
   sample_row: z
     .int()

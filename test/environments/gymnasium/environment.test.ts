@@ -186,6 +186,12 @@ describe('a gymnasium environment', () => {
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentRejected');
   });
 
+  test('takes a boolean for a reward', async (t) => {
+    const { server, say } = await played(t);
+    server.trouble.push({ status: 200, body: { observation: 'x', reward: true } });
+    assert.deepEqual((await say('one')).rewards, [1]);
+  });
+
   test('refuses an answer without a reward, and one with a reward that is no number', async (t) => {
     const { server, say } = await played(t);
     for (const body of [{ observation: 'x' }, { observation: 'x', reward: '1' }]) {
