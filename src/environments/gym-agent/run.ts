@@ -6,13 +6,9 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
-<<<<<<< HEAD
-import { readAnswer } from './answer.js';
-import { unscoredAnswer } from './unscored-answer.js';
-=======
 import { parseAnswer, readAnswer } from './answer.js';
 import type { CallTexts } from './call-texts.js';
->>>>>>> main
+import { unscoredAnswer } from './unscored-answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
