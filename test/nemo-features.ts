@@ -94,9 +94,12 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the step of \${file}`,
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the rewards of \${file}`,
   ],
-  'pictures in prompts': [
+  'pictures in prompts and observations': [
+    `${INTEROP}/pictures.test.ts › 32 greedy rollouts whose worker is killed have the rows of undisturbed ones, and first turns that are those of /v1/chat/completions`,
+    `${INTEROP}/pictures.test.ts › 32 sampled rollouts whose worker is killed have the logprobs that torch computes of ids and pictures`,
+    `${INTEROP}/pictures.test.ts › after an update of the weights are seen with the new ones`,
     `${ACTIVITIES}/image-prompts.test.ts › has a row with the image as the sample has it`,
-    `${ACTIVITIES}/image-prompts.test.ts › is refused by row and field when its batch is planned, unless temporal.yaml says otherwise`,
+    `${ACTIVITIES}/image-prompts.test.ts › is refused where the service is sent token ids alone, and under prompt_format raw`,
   ],
   'BM25 retriever': [
     `${ENVIRONMENTS}/retriever/retriever.test.ts › ranks as upstream’s does in \${name}, ties by place`,
