@@ -121,6 +121,12 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
     `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
   ],
+  'effort levels, reward penalties, masked samples': [
+    `${MODEL}/agent-shaping.test.ts › change the reward of the row, which keeps the own one beside it`,
+    `${MODEL}/agent-shaping.test.ts › win over effort levels, and the row tells both`,
+    `${MODEL}/agent-shaping.test.ts › may train on answers with mask_sample as on any`,
+    `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
+  ],
   '`RolloutCollectionConfig` and its siblings': [
     `${GYM}/collect-config.test.ts › the documented command of ng_collect_rollouts is understood, with every default`,
     `${GYM}/collect-config.test.ts › the other commands have their own fields and flags`,
