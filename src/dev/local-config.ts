@@ -3,8 +3,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../platform/files.js';
 import type { Config, GenerationServiceSettings } from '../workers/config.js';
-import { EnvironmentSettings } from '../environments/settings.js';
-import { loadConfig } from '../workers/config.js';
+import { environmentAt, loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
   /** The deployment's temporal.yaml; its relative paths are relative to it. */
@@ -37,9 +36,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     missing = false,
   } = options;
   const settings = await loadConfig(source, { missing });
-  const more = Object.entries(served).map(
-    ([name, url]) => [name, EnvironmentSettings.parse({ kind: 'http', url })] as const,
-  );
+  const more = Object.entries(served).map(([name, url]) => [name, environmentAt(url)] as const);
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.

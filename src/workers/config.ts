@@ -298,6 +298,10 @@ export async function loadConfig(file: string, { missing = false } = {}): Promis
   };
 }
 
+/** The settings of an environment that somebody serves at this URL. */
+export const environmentAt = (url: string): Config['environments'][string] =>
+  EnvironmentSettings.parse({ kind: 'http', url });
+
 function storeBelow(directory: string, store: Config['store']): Config['store'] {
   const below = (place: string): string => path.resolve(directory, place);
   if (store.kind === 'file') return { ...store, root: below(store.root) };
