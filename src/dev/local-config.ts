@@ -67,7 +67,7 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   api_key_env: null,
   special_tokens: [],
   role_map: {},
-  images: 'none',
+  images: 'engine',
   first_token_timeout: '10m',
   idle_timeout: '2m',
   max_concurrent: null,

@@ -1,6 +1,7 @@
 import type { Patterns } from '../model/agent/flags.js';
 import type { Shaping } from '../model/agent/shaping.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
+import type { Content } from '../model/content.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
 import type { Share } from '../platform/waits/allowance.js';
@@ -19,6 +20,12 @@ export const METRICS_TIMEOUT_MS = 60_000;
 export interface EnvironmentMessage {
   role: string;
   content: string;
+}
+
+/** What the policy reads next: a text, or parts with text and images. */
+export interface Observation {
+  role: string;
+  content: Content;
 }
 
 /** `metadata` *is* the environment's state; it is journalled at every turn. */
@@ -71,7 +78,7 @@ export interface Beginning<M = Metadata> {
 /** Lists are as long as the batch. */
 export interface EnvironmentReturn<M = Metadata> {
   /** null: no message, allowed if the rollout ends with it. */
-  observations: (EnvironmentMessage | null)[];
+  observations: (Observation | null)[];
   /** null keeps the sample's previous metadata. */
   metadata: (M | null)[];
   next_stop_strings: (string[] | null)[] | null;

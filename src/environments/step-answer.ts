@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { nullIsAbsent } from '../model/absent.js';
+import { Content } from '../model/content.js';
 import type { Problem } from '../model/problems.js';
 import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
 import { nameProblem, numberOfBoolean, recordOf } from '../model/untrusted.js';
@@ -39,7 +40,7 @@ const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 });
 
 const StepAnswer = z.strictObject({
-  observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: z.string() })),
+  observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: Content })),
   metadata: z.array(foreignObject().nullable()),
   next_stop_strings: z
     .array(z.array(shortText(MAX_STOP_STRING_LENGTH).min(1)).nullable())

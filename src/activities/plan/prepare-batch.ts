@@ -14,6 +14,7 @@ import { askedOnce } from './asked-once.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
+import { checkPictures } from './check-pictures.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -43,7 +44,7 @@ export async function prepareRequest(
     dependencies,
   }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
 ): Promise<PreparedBatch> {
-  const { samples, tasks, prompts } = await readSamples(request, dependencies);
+  const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
   checkStamps(request, { tasks, ...dependencies });
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
@@ -54,6 +55,7 @@ export async function prepareRequest(
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
   await checkPrompts(asked, { prompts, dependencies });
+  if (picture_at !== null) await checkPictures(asked, picture_at);
   await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }

@@ -81,6 +81,7 @@ async function renderSample(
       const rendered = await renderPrompt(sample.message_log, {
         service,
         generation,
+        sends_pictures: dependencies.service(generation.service)?.images === 'engine',
         signal,
         check,
       });

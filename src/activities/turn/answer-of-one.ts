@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { EnvironmentReturn } from '../../environments/environment.js';
+import { Content } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
@@ -36,7 +37,7 @@ const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
 
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
-    observations: one(z.object({ role: z.string(), content: z.string() }).nullable()),
+    observations: one(z.object({ role: z.string(), content: Content }).nullable()),
     metadata: one(foreignObject().nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,

@@ -8,6 +8,7 @@ import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { parseAnswer, readAnswer } from './answer.js';
 import type { CallTexts } from './call-texts.js';
+import { unscoredAnswer } from './unscored-answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -30,16 +31,23 @@ export interface RunSettings {
 export function createRun({ answers, ...settings }: RunSettings): AgentServers['run'] {
   return ({ keep, ...request }) =>
     withShare(answers, async (share) => {
-      const answer = await ask(request, { ...settings, share });
+      const { answer, fault } = await ask(request, { ...settings, share });
       await setImmediate();
-      await keep(answer);
+      if (answer !== null) await keep(answer);
+      if (fault !== null) throw fault;
     });
+}
+
+interface Asked {
+  /** null: nothing of it is kept. */
+  answer: AgentAnswer | null;
+  fault: Fault | null;
 }
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
   { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
-): Promise<AgentAnswer> {
+): Promise<Asked> {
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
@@ -52,7 +60,7 @@ async function ask(
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
     const read = await reading(text, { texts, row: body, signal });
-    return usable(read, { subject: `${request} answered`, at: url });
+    return asked(read, { text, subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
@@ -76,12 +84,14 @@ function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
   return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
 }
 
-function usable(
-  answer: ReturnType<typeof readAnswer>,
-  whose: { subject: string; at: string },
-): AgentAnswer {
-  if (Array.isArray(answer)) throw rejected({ ...whose, problems: answer });
-  return answer;
+/** An answer without a usable reward is kept, and is a fault all the same. */
+function asked(
+  read: ReturnType<typeof readAnswer>,
+  { text, ...whose }: { text: string; subject: string; at: string },
+): Asked {
+  if (!Array.isArray(read)) return { answer: read, fault: null };
+  const fault = classed(rejected({ ...whose, problems: read }));
+  return { answer: unscoredAnswer(text, read), fault };
 }
 
 /** Refused, reset or late. A server that answers, whatever it says, has not moved. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Content } from '../../model/content.js';
 import { numberOfBoolean, recordOf } from '../../model/untrusted.js';
 import type { TurnEnvironment } from './authoring.js';
 import type { StepInput } from '../environment.js';
@@ -13,7 +14,7 @@ const Flag = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 const Given = numberOfBoolean(z.number());
 
 const TurnAnswer = z.strictObject({
-  observation: z.union([z.string(), z.strictObject({ role: z.string(), content: z.string() })], {
+  observation: z.union([z.string(), z.strictObject({ role: z.string(), content: Content })], {
     error: 'expected a text, or an object with role and content',
   }),
   reward: z.union([Given, recordOf(Given)], {

@@ -4,6 +4,7 @@ import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Finish } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
+import { PlacedPicture } from '../pictures.js';
 import { LossMultiplier } from '../sample.js';
 import { TokenId } from '../token-id.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
@@ -39,7 +40,7 @@ const RowMessage = z.strictObject({
     .string()
     .describe('`system`, `user`, `assistant`, or another role of the sample or the environment'),
   content: Content.describe(
-    'its text, or the parts of a prompt with images. `""` for an agent, whose text is in `agent_result`',
+    'its text, or the parts of a message with images. `""` for an agent, whose text is in `agent_result`',
   ),
   token_ids: z.array(TokenId).describe('its ids, as they were sent to the engine or sampled'),
   generation_logprobs: z
@@ -59,6 +60,12 @@ const RowMessage = z.strictObject({
     .exactOptional()
     .describe(
       'with `top_logprobs`: for each sampled token its likeliest `[id, logprob]`, the likeliest first',
+    ),
+  pictures: z
+    .array(PlacedPicture)
+    .exactOptional()
+    .describe(
+      'which of its ids stand for pictures, in their order; the engine has made them of each. A picture that `max_seq_len` cuts has no ids',
     ),
   sampled: z
     .literal(true)

@@ -6,6 +6,7 @@ import type { Beginning, ExactEnvironment, EnvironmentReturn } from '../../../sr
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
+import { textLog } from '../../../src/model/content.js';
 import { Fault } from '../../../src/model/faults.js';
 import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';
 import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
@@ -50,7 +51,7 @@ async function played(
     turn += 1;
     log.push(
       { role: 'assistant', content: text },
-      ...answer.observations.filter((said) => said !== null),
+      ...textLog(answer.observations.filter((said) => said !== null)),
     );
     metadata = answer.metadata[0]!;
     return answer;
