@@ -32,7 +32,7 @@ def _parts(found: Any, seen: Dict[int, Any]) -> Iterator[str]:
     if isinstance(found, str) and len(seen) == 1:
         yield from ("module", found, _source_of(found))
     elif isinstance(found, _DATA):
-        yield from ("data", _data(found))
+        yield from ("data", _all_data(found))
     elif isinstance(found, types.MethodType):
         yield from _parts(found.__func__, seen)
         yield from _parts(found.__self__, seen)
@@ -54,9 +54,10 @@ def _function(found: types.FunctionType, seen: Dict[int, Any]) -> Iterator[str]:
     yield from _code(found.__code__)
     for part in (found.__defaults__, found.__kwdefaults__, *_closed_over(found)):
         yield from _parts(part, seen)
+    own = found.__module__
     for name in sorted(_names(found.__code__)):
         value = found.__globals__.get(name)
-        if isinstance(value, _DATA) or getattr(value, "__module__", None) == found.__module__:
+        if isinstance(value, _DATA) or (own is not None and getattr(value, "__module__", None) == own):
             yield name
             yield from _parts(value, seen)
 
@@ -103,6 +104,13 @@ def _closed_over(found: types.FunctionType) -> Tuple[Any, ...]:
         except ValueError:  # Not filled yet.
             continue
     return tuple(values)
+
+
+def _all_data(value: Any) -> str:
+    try:
+        return _data(value)
+    except RecursionError:  # It contains itself, which is not compared.
+        return type(value).__qualname__
 
 
 def _data(value: Any) -> str:

@@ -158,7 +158,10 @@ def _local(home: Path, given: Dict[str, Any], *, engine: Optional[str], keep: bo
     client._names = list(given)
     for name in given:
         _of.setdefault((home, name), set()).add(id(client))
-    _say_what_runs(stack, list(given), joined=before is not None and before.pid == stack.pid, keep=keep)
+    joined = before is not None and before.pid == stack.pid
+    _say_what_runs(stack, list(given), joined=joined, keep=keep)
+    if not joined:
+        _say_what_goes_on(stack, temporal)
     return client
 
 
@@ -171,7 +174,8 @@ def _renew(served: "Served", now: Tuple[Any, str], using: List[str]) -> None:
         return
     if using:
         raise LocalError(
-            f"environments: {served.name} has other code than what {', '.join(using)} plays with, and one batch is not "
+            f"environments: {served.name} has other code, or other data that it names, than what "
+            f"{', '.join(using)} plays with, and one batch is not "
             f"rewarded by two: wait until it has ended, or stop it (local().batch({using[0]!r}).stop()), "
             "or give the new code another name"
         )
@@ -210,6 +214,15 @@ def _await_worker(stack: Stack, temporal: TemporalClient, urls: Dict[str, str]) 
             what = f"does not know environment {', '.join(missing)}" if missing else "does not work"
             raise LocalError(f"the worker of {stack.home} {what} after {WORKS_WITHIN_S:.0f} s: {logs / 'worker.log'} says why")
         time.sleep(LOOK_S)
+
+
+def _say_what_goes_on(stack: Stack, temporal: TemporalClient) -> None:
+    """An engine that was left away is the simulator, which should play no batch of another one unnoticed."""
+    with suppress(RPCError, TimeoutError):
+        open = _run(connection.within(2, _open(temporal), "the list of batches"))
+        if open:
+            engine = "the simulator" if stack.engine is None else stack.engine
+            say(f"batches of an earlier stack go on, with {engine}: {', '.join(open)}; client.batch(id).stop() ends one")
 
 
 def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) -> None:

@@ -4,10 +4,13 @@ import type { Command } from '../platform/command.js';
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
   start: {
-    usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
+    usage: `temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch] [--config FILE]
 
 Starts a batch with the request in FILE (JSON). ID names this request permanently: starting it again joins the batch
 while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
+--restart plays a batch again that has ended, for example with another reward: the worker removes what its rollouts have
+played (their journals), the groups that were handed out, and metrics.json. Request and samples stay, and so do the rows,
+until new ones take their place at the end. A batch that runs is refused.
 --watch shows its board until it has ended, then its result.
 The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
 temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,

@@ -7,7 +7,7 @@ import type { RunningStack } from './running-stack.js';
 import { whatRuns } from './running-stack.js';
 import type { UpOptions } from './up.js';
 import { stackFolder, up } from './up.js';
-import { noteUser } from './users.js';
+import { forgetDead, noteUser } from './users.js';
 
 export interface JoinOptions extends Pick<UpOptions, 'config' | 'simulator' | 'engine'> {
   /** The process that the stack is for. */
@@ -27,6 +27,7 @@ export async function join(options: JoinOptions): Promise<number> {
   const { config, engine, user, keep } = options;
   const folder = stackFolder(config);
   if (!keep) await noteUser(folder, user);
+  await forgetDead(folder);
   const began = performance.now();
   let isSaid = false;
   for (;;) {

@@ -3,8 +3,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../platform/files.js';
 import type { Config, GenerationServiceSettings } from '../workers/config.js';
-import { EnvironmentSettings } from '../environments/settings.js';
-import { loadConfig } from '../workers/config.js';
+import { environmentAt, loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
   /** The deployment's temporal.yaml. */
@@ -40,9 +39,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     directory = path.dirname(path.resolve(source)),
   } = options;
   const settings = await loadConfig(source, { missing, directory });
-  const more = Object.entries(served).map(
-    ([name, url]) => [name, EnvironmentSettings.parse({ kind: 'http', url })] as const,
-  );
+  const more = Object.entries(served).map(([name, url]) => [name, environmentAt(url)] as const);
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.
@@ -73,7 +70,7 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   api_key_env: null,
   special_tokens: [],
   role_map: {},
-  images: 'none',
+  images: 'engine',
   first_token_timeout: '10m',
   idle_timeout: '2m',
   max_concurrent: null,

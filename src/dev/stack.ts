@@ -73,6 +73,9 @@ export const DEMO_SIMULATOR = [
   // So that policy updates can be tried on it.
   '--dev-mode',
   'true',
+  // And samples with pictures.
+  '--scale-out',
+  'true',
 ];
 
 /** The logs that a stack writes. It removes nothing else in the folder. */

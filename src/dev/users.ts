@@ -27,6 +27,11 @@ export async function noteUser(folder: string, user: User): Promise<void> {
 /** For a stack that starts: nobody keeps it, and users that have ended are not its own. */
 export async function forgetEarlier(folder: string): Promise<void> {
   await rm(path.join(usersIn(folder), KEPT), { force: true });
+  await forgetDead(folder);
+}
+
+/** Whoever comes is the one that the stack has waited for. */
+export async function forgetDead(folder: string): Promise<void> {
   for (const file of await filesOf(folder))
     if (!(await isUsing(file))) await rm(file, { force: true });
 }

@@ -131,7 +131,10 @@ describe('temporal-rollout step', () => {
     });
     assert.equal(status, 1);
     const errors = printed.map(({ error }) => error as { message: string } | undefined);
-    assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
+    assert.match(
+      errors[0]?.message ?? '',
+      /^line 1: expected a JSON object: column 2: expected a name in double quotes or }, got the end$/,
+    );
     assert.equal(errors[1], undefined);
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
   });
