@@ -4,8 +4,7 @@ import type { FaultType } from '../faults.js';
 import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
 import type { LogMessage } from '../sample.js';
-import { TokenId } from '../token-id.js';
-import { listOf } from '../untrusted.js';
+import { AnyList, TokenIds } from '../untrusted.js';
 import { type CallFlags, flagsOf } from './flags.js';
 
 /** A message of an agent's log. Its text is in `agent_result`, its tokens are here. */
@@ -32,13 +31,13 @@ export interface TokenCounts {
 }
 
 const Output = z.object({ response: z.object({ output: z.array(z.unknown()) }) });
-const Item = z.object({ generation_token_ids: z.array(z.unknown()).min(1) });
+const Item = z.object({ generation_token_ids: AnyList.refine((ids) => ids.length > 0) });
 const Call = z.object({
-  prompt_token_ids: listOf(TokenId),
-  generation_token_ids: listOf(TokenId),
-  generation_log_probs: z.array(z.unknown()),
+  prompt_token_ids: TokenIds,
+  generation_token_ids: TokenIds,
+  generation_log_probs: AnyList,
   /** For each token of prompt and generation, the experts that a mixture of experts chose. */
-  routed_experts: z.array(z.unknown()).nullish(),
+  routed_experts: AnyList.nullish(),
 });
 type Call = z.infer<typeof Call>;
 
