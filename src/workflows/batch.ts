@@ -36,7 +36,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const deadline = awaitDeadline(plan);
   const [rows, ...more] = slices;
   const run =
-    rows !== undefined && more.length === 0
+    rows !== undefined && more.length === 0 && plan.plays_rollouts !== true
       ? runRollouts({
           batch_id,
           rows,
