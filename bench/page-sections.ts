@@ -23,5 +23,6 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'streams-pacing': { command: tsx('bench/streams/main.ts', 'pacing', '90'), minutes: 6 },
   'streams-many': { command: tsx('bench/streams/main.ts', 'many'), minutes: 37 },
   'streams-kept': { command: tsx('bench/streams/main.ts', 'kept'), minutes: 10 },
+  'streams-share': { command: tsx('bench/streams/main.ts', 'share'), minutes: 4 },
   'streams-cost': { command: tsx('bench/streams/main.ts', 'cost', '2'), minutes: 5 },
 };

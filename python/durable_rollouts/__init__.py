@@ -40,6 +40,9 @@ from .faults import (
     TooFewValid,
     UpdateRefused,
 )
+from .listing import Listed
+from .offline import Store, StoredBatch
+from .offline import open as open
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
@@ -64,6 +67,7 @@ __all__ = [
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
+    "Listed",
     "NotFound",
     "Policy",
     "PolicyUpdateFailed",
@@ -80,6 +84,8 @@ __all__ = [
     "StepOutOfOrder",
     "Stopped",
     "StoreFault",
+    "Store",
+    "StoredBatch",
     "Stream",
     "StreamEnded",
     "StreamRequest",

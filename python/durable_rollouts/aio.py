@@ -12,6 +12,7 @@ from temporalio.client import Client as TemporalClient
 from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
+from .listing import Listed, listed
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Limits, Probe, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
 
@@ -72,6 +73,16 @@ class Client:
         unknown or none of a batch.
         """
         return Batch(self._temporal, id)
+
+    async def batches(self) -> List[Listed]:
+        """All batches that the server has, the newest first. Older ones may be in the store alone:
+        ``temporal-rollout list`` has these, too, and counts and rewards of all.
+        """
+        return await listed(self._temporal, "rolloutBatch")
+
+    async def streams(self) -> List[Listed]:
+        """All streams that the server has, the newest first."""
+        return await listed(self._temporal, "rolloutStream")
 
     async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
         """A stream: started with ``request``, joined if it runs, continued from its store if it has ended.

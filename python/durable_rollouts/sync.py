@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Optional, Type, TypeVar, Union
 
 from . import aio
+from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
 
@@ -93,6 +94,12 @@ class Client:
 
     def batch(self, id: str) -> "Batch":
         return Batch(self._aio.batch(id))
+
+    def batches(self) -> List[Listed]:
+        return _run(self._aio.batches())
+
+    def streams(self) -> List[Listed]:
+        return _run(self._aio.streams())
 
     def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
         return Stream(_run(self._aio.stream(id, request)))

@@ -163,12 +163,12 @@ async function checkIsBatch(client: Pick<BatchClient, 'typeOf'>, sought: Sought)
 
 async function whyNowhere({ batchId, server, config }: Sought): Promise<string> {
   const place = `the Temporal server at ${server.options.address}, namespace ${server.namespace}`;
-  const { name, has, result } = await storeOfBatch(batchId, config);
+  const { name, has, result, meant } = await storeOfBatch(batchId, config);
   const journals = `its journals are in ${name}`;
   const kept = result === null ? journals : `its result is in ${result}, ${journals}`;
   return has
     ? `${place} no longer has batch ${batchId}; ${kept}: ${commandLine(`show ${batchId}`, config)} reads them, and starting it again continues it`
-    : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}`;
+    : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}${meant}`;
 }
 
 async function watched(batch: BatchHandle, sought: Sought): Promise<number> {

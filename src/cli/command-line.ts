@@ -10,6 +10,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout start --input-file FILE [--id ID] [--watch]
                                             start or continue a batch
   temporal-rollout watch|stop|result BATCH  its board; end it; its result
+  temporal-rollout list                     batches and streams: state, counts, reward
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
   temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed
   temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch

@@ -52,6 +52,17 @@ reward, tokens (or length), turns, wall (seconds), attempts, faults, row, repeat
 new output. --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },
+  list: {
+    usage: `temporal-rollout list [--running] [--limit N] [--json] [--config FILE]
+
+Lists batches and streams, the newest first: those of the store that temporal.yaml names, and those that the Temporal
+server has. Each has its state, when it was started, and its rollouts, which show lists. One that is unfinished has no
+result, and the server does not have it: starting its id again continues it.
+
+--limit N shows N of them (default 20), --running only those that run, --json a line of JSON for each. The exit code is 1
+if the server does not answer: the list has what the store knows.`,
+    load: async () => (await import('./list.js')).listCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 
@@ -118,12 +129,18 @@ schema.`,
     load: async () => (await import('./store.js')).storeCommand,
   },
   step: {
-    usage: `temporal-rollout step --environment NAME --input FILE [--semantics NAME] [--config FILE]
+    usage: `temporal-rollout step --input FILE [--environment NAME] [--answer TEXT] [--semantics NAME] [--config FILE]
 
-Plays one step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}, and prints a line for each:
-{observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no
-Temporal server and no generation service. The exit code is 1 if any line failed.
+Tries an environment or a reward: plays one step per line of FILE and prints a line for each, {observation, reward,
+terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no Temporal server and no
+generation service. The exit code is 1 if any line failed. A line is one of
 
+  a sample                  with an answer of the policy at its end, or with the one of --answer
+  a row of rollouts.jsonl   graded again: what is printed also has its rollout_id and total_reward
+  {"message_log": [..], "metadata": {..}}
+
+  --environment NAME  default: each line's task_name
+  --answer TEXT       what the policy says in lines that do not end with role assistant
   --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
                     nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,
     load: async () => (await import('./step/step.js')).stepCommand,

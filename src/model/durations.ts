@@ -7,4 +7,5 @@ export const Duration = z
   .superRefine((text, context) => {
     const message = durationProblem(text);
     if (message !== null) context.addIssue({ code: 'custom', message });
-  });
+  })
+  .meta({ title: 'duration' });

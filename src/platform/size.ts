@@ -14,7 +14,8 @@ export const Size = z
   .refine((text) => bytesOf(text) > 0, { abort: true, error: noSize })
   .refine((text) => bytesOf(text) <= bytesOf(LARGEST), {
     error: ({ input }) => `expected a size of at most ${LARGEST}, got ${JSON.stringify(input)}`,
-  });
+  })
+  .meta({ title: 'size' });
 
 /** A validated {@link Size} in whole bytes. */
 export function bytesOf(text: string): number {

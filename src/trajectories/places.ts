@@ -43,6 +43,9 @@ export function storedName(id: string): string {
   return DEVICE.test(name) ? `+${name}` : name;
 }
 
+/** The id behind such a name. */
+export const idOf = (name: string): string => name.replaceAll('+', '').replaceAll('=', ':');
+
 /** Earlier versions took the id itself. */
 function below(folder: string, id: string): string {
   const name = storedName(id);

@@ -27,6 +27,8 @@ export interface TrajectoryStore {
    * that were handed out.
    */
   reopenBatch(batchId: string): Promise<void>;
+  /** All batches and streams, in no order. */
+  listBatches(): Promise<StoredBatch[]>;
   /** null if there is no such batch or stream. */
   findRequest(batchId: string): Promise<StoredRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
@@ -69,6 +71,12 @@ export interface TrajectoryStore {
   readonly facts: Facts;
   /** Its own name, which workers compare: who has the same id has the same store. Made by the first who asks. */
   storeId(): Promise<string>;
+}
+
+export interface StoredBatch {
+  batch_id: string;
+  /** When it was created, in milliseconds since 1970; null: the store does not know. */
+  created_ms: number | null;
 }
 
 export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;

@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import { COMMANDS } from '../../src/cli/commands.js';
 import { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { temporaryFolder } from '../fakes/temporary-store.js';
+import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
 
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
 
@@ -88,6 +88,18 @@ test('a batch that the store does not have may still be planned or have failed i
   assert.equal(
     stderr,
     `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned: temporal-rollout watch new --config ${file}, or it failed in planning: temporal-rollout result new --config ${file}\n`,
+  );
+});
+
+test('a batch with nearly the same id is named', async (t) => {
+  const { root, store } = await temporaryStore(t);
+  await store.createBatch({ batch_id: 'step-17', request: requestOf(), samples: [] });
+  const file = path.join(path.dirname(root), 'temporal.yaml');
+  await writeFile(file, `store: {root: ${root}}\ngeneration: {}\nenvironments: {}\n`);
+  const { stderr } = run('show', 'spet-17', '--config', file);
+  assert.match(
+    stderr,
+    /^temporal-rollout show: no batch spet-17 in .*; did you mean step-17\?: either/,
   );
 });
 

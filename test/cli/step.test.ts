@@ -21,8 +21,14 @@ async function step(
     lines,
     environment = 'words',
     environments,
-    semantics,
-  }: { lines: string[]; environment?: string; environments?: object; semantics?: string },
+    options: more = [],
+  }: {
+    lines: string[];
+    /** null: each line's own. */
+    environment?: string | null;
+    environments?: object;
+    options?: string[];
+  },
 ) {
   const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
   t.after(() => rm(folder, { recursive: true }));
@@ -33,8 +39,8 @@ async function step(
   if (environments !== undefined)
     await writeFile(own, JSON.stringify({ ...GENERATION, environments }));
   const config = environments === undefined ? path.join(EXAMPLE, 'temporal.yaml') : own;
-  const options = ['--environment', environment, '--input', input, '--config', config];
-  if (semantics !== undefined) options.push('--semantics', semantics);
+  const options = ['--input', input, '--config', config, ...more];
+  if (environment !== null) options.push('--environment', environment);
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     ['--import', 'tsx', MAIN, 'step', ...options],
@@ -139,11 +145,45 @@ describe('temporal-rollout step', () => {
     const reward_functions = [{ name: 'exact_alnum', weight: 1 }];
     const run = { lines, environment: 'vlm', environments: { vlm: { kind: 'vlm', reward_functions } } }; // prettier-ignore
     assert.deepEqual((await step(t, run)).printed.map(({ reward }) => reward), [1]); // prettier-ignore
-    const standard = await step(t, { ...run, semantics: 'standard' });
+    const standard = await step(t, { ...run, options: ['--semantics', 'standard'] });
     assert.deepEqual(standard.printed.map(({ reward }) => reward), [0]); // prettier-ignore
-    const wrong = await step(t, { ...run, semantics: 'standart' });
+    const wrong = await step(t, { ...run, options: ['--semantics', 'standart'] });
     assert.equal(wrong.status, 2);
     assert.match(wrong.stderr, /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, got standart/); // prettier-ignore
+  });
+
+  test('plays samples and rows of results as they are, each in its own environment', async (t) => {
+    const message_log = [{ role: 'user', content: 'Say three words.' }];
+    const sample = { message_log, task_name: 'words', extra_env_info: { words: 3 } };
+    const vlm = { ...sample, task_name: 'tags', extra_env_info: { ground_truth: 'B' } };
+    const said = [
+      ...message_log,
+      { role: 'assistant', content: '<answer>B</answer>', token_ids: [1] },
+    ];
+    const row = { ...vlm, message_log: said, rollout_id: 'b/0-0', total_reward: 0.25 };
+    const reward_functions = [{ name: 'exact_alnum', weight: 1 }];
+    const environments = {
+      words: { kind: 'module', path: path.join(EXAMPLE, 'environment.ts') },
+      tags: { kind: 'vlm', reward_functions },
+    };
+    const lines = [sample, vlm, row].map((line) => JSON.stringify(line));
+    const options = ['--answer', 'one two three'];
+    const { status, printed, stderr } = await step(t, { lines, environment: null, environments, options }); // prettier-ignore
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(
+      printed.map(({ reward, rollout_id, total_reward }) => [reward, rollout_id, total_reward]),
+      [
+        [1, undefined, undefined],
+        [0, undefined, undefined],
+        [1, 'b/0-0', 0.25],
+      ],
+    );
+  });
+
+  test('exits with 2 for a line that names no environment, where none is given', async (t) => {
+    const { status, stderr } = await step(t, { lines: [said('x')], environment: null });
+    assert.equal(status, 2);
+    assert.match(stderr, /line 1 has no task_name, and --environment is missing/);
   });
 
   test('prints nothing else on standard output, whatever the environment prints', async (t) => {

@@ -1,6 +1,9 @@
 /** What tests of the documentation read from a JSON Schema. */
 
 export interface Shape {
+  /** Of a text with a form of its own: a duration, a size. */
+  title?: string;
+  default?: unknown;
   type?: string | string[];
   const?: unknown;
   enum?: unknown[];
@@ -41,7 +44,8 @@ export function fieldsOf(shape: Shape, at = ''): Field[] {
 
 /** A type as people say it. */
 export function typeText(shape: Shape): string {
-  const { type, items, anyOf, oneOf } = shape;
+  const { type, items, anyOf, oneOf, title } = shape;
+  if (title !== undefined) return title;
   if (shape.const !== undefined) return `\`${JSON.stringify(shape.const)}\``;
   if (shape.enum !== undefined) return shape.enum.map((one) => `\`${String(one)}\``).join(', ');
   if (anyOf ?? oneOf) return [...new Set((anyOf ?? oneOf ?? []).map(typeText))].join(' or ');
@@ -64,4 +68,51 @@ export function tableOf(shape: Shape): string {
     return `| \`${place}\` | ${type} | ${field.description ?? ''} |`;
   });
   return ['| field | type | meaning |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+/** The tables of temporal.yaml: its own keys, and those of each part. */
+export function configurationOf(shape: Shape): string {
+  const { temporal, store, generation, environments, worker } = shape.properties ?? {};
+  const kinds = valuesOf(environments).oneOf ?? [];
+  return [
+    settingsTable(onlyTop(shape)),
+    '## `temporal`',
+    settingsTable(temporal),
+    ...(store?.oneOf ?? []).flatMap((one) => [`## \`store\` of kind ${kindOf(one)}`, settingsTable(one)]), // prettier-ignore
+    '## `generation`, each service',
+    settingsTable(valuesOf(generation)),
+    '## `worker`',
+    settingsTable(worker),
+    '## `environments`, each by its kind',
+    ...kinds.flatMap((one) => [`### ${kindOf(one)}`, settingsTable(one)]),
+  ].join('\n\n');
+}
+
+const kindOf = (shape: Shape): string => `\`${String(shape.properties?.['kind']?.const)}\``;
+
+const valuesOf = (record: Shape | undefined): Shape =>
+  typeof record?.additionalProperties === 'object' ? record.additionalProperties : {};
+
+/** Without what its parts have. */
+const onlyTop = ({ properties = {}, ...shape }: Shape): Shape => ({
+  ...shape,
+  properties: Object.fromEntries(
+    Object.entries(properties).map(([name, { description = '', ...own }]) => {
+      const isPart = own.type === 'object' || own.oneOf !== undefined;
+      return [name, isPart ? { description, type: 'object' } : { ...own, description }];
+    }),
+  ),
+});
+
+function settingsTable(shape: Shape = {}): string {
+  const rows = fieldsOf(shape).map(({ place, shape: field, is_required }) => {
+    const value = is_required ? 'required' : defaultText(field);
+    return `| \`${place}\` | ${value} | ${typeText(field)} | ${field.description ?? ''} |`;
+  });
+  return ['| key | default | type | meaning |', '| --- | --- | --- | --- |', ...new Set(rows)].join('\n'); // prettier-ignore
+}
+
+function defaultText({ default: value }: Shape): string {
+  if (value === undefined) return '';
+  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
 }

@@ -17,7 +17,7 @@ import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
 import type { Shape } from './schema-fields.js';
-import { fieldsOf, tableOf } from './schema-fields.js';
+import { configurationOf, fieldsOf, tableOf } from './schema-fields.js';
 
 const SCHEMAS = {
   'batch-request': BatchRequest,
@@ -62,11 +62,12 @@ for (const name of Object.keys(SCHEMAS) as Name[]) {
 }
 
 /** Tables in pages of `docs`, between comments that name their schema. */
-const TABLES: { page: string; name: Name }[] = [
-  { page: 'training-data.md', name: 'row' },
-  { page: 'metrics.md', name: 'step-result' },
+const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
+  { page: 'training-data.md', name: 'row', make: tableOf },
+  { page: 'metrics.md', name: 'step-result', make: tableOf },
+  { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },
 ];
-for (const { page, name } of TABLES) {
+for (const { page, name, make } of TABLES) {
   test(`docs/${page} has the table of ${name}`, async () => {
     const file = docs(page);
     const text = await readFile(file, 'utf8');
@@ -74,7 +75,7 @@ for (const { page, name } of TABLES) {
     const [before, rest = ''] = text.split(begin);
     const [table = '', after] = rest.split(end);
     assert.ok(after !== undefined, `no ${begin}… ${end}`);
-    const made = tableOf(shapeOf(name));
+    const made = make(shapeOf(name));
     if (isUpdate) {
       const page_text = `${before}${begin}\n${made}\n\n${end}${after}`;
       await writeFile(file, await format(page_text, { ...style, filepath: file }));

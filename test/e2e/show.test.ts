@@ -88,7 +88,17 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     await directory.remove();
   });
 
-  test('is listed', async () => {
+  test('is in the list of batches as unfinished, and the list says which part it lacks', async () => {
+    const list = startCommand(['list', ...at]);
+    assert.equal(await list.exited, 1, list.output());
+    assert.match(list.output(), /does not answer, so this is what the store has/);
+    assert.match(
+      list.stdout(),
+      /^looked-at +batch +unfinished +\d{4}-\d\d-\d\d \d\d:\d\d +- +- +-$/m,
+    );
+  });
+
+  test('has a list of its rollouts', async () => {
     const lines = (await outputOf(['show', ID, ...at])).split('\n');
     // A board may happen to be solved, which is no fault of the list.
     const [, unfinished] = /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? []; // prettier-ignore
@@ -123,12 +133,17 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     server = await startServer(server.ports);
     worker = await startWorker();
     await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () => /running: \d of 4 done/.test(watch.output())); // prettier-ignore
+    const running = JSON.parse(await outputOf(['list', '--running', '--json', ...at])) as Record<string, unknown>; // prettier-ignore
+    assert.deepEqual([running['id'], running['state'], running['requested']], [ID, 'running', 4]);
     await outputOf(['stop', ID, ...at]);
     assert.equal(await watch.exited, 0, watch.output());
     assert.match(watch.output(), /\n\d of 4 rollouts completed, \d stopped\n {2}rollouts {2}\//);
     const result = JSON.parse(await outputOf(['result', ID, '--json', ...at])) as BatchResult;
     const { requested, completed, stopped } = result.counts;
     assert.deepEqual([requested, completed + stopped], [4, 4]);
+    const listed = new RegExp(`^looked-at +batch +ended +.* ${completed} of 4 +${stopped} `, 'm');
+    assert.match(await outputOf(['list', ...at]), listed);
+    assert.equal(await outputOf(['list', '--running', ...at]), 'no batches and no streams\n');
   });
 });
 

@@ -1,7 +1,7 @@
 /** What is a file store's own: which files a batch has, and what becomes of them when an attempt or a machine dies. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { hearSyncs } from '../fakes/synced.js';
@@ -83,6 +83,18 @@ describe('a batch in files', () => {
         'sample 2 of batch',
         `samples.jsonl ends at byte ${size - 5}, expected ${size}`,
       ),
+    );
+  });
+
+  test('is listed when it is whole, and nothing else that is in the folder', async (t) => {
+    const { store, root } = await temporaryStore(t);
+    await store.createBatch({ batch_id: 'whole', request: requestOf(), samples: [] });
+    await mkdir(path.join(root, 'begun'));
+    await writeFile(path.join(root, 'begun', 'samples.jsonl'), '');
+    await writeFile(path.join(root, 'notes.txt'), 'mine');
+    assert.deepEqual(
+      (await store.listBatches()).map(({ batch_id }) => batch_id),
+      ['whole'],
     );
   });
 

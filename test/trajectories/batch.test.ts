@@ -63,6 +63,19 @@ onEachStore((open) => {
     });
   });
 
+  describe('the list of batches', () => {
+    test('has each by its id, whatever its name on a disk, and none before there is one', async (t) => {
+      const { store, elsewhere } = await open(t);
+      assert.deepEqual(await store.listBatches(), []);
+      const ids = ['step-1', 'nightly-2026-11-25T10:00:00Z', 'con', 'ends.'];
+      for (const batch_id of ids) await store.createBatch({ ...batch, batch_id });
+      const listed = await elsewhere().listBatches();
+      assert.deepEqual(listed.map(({ batch_id }) => batch_id).sort(), ids.sort());
+      for (const { created_ms } of listed)
+        assert.ok(created_ms === null || Math.abs(Date.now() - created_ms) < 60_000);
+    });
+  });
+
   describe('an existing batch', () => {
     test('continues with the same request', async (t) => {
       const { store, elsewhere } = await open(t);

@@ -47,6 +47,9 @@ class Batches(unittest.TestCase):
         self.assertEqual(batch.progress().keys(), BatchProgress.__annotations__.keys() - {"continued", "replacements", "failures"})
         self.assertEqual(batch.progress()["phase"], "done")
         rows = batch.rows()
+        stored = durable_rollouts.open(STACK["store_root"]).batch(batch.id)
+        self.assertEqual((stored.rows(), stored.result, len(stored.samples())), (rows, result, 4))
+        self.assertEqual((stored.rollouts(), stored.journal(3, 1)[-1]["kind"]), ([key(row) for row in rows], "end"))
         self.assertEqual([key(row) for row in rows], [(row, repeat) for row in range(4) for repeat in range(2)])
         self.assertEqual(batch.failures(), [])
         arrays = to_arrays(rows)
@@ -62,9 +65,19 @@ class Batches(unittest.TestCase):
         self.assertEqual(self.start({**SLOW, "num_repeats": SLOW["num_repeats"], "overlong": "keep"}).id, batch.id)
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"max_in_flight: \d+ there, 77 here"):
             self.start({**SLOW, "max_in_flight": 77})
+        # Visibility is a moment behind.
+        until = time.monotonic() + 30
+        while (listed := {one.id: one for one in self.client.batches()}.get(batch.id)) is None and time.monotonic() < until:
+            time.sleep(0.2)
+        self.assertEqual((listed.state, listed.ended), ("running", None))
         batch.cancel()
         with self.assertRaises(durable_rollouts.Cancelled):
             batch.wait(60)
+        while (listed := {one.id: one for one in self.client.batches()}[batch.id]).state == "running" and time.monotonic() < until:
+            time.sleep(0.2)
+        self.assertEqual(listed.state, "cancelled")
+        self.assertGreater(listed.ended, listed.started)
+        self.assertNotIn(batch.id, [one.id for one in self.client.streams()])
 
     def test_started_again_when_it_has_ended_has_the_same_rows(self):
         batch = self.start(FAST)

@@ -21,7 +21,9 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
 import { openStore } from '../../workers/open-store.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { DEFAULT_FILE } from '../arguments.js';
+import { meantBatch } from '../meant-batch.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
@@ -45,7 +47,7 @@ export async function showCommand(args: string[]): Promise<number> {
     const requested = await reader.requested();
     if (requested === null)
       throw new Error(
-        await withWaiting(notPlanned(options, opened.store.name), {
+        await withWaiting(await notPlanned(options, store), {
           options,
           ids: [options.batch_id],
         }),
@@ -220,11 +222,14 @@ async function followRollout(
 }
 
 /** Only the server knows which of them it is, and `show` needs none. */
-function notPlanned({ batch_id, config }: ShowOptions, store: string): string {
+async function notPlanned(
+  { batch_id, config }: ShowOptions,
+  store: TrajectoryStore,
+): Promise<string> {
   const elsewhere =
     config === undefined ? ' (run it in the folder of its temporal.yaml, or with --config)' : '';
   return [
-    `no batch ${batch_id} in ${store}: either none was started under this id for this store${elsewhere}`,
+    `no batch ${batch_id} in ${store.name}${await meantBatch(batch_id, store)}: either none was started under this id for this store${elsewhere}`,
     `or it is still being planned: ${commandLine(`watch ${batch_id}`, config)}`,
     `or it failed in planning: ${commandLine(`result ${batch_id}`, config)}`,
   ].join(', ');

@@ -1,32 +1,25 @@
 import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { z } from 'zod';
 import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
-import { textLog } from '../../model/content.js';
 import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import { UsageError } from '../../platform/command.js';
 import { describeError, traceIn } from '../../platform/errors.js';
-import { problemsOf } from '../../model/problems.js';
-import { Message } from '../../model/sample.js';
 import { linesOf } from '../../platform/lines.js';
-import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
-import { readJson, writeJson } from '../../platform/json/kept.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
+import { writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
 import { settingsNamed } from '../arguments.js';
+import type { Line } from './line.js';
+import { parseLine } from './line.js';
 import { stepAlone } from './step-alone.js';
 
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
-
-const Line = z.strictObject({
-  message_log: z.array(Message).min(1, 'expected at least one message, got none'),
-  metadata: foreignObject().default({}),
-});
 
 /** What is printed for a line. */
 type Printed =
@@ -40,13 +33,18 @@ type Printed =
       metadata: ForeignObject | null;
       next_stop_strings: string[] | null;
       answer: string | null;
+      /** Of a row of results: which rollout, and what it was paid. */
+      rollout_id?: string;
+      total_reward?: number;
     }
   | { error: { type: string; message: string } };
 
 interface Options {
-  name: string;
+  /** null: each line's own. */
+  name: string | null;
   input: string;
   file: string;
+  answer: string | null;
   is_standard: boolean;
 }
 
@@ -58,44 +56,51 @@ function readOptions(args: string[]): Options {
       input: { type: 'string' },
       config: { type: 'string', default: './temporal.yaml' },
       semantics: { type: 'string', default: 'nemo-rl-sync' },
+      answer: { type: 'string' },
     },
   });
-  const { environment: name, input, config: file } = values;
-  if (name === undefined || input === undefined)
-    throw new UsageError(`${name === undefined ? '--environment' : '--input'} is missing`);
+  const { environment: name = null, input, config: file, answer = null } = values;
+  if (input === undefined) throw new UsageError('--input is missing');
   const semantics = Semantics.safeParse(values.semantics).data;
   if (semantics === undefined) {
     const among = Semantics.options.join(', ');
     throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
   }
-  return { name, input, file, is_standard: semantics === 'standard' };
+  return { name, input, file, answer, is_standard: semantics === 'standard' };
 }
 
 /** One step per line of a file. It needs no Temporal server and no generation service. */
 export async function stepCommand(args: string[]): Promise<number> {
-  const { name, input, file, is_standard } = readOptions(args);
-  const config = await loadConfig(file);
-  const settings = settingsNamed(name, { among: config.environments, what: 'environment', file });
-  await access(input, constants.R_OK);
+  const { file, ...options } = readOptions(args);
+  const { environments } = await loadConfig(file);
+  const settingsOf = (name: string) =>
+    settingsNamed(name, { among: environments, what: 'environment', file });
+  if (options.name !== null) settingsOf(options.name);
+  await access(options.input, constants.R_OK);
   const print = takeOverOutput();
-  const factory = createEnvironmentFactory({
-    settings: config.environments,
-    env: process.env,
-    report: say,
-  });
+  const factory = createEnvironmentFactory({ settings: environments, env: process.env, report: say }); // prettier-ignore
   const stop = new AbortController();
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));
   };
   dieOfInterrupt();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
-  try {
-    const environment = await factory.create(name);
+  const made = new Map<string, Promise<Player>>();
+  const playerOf = async (name: string): Promise<Player> => {
+    const settings = settingsOf(name);
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
-    const at_once = environment.in_process ? 1 : (own ?? AT_ONCE);
+    const environment = await factory.create(name);
+    return { name, environment, at_once: environment.in_process ? 1 : (own ?? AT_ONCE) };
+  };
+  try {
     return await runLines({
-      ...{ environment, name, input, is_standard, at_once, print },
-      signal: stop.signal,
+      ...options,
+      player: async (name) => {
+        const player = made.get(name) ?? playerOf(name);
+        made.set(name, player);
+        return await player;
+      },
+      ...{ print, signal: stop.signal },
     });
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
@@ -107,25 +112,31 @@ const say = (text: string): void => {
   console.error(plain(`temporal-rollout step: ${text}`));
 };
 
-interface Run {
-  environment: ExactEnvironment;
+/** An environment, and how many lines it plays at once. */
+interface Player {
   name: string;
-  input: string;
-  is_standard: boolean;
+  environment: ExactEnvironment;
   at_once: number;
+}
+
+interface Run extends Omit<Options, 'file'> {
+  player: (name: string) => Promise<Player>;
   print: Print;
   signal: AbortSignal;
 }
 
 /** Lines begin and are printed in order, each as soon as it and all earlier ones are done. */
-async function runLines({ input, at_once, print, ...run }: Run): Promise<number> {
+async function runLines({ input, print, ...run }: Run): Promise<number> {
   const ahead: Promise<void>[] = [];
   let printed = Promise.resolve();
   let failed = 0;
   for await (const { text, number } of linesOf(input)) {
     if (run.signal.aborted) break;
     if (text.trim() === '') continue;
-    const answer = answerLine(text, { ...run, number });
+    const { line, player } = await preparedLine(text, { ...run, number });
+    while (ahead.length >= (player?.at_once ?? 1)) await ahead.shift();
+    const answer =
+      player === null ? Promise.resolve(line) : answerLine(line, { ...run, text, number, player });
     const before = printed;
     printed = (async () => {
       const result = await answer;
@@ -134,7 +145,6 @@ async function runLines({ input, at_once, print, ...run }: Run): Promise<number>
       await print(result);
     })();
     ahead.push(printed);
-    if (ahead.length >= at_once) await ahead.shift();
   }
   await printed;
   if (run.signal.aborted) return INTERRUPTED;
@@ -156,49 +166,58 @@ function takeOverOutput(): Print {
     });
 }
 
-interface LineRun extends Pick<Run, 'environment' | 'name' | 'is_standard' | 'signal'> {
-  number: number;
+type Failed = Extract<Printed, { error: unknown }>;
+type Prepared = { line: Line; player: Player } | { line: Failed; player: null };
+
+async function preparedLine(
+  text: string,
+  { number, name, answer, player }: Pick<Run, 'name' | 'answer' | 'player'> & { number: number },
+): Promise<Prepared> {
+  try {
+    const line = parseLine(text, { number, answer });
+    const named = name ?? line.task_name;
+    if (named === null)
+      throw new UsageError(`line ${number} has no task_name, and --environment is missing`);
+    return { line, player: await player(named) };
+  } catch (error) {
+    if (error instanceof Fault) return { line: failure(error), player: null };
+    throw error;
+  }
 }
 
-async function answerLine(text: string, run: LineRun): Promise<Printed> {
+interface LineRun extends Pick<Run, 'is_standard' | 'signal'> {
+  text: string;
+  number: number;
+  player: Player;
+}
+
+async function answerLine(line: Line, run: LineRun): Promise<Printed> {
+  const { log, metadata, recorded } = line;
   try {
-    const { message_log, metadata } = parseLine(text, run);
-    const log = textLog(message_log);
-    const { environment, is_standard, signal } = run;
-    const context = { idempotency_key: keyOf(text, run), signal, is_standard };
-    const answer = await stepAlone(environment, { log, metadata, ...context });
-    return only(answer);
+    const { player, is_standard, signal } = run;
+    const context = { idempotency_key: keyOf(run), signal, is_standard };
+    const answer = await stepAlone(player.environment, { log, metadata, ...context });
+    return { ...only(answer), ...recorded };
   } catch (error) {
     const trace = traceIn(error);
     if (trace !== null) say(`line ${run.number}: ${trace}`);
-    // A fault's message already contains its causes.
-    if (error instanceof Fault) return { error: { type: error.type, message: error.message } };
-    return { error: { type: 'EnvironmentFailed', message: describeError(error) } };
+    return failure(error);
   }
 }
+
+/** A fault's message already contains its causes. */
+const failure = (error: unknown): Failed =>
+  error instanceof Fault
+    ? { error: { type: error.type, message: error.message } }
+    : { error: { type: 'EnvironmentFailed', message: describeError(error) } };
 
 /**
  * Like the key of a rollout's first turn: the same line always has the same key, and a changed text at the same place
  * has another.
  */
-function keyOf(text: string, { name, number }: LineRun): string {
-  const hash = createHash('sha256').update(`${name}\0${text}`).digest('hex').slice(0, 16);
+function keyOf({ text, player, number }: LineRun): string {
+  const hash = createHash('sha256').update(`${player.name}\0${text}`).digest('hex').slice(0, 16);
   return `step-${hash}/${number - 1}-0/0`;
-}
-
-function parseLine(text: string, { number }: LineRun): z.infer<typeof Line> {
-  const bad = (problem: string): Fault =>
-    new Fault({ type: 'EnvironmentRejected', message: `line ${number}: ${problem}` });
-  let value: unknown;
-  try {
-    value = readJson(text, { metadata: 'all' });
-  } catch (error) {
-    throw bad(`expected a JSON object, got ${describeError(error)}`);
-  }
-  const parsed = Line.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const problems = problemsOf(parsed.error, value).map(({ where, what }) => `${where}: ${what}`);
-  throw bad(problems.join('; '));
 }
 
 function only(answer: EnvironmentReturn<ForeignObject>): Printed {

@@ -7,9 +7,10 @@ import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
 import { openFile, readWhole } from '../../platform/regular-file.js';
-import { groupsFolderOf } from '../places.js';
+import { groupsFolderOf, idOf } from '../places.js';
 import type { FoundRequest } from '../request-reader.js';
 import type { WrittenRequest } from '../same-batch.js';
+import type { StoredBatch } from '../trajectory-store.js';
 import {
   areSameSamples,
   checkSameRequest,
@@ -53,6 +54,24 @@ export async function findRequest(directory: string): Promise<StoredRequest | nu
   const written = await findWritten(directory);
   return written && storedRequest(written);
 }
+
+/** Folders with a request: a batch that is still being created is none yet. */
+export async function listBatches(root: string): Promise<StoredBatch[]> {
+  const batches: StoredBatch[] = [];
+  for (const name of await namesIn(root)) {
+    // What else is there is none of the store's: a file, a folder that only others may read.
+    const written = await stat(path.join(root, name, 'batch.json')).catch(() => null);
+    if (written !== null) batches.push({ batch_id: idOf(name), created_ms: written.mtimeMs });
+  }
+  return batches;
+}
+
+/** None where there is no folder. */
+const namesIn = (folder: string): Promise<string[]> =>
+  readdir(folder).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
 
 async function findWritten(directory: string): Promise<WrittenRequest | null> {
   try {
@@ -109,10 +128,7 @@ export async function sampleCount(directory: string): Promise<number> {
 
 /** Empty if no rollout has started. */
 export async function listJournals(directory: string): Promise<{ row: number; repeat: number }[]> {
-  const names = await readdir(path.join(directory, 'journals')).catch((error: unknown) => {
-    if (isMissing(error)) return [];
-    throw error;
-  });
+  const names = await namesIn(path.join(directory, 'journals'));
   return names.flatMap((name) => {
     const [, row, repeat] = /^(\d+)-(\d+)\.jsonl$/.exec(name) ?? [];
     return row === undefined ? [] : [{ row: Number(row), repeat: Number(repeat) }];

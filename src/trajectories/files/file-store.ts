@@ -5,6 +5,7 @@ import { storing } from '../storing.js';
 import {
   createBatch,
   findRequest,
+  listBatches,
   listJournals,
   lookForRequest,
   readSample,
@@ -60,6 +61,7 @@ export function createFileStore({
     createBatch: ({ batch_id, ...batch }) =>
       storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), { ...batch, disk })),
     reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(batchIn(batchId))),
+    listBatches: () => storing('the list of batches', () => listBatches(root)),
     findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(batchIn(batchId))),
     readSample: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSample(batchIn(batch_id), row)),

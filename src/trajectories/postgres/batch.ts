@@ -10,11 +10,13 @@ import {
   parseRequest,
   storedRequest,
 } from '../same-batch.js';
+import type { StoredBatch } from '../trajectory-store.js';
 import type { Ask, Database } from './database.js';
 
 /** A batch's request and its samples, put once. */
 export interface BatchTables {
   create: (batch: NewBatch) => Promise<{ existed: boolean }>;
+  list: () => Promise<StoredBatch[]>;
   lookForRequest: (batchId: string) => Promise<FoundRequest | null>;
   findRequest: (batchId: string) => Promise<StoredRequest | null>;
   /** Its raw JSON. */
@@ -30,6 +32,11 @@ export function createBatchTables(database: Database, schema: string): BatchTabl
   const tables = { batches: `"${schema}".batch`, samples: `"${schema}".sample` };
   return {
     create: (batch) => database.transaction((ask) => createBatch(batch, { ask, tables })),
+    list: async () => {
+      const text = `select batch_id from ${tables.batches}`;
+      const rows = await database.ask<Pick<StoredBatch, 'batch_id'>>({ text, values: [] });
+      return rows.map(({ batch_id }) => ({ batch_id, created_ms: null }));
+    },
     lookForRequest: async (batchId) => {
       const [row] = await database.ask<FoundRequest>({
         name: 'batch_look',

@@ -68,6 +68,7 @@ export function createPostgresStore({
         await disk.makeDirectory(directory);
         await reopenBatch(directory);
       }),
+    listBatches: () => storing('the list of batches', batches.list),
     findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(checkedBatch(batchId))),
     readSample: async (ref) => {
       const text = await readSampleText(ref);

@@ -1,0 +1,177 @@
+"""Batches and streams from a store's folder, without a server and a worker: ``durable_rollouts.open(folder)``.
+
+It reads files alone, so a copy of the folder will do, also of a batch that runs. With a store in PostgreSQL, the folder
+is ``store.outputs.root``: it has results, and no requests, samples and journals.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+
+from .faults import NotFound
+from .results import BatchResult, Group, Row, Step, read_rows, to_groups
+
+
+class Store:
+    """A store's folder: ``store.root`` of temporal.yaml, by default ``.rollouts/trajectories`` beside it."""
+
+    def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"{self.folder}: expected the folder of a store (store.root of temporal.yaml), and there is none")
+        inside = self.folder / "trajectories"
+        if not self.batches() and inside.is_dir():
+            raise NotFound(f"{self.folder} has no batch; did you mean {inside}?")
+
+    def batches(self) -> List["StoredBatch"]:
+        """All batches and streams, the newest first."""
+        found = [StoredBatch(folder) for folder in self.folder.iterdir() if any((folder / name).is_file() for name in ("batch.json", "metrics.json"))]
+        return sorted(found, key=lambda batch: batch.created, reverse=True)
+
+    def batch(self, id: str) -> "StoredBatch":
+        """A batch or stream. Raises ``NotFound``, with the id that was probably meant."""
+        found = {batch.id: batch for batch in self.batches()}
+        if id in found:
+            return found[id]
+        near = difflib.get_close_matches(id, found, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise NotFound(f"no batch {id} in {self.folder}{meant}")
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.folder)!r})"
+
+
+class StoredBatch:
+    """A batch or a stream in a folder. Everything is read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.id = _id_of(folder.name)
+
+    @property
+    def created(self) -> datetime:
+        """When it was first started, in UTC."""
+        made = next(file for file in (self.folder / "batch.json", self.folder / "metrics.json") if file.is_file())
+        return datetime.fromtimestamp(made.stat().st_mtime, timezone.utc)
+
+    @property
+    def request(self) -> Dict[str, Any]:
+        """The request as it was planned, with defaults. Raises ``NotFound`` for one whose journals are in PostgreSQL."""
+        return self._json("batch.json")
+
+    @property
+    def is_stream(self) -> bool:
+        return "groups_per_step" in self.request
+
+    @property
+    def result(self) -> Optional[BatchResult]:
+        """What ``Batch.wait`` returned. None: it runs, or was never closed; then starting its id again continues it."""
+        file = self.folder / "metrics.json"
+        result: Optional[BatchResult] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return result
+
+    def rows(self) -> List[Row]:
+        """The valid rollouts, in input order. Raises ``NotFound`` while it has no result."""
+        return list(self._rows("rollouts.jsonl"))
+
+    def failures(self) -> List[Row]:
+        """The others, each with ``failure``."""
+        return list(self._rows("failures.jsonl"))
+
+    def groups(self) -> List[Group]:
+        """Rows and failures by sample, in input order."""
+        return sorted(to_groups([*self.rows(), *self.failures()]), key=lambda group: group.row)
+
+    def samples(self) -> List[Dict[str, Any]]:
+        """The samples, in order: sample i is row i."""
+        return list(self._rows("samples.jsonl"))
+
+    def steps(self) -> List[int]:
+        """Steps of a stream that were delivered and are kept."""
+        folder = self.folder / "steps"
+        places = folder.iterdir() if folder.is_dir() else ()
+        return sorted(int(place.name) for place in places if place.name.isdigit() and (place / "metrics.json").is_file())
+
+    def step(self, step: int) -> Step:
+        """A kept step, as ``Stream.next_step`` returned it."""
+        folder = self.folder / "steps" / str(step)
+        if not (folder / "metrics.json").is_file():
+            raise NotFound(f"stream {self.id} has no step {step} here; it has {_listed(self.steps())}")
+        result = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        # Paths in it are those of the worker's host.
+        files = {kind: str(folder / Path(file).name) for kind, file in result["files"].items()}
+        return Step(step, {**result, "files": files})
+
+    def rollouts(self) -> List[Tuple[int, int]]:
+        """Row and repeat of each rollout that has a journal."""
+        names = (re.fullmatch(r"(\d+)-(\d+)\.jsonl", file.name) for file in (self.folder / "journals").glob("*.jsonl"))
+        return sorted((int(name[1]), int(name[2])) for name in names if name)
+
+    def journal(self, row: int, repeat: int) -> List[Dict[str, Any]]:
+        """The lines of a rollout's journal that count, in order: ``claim``, ``start``, ``chunk`` (tokens as they came),
+        ``generation`` (a turn's tokens are complete), ``observation``, ``fault``, ``end``. Each has ``at``, in seconds
+        since 1970. Lines of a writer that had lost the journal are left out, as is a line that a crash has torn.
+        ``temporal-rollout show ID/ROW-REPEAT`` reads the same as a conversation.
+        """
+        file = self.folder / "journals" / f"{row}-{repeat}.jsonl"
+        if not file.is_file():
+            raise NotFound(f"batch {self.id} has no journal of rollout {row}-{repeat}: it has not started, or its journals are in PostgreSQL")
+        return list(_lines_that_count(file))
+
+    def _json(self, name: str) -> Dict[str, Any]:
+        file = self.folder / name
+        if not file.is_file():
+            raise NotFound(f"{file} is not there")
+        value: Dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return value
+
+    def _rows(self, name: str) -> Iterator[Row]:
+        file = self.folder / name
+        if file.is_file():
+            return read_rows(str(file))
+        if name == "samples.jsonl":
+            raise NotFound(f"{file} is not there")
+        raise NotFound(f"batch {self.id} has no result yet: it runs, or starting its id again continues it. rollouts() and journal() have what there is")
+
+    def __repr__(self) -> str:
+        return f"StoredBatch({self.id!r})"
+
+
+def open(folder: Union[str, "os.PathLike[str]"]) -> Store:
+    """Opens a store's folder to read: batches, rows and journals, without a server.
+
+    folder: ``store.root`` of temporal.yaml, by default ``.rollouts/trajectories`` beside it; with PostgreSQL
+    ``store.outputs.root``. Raises ``FileNotFoundError``.
+    """
+    return Store(folder)
+
+
+def _id_of(name: str) -> str:
+    """Folders are named so that every system takes them (``src/trajectories/places.ts``)."""
+    return name.replace("+", "").replace("=", ":")
+
+
+def _lines_that_count(file: Path) -> Iterator[Dict[str, Any]]:
+    """The latest claim names the writer; lines of others are ignored (``src/model/journal/trajectory.ts``)."""
+    writer = None
+    for text in file.read_bytes().split(b"\n"):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if not isinstance(line, dict):
+            continue
+        if line.get("kind") == "claim":
+            writer = line.get("writer")
+        if line.get("writer") == writer:
+            yield line
+
+
+def _listed(numbers: List[int]) -> str:
+    return ", ".join(map(str, numbers)) if numbers else "none"

@@ -1,0 +1,119 @@
+import { parseArgs } from 'node:util';
+import { listTable } from '../client/list/list-table.js';
+import type { Listed } from '../client/list/listed.js';
+import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
+import type { Runs } from '../client/list/runs.js';
+import { openRuns } from '../client/list/runs.js';
+import { pageStyle } from '../client/screen.js';
+import { BatchResult } from '../model/results/result.js';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { describeError } from '../platform/errors.js';
+import { isMissing } from '../platform/files.js';
+import { readJson, writeJson } from '../platform/json/kept.js';
+import { plain, plainJson } from '../platform/plain.js';
+import { readText } from '../platform/utf8-text.js';
+import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
+import { integerOf } from './arguments.js';
+import { writePaged } from './show/pager.js';
+import type { GivenStore } from './temporal-settings.js';
+import { temporalSettings, withGivenStore } from './temporal-settings.js';
+
+const DEFAULT_LIMIT = 20;
+
+type ListStore = Pick<TrajectoryStore, 'listBatches' | 'findRequest' | 'facts' | 'outputs'>;
+
+/** Batches and streams: those of the store, and those that the Temporal server has. */
+export async function listCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      config: { type: 'string' },
+      limit: { type: 'string', default: String(DEFAULT_LIMIT) },
+      running: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+    },
+  });
+  const limit = integerOf('--limit', { text: values.limit, least: 1 });
+  const { server } = await temporalSettings(values.config);
+  const runs = openRuns(server);
+  try {
+    const place = `the Temporal server at ${server.options.address}`;
+    const found = await unlessSilent(place, runs.list());
+    const { all, shown } = await withGivenStore(values.config, async (given) => {
+      const store = given?.store ?? null;
+      if (store === null) say(`${noStore(given)}, so this is what the Temporal server has`);
+      const stored = store === null ? [] : await store.listBatches();
+      const all = merged(stored, found ?? []).filter((one) => !values.running || isOpen(one));
+      const shown: Listed[] = [];
+      for (const listed of all.slice(0, limit))
+        shown.push(await withNumbers(listed, { store, runs }));
+      return { all, shown };
+    });
+    if (values.json) await write(shown.map((listed) => plainJson(writeJson(jsonOf(listed)))));
+    else await write(listTable(shown, { others: all.length - shown.length, style: styleOf() }));
+    // An incomplete list is a failure for scripts.
+    return found === null ? 1 : 0;
+  } finally {
+    await runs.close();
+  }
+}
+
+const styleOf = () => pageStyle(process.stdout, process.env);
+
+const write = (lines: readonly string[]): Promise<void> =>
+  writePaged(lines, { stdout: process.stdout, env: process.env });
+
+const say = (text: string): void => {
+  console.error(plain(text));
+};
+
+const noStore = (given: GivenStore | null): string =>
+  given === null
+    ? 'no temporal.yaml here names a store (--config FILE does)'
+    : `${given.name} does not answer`;
+
+/** What the store has is shown without the server. */
+async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    say(`${place} does not answer, so this is what the store has: ${describeError(error)}`);
+    return null;
+  }
+}
+
+interface Sources {
+  store: ListStore | null;
+  runs: Pick<Runs, 'progressOf'>;
+}
+
+async function withNumbers(listed: Listed, { store, runs }: Sources): Promise<Listed> {
+  const progress =
+    isOpen(listed) && listed.kind === 'batch' ? await runs.progressOf(listed.id) : null;
+  if (progress !== null) return withProgress(listed, progress);
+  if (store === null) return listed;
+  const request = await store.findRequest(listed.id);
+  if (request === null) return listed;
+  if (request.stream !== undefined) {
+    const last = await store.facts.last([listed.id, 'steps'], -1);
+    return { ...listed, kind: 'stream', steps: last === null ? 0 : last.n + 1 };
+  }
+  const result = await resultOf(store.outputs(listed.id).files.metrics);
+  const batch: Listed = { ...listed, kind: 'batch' };
+  return result === null ? batch : withResult(batch, result);
+}
+
+/** null: it is not closed, or its result is on another host, or is none that this release knows. */
+async function resultOf(file: string): Promise<BatchResult | null> {
+  try {
+    return BatchResult.safeParse(readJson(await readText(file), IN_PAYLOADS)).data ?? null;
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function jsonOf({ started_ms, ...listed }: Listed): Record<string, unknown> {
+  const started = started_ms === null ? null : new Date(started_ms).toISOString();
+  return { ...listed, started };
+}

@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import type { EnvironmentMessage } from '../../environments/environment.js';
+import { Content, textLog } from '../../model/content.js';
+import { Fault } from '../../model/faults.js';
+import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
+import { problemsOf } from '../../model/problems.js';
+import { Message } from '../../model/sample.js';
+import { describeError } from '../../platform/errors.js';
+import { readJson } from '../../platform/json/kept.js';
+
+/** A line of the input: a conversation and its state. */
+export interface Line {
+  log: EnvironmentMessage[];
+  metadata: ForeignObject;
+  /** The environment of a sample or row; null: the line names none. */
+  task_name: string | null;
+  /** Of a row: what the rollout was paid. */
+  recorded: { rollout_id: string; total_reward: number } | null;
+}
+
+const atLeastOne = 'expected at least one message, got none';
+
+const Step = z.strictObject({
+  message_log: z.array(Message).min(1, atLeastOne),
+  metadata: foreignObject().default({}),
+});
+
+/** A sample, or a row of rollouts.jsonl. Their other columns do not matter here. */
+const Row = z.looseObject({
+  message_log: z.array(z.looseObject({ role: z.string(), content: Content })).min(1, atLeastOne),
+  task_name: z.string().min(1).optional(),
+  extra_env_info: foreignObject()
+    .nullish()
+    .transform((info) => info ?? {}),
+  rollout_id: z.string().optional(),
+  total_reward: z.number().optional(),
+});
+
+const FOREIGN = { metadata: 'all', extra_env_info: 'all' } as const;
+
+/** Throws an `EnvironmentRejected` that names the line. `answer`: what the policy says where a line does not say it. */
+export function parseLine(
+  text: string,
+  { number, answer }: { number: number; answer: string | null },
+): Line {
+  const bad = (problem: string): Fault =>
+    new Fault({ type: 'EnvironmentRejected', message: `line ${number}: ${problem}` });
+  const parsed = <T>(schema: z.ZodType<T>, value: unknown): T => {
+    const { data, error } = schema.safeParse(value);
+    if (error === undefined) return data;
+    throw bad(problemsOf(error, value).map(({ where, what }) => `${where}: ${what}`).join('; ')); // prettier-ignore
+  };
+  let value: unknown;
+  try {
+    value = readJson(text, FOREIGN);
+  } catch (error) {
+    throw bad(`expected a JSON object, got ${describeError(error)}`);
+  }
+  if (!isRow(value)) {
+    const { message_log, metadata } = parsed(Step, value);
+    const log = withAnswer(textLog(message_log), answer);
+    return { log, metadata, task_name: null, recorded: null };
+  }
+  const { message_log, extra_env_info, task_name = null, rollout_id, total_reward } = parsed(Row, value); // prettier-ignore
+  const isResult = rollout_id !== undefined && total_reward !== undefined;
+  const log = withAnswer(isResult ? untilAnswer(textLog(message_log)) : textLog(message_log), answer); // prettier-ignore
+  if (!isAnswered(log))
+    throw bad(
+      `message_log: expected a last message of role assistant, got ${log.at(-1)?.role ?? 'none'}; --answer TEXT says it for all such lines`,
+    );
+  return {
+    log,
+    metadata: extra_env_info,
+    task_name,
+    recorded: isResult ? { rollout_id, total_reward } : null,
+  };
+}
+
+const isRow = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  !Object.hasOwn(value, 'metadata') &&
+  ['task_name', 'extra_env_info'].some((column) => Object.hasOwn(value, column));
+
+const isAnswered = (log: readonly EnvironmentMessage[]): boolean => log.at(-1)?.role === 'assistant'; // prettier-ignore
+
+const withAnswer = (log: EnvironmentMessage[], answer: string | null): EnvironmentMessage[] =>
+  answer === null || isAnswered(log) ? log : [...log, { role: 'assistant', content: answer }];
+
+/** Without what the environment has answered to the last turn. */
+const untilAnswer = (log: EnvironmentMessage[]): EnvironmentMessage[] =>
+  log.slice(0, log.findLastIndex(({ role }) => role === 'assistant') + 1);

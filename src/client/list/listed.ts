@@ -1,0 +1,99 @@
+import type { BatchProgress } from '../../activities/contract.js';
+import type { BatchResult } from '../../model/results/result.js';
+import type { StoredBatch } from '../../trajectories/trajectory-store.js';
+
+/** A batch or stream, as a list shows it. null: nobody knows, or it has none. */
+export interface Listed {
+  id: string;
+  kind: 'batch' | 'stream' | null;
+  state: State;
+  /** When it was first started, else its newest start, in milliseconds since 1970. */
+  started_ms: number | null;
+  /** Rollouts; a stream has none of these numbers. */
+  valid: number | null;
+  failed: number | null;
+  requested: number | null;
+  /** Steps that a stream has delivered. */
+  steps: number | null;
+  /** Of its valid rollouts. */
+  mean_reward: number | null;
+}
+
+/** `unfinished`: it has no result, and Temporal does not have it, or did not answer. */
+export type State = 'running' | 'paused' | 'ended' | 'failed' | 'cancelled' | 'terminated' | 'timed out' | 'unfinished'; // prettier-ignore
+
+/** The newest run of a batch or stream that Temporal has. */
+export interface Run {
+  id: string;
+  kind: 'batch' | 'stream';
+  /** The SDK's name of its status. */
+  status: string;
+  started_ms: number;
+}
+
+const STATES: Readonly<Record<string, State>> = {
+  PAUSED: 'paused',
+  COMPLETED: 'ended',
+  FAILED: 'failed',
+  CANCELLED: 'cancelled',
+  TERMINATED: 'terminated',
+  TIMED_OUT: 'timed out',
+};
+
+/** Of a newer server's status nobody knows that it is an end. */
+const stateOf = ({ status }: Run): State => STATES[status] ?? 'running';
+
+export const isOpen = ({ state }: Pick<Listed, 'state'>): boolean =>
+  state === 'running' || state === 'paused';
+
+/** What the store and the server have, each once, the newest start first; those without a time come last. */
+export function merged(stored: readonly StoredBatch[], runs: readonly Run[]): Listed[] {
+  const listed = new Map<string, Listed>();
+  for (const { batch_id, created_ms } of stored)
+    listed.set(batch_id, { ...UNKNOWN, id: batch_id, started_ms: created_ms });
+  for (const run of runs) {
+    const before = listed.get(run.id);
+    listed.set(run.id, {
+      ...UNKNOWN,
+      id: run.id,
+      kind: run.kind,
+      state: stateOf(run),
+      started_ms: before?.started_ms ?? run.started_ms,
+    });
+  }
+  return [...listed.values()].sort(
+    (a, b) => (b.started_ms ?? 0) - (a.started_ms ?? 0) || (a.id < b.id ? -1 : 1),
+  );
+}
+
+const UNKNOWN = {
+  kind: null,
+  state: 'unfinished',
+  valid: null,
+  failed: null,
+  requested: null,
+  steps: null,
+  mean_reward: null,
+} as const satisfies Partial<Listed>;
+
+/** With the numbers of its result. An open batch has an older one, of which it keeps the rows. */
+export const withResult = (
+  listed: Listed,
+  { counts, metrics }: Pick<BatchResult, 'counts' | 'metrics'>,
+): Listed => ({
+  ...listed,
+  state: listed.state === 'unfinished' ? 'ended' : listed.state,
+  valid: counts.completed,
+  failed: counts.requested - counts.completed,
+  requested: counts.requested,
+  mean_reward: metrics['mean_total_reward'] ?? null,
+});
+
+/** With those of its progress. */
+export const withProgress = (listed: Listed, progress: BatchProgress): Listed => ({
+  ...listed,
+  valid: progress.valid,
+  failed: progress.failed,
+  requested: progress.requested,
+  mean_reward: progress.valid === 0 ? null : progress.reward_sum / progress.valid,
+});
