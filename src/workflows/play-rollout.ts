@@ -26,7 +26,7 @@ export interface Reached {
   started_at: number;
 }
 
-export interface Playing extends EndedBy {
+interface Playing extends EndedBy {
   limits: RolloutLimits;
   view: RolloutView;
   /** When it began, on the server's clock. */
