@@ -84,6 +84,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
+    findInputs: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
     settlePublish: notPlayed,
@@ -101,7 +102,8 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
   };
 }
 
-const notPlayed = () => Promise.reject(new Error('the empty worker has no policy and no stream'));
+const notPlayed = () =>
+  Promise.reject(new Error('the empty worker has no inputs, no policy and no stream'));
 
 const LIMITS = {
   max_rollout_turns: 100,

@@ -6,6 +6,7 @@ import { createLocalSandbox } from '../src/environments/code/local-sandbox.js';
 import { childrenOf } from '../src/environments/code/watch/process-tree.js';
 import type { Environment, EnvironmentMessage, Metadata } from '../src/environments/environment.js';
 import { EnvironmentSettings } from '../src/environments/settings.js';
+import { textLog } from '../src/model/content.js';
 
 /**
  * The code environment, level by level: a rollout's first turn (which starts an interpreter), the following turns, and
@@ -45,7 +46,7 @@ function rollout(environment: Environment, name: string) {
       { idempotency_key: `${key}/${log.length}`, signal },
     );
     const [observation] = answer.observations;
-    if (observation != null) log.push(observation);
+    if (observation != null) log.push(...textLog([observation]));
     metadata = answer.metadata[0] ?? metadata;
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, and each row
- * of its table of failures and of README.md's. It fails for a promise without a test, and for a test that was deleted
+ * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, each row of
+ * its table of failures and of README.md's, and each feature of docs/nemo.md. It fails for a promise without a test, and for a test that was deleted
  * or renamed.
  */
 import assert from 'node:assert/strict';
@@ -8,6 +8,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import { NEMO_FEATURES } from './nemo-features.js';
 import { FAILURES, INVARIANTS } from './promises.js';
 import { README_FAILURES } from './readme-failures.js';
 
@@ -15,11 +16,11 @@ const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file
 const ARCHITECTURE = read('ARCHITECTURE.md');
 const HERE = 'test/semantics.test.ts';
 
-/** The names of a file's tests as they are written, those of loops with their `${…}`. */
+/** The names of a file's tests as they are written, those of loops with their `${…}`, or the expression of a name. */
 function testsIn(file: string): string[] {
   if (!existsSync(path.join(PROJECT_ROOT, file))) return [];
-  const calls = read(file).matchAll(/\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`)/g);
-  return [...calls].map(([, single, double, template]) => single ?? double ?? template ?? '');
+  const calls = read(file).matchAll(/\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`|([\w.]+),)/g); // prettier-ignore
+  return [...calls].map(([, single, double, template, name]) => single ?? double ?? template ?? name ?? ''); // prettier-ignore
 }
 
 function checkHeld(held: string): void {
@@ -79,6 +80,28 @@ for (const [page, failures] of [
       });
     }
   });
+
+describe('docs/nemo.md names the tests of what it says', () => {
+  const rows = [...read('docs/nemo.md').matchAll(/^\| +(.+?) +\| .* \| +(\[.+?) +\|$/gm)].map(
+    ([, what = '', links = '']) => ({
+      what,
+      files: [...links.matchAll(/\]\(\.\.\/([^)]+)\)/g)].map(([, file]) => file),
+    }),
+  );
+
+  test('and each row of its tables has an entry here', () => {
+    assert.deepEqual(Object.keys(NEMO_FEATURES), rows.map(({ what }) => what)); // prettier-ignore
+  });
+
+  for (const { what, files } of rows) {
+    test(what, () => {
+      const tests = NEMO_FEATURES[what] ?? [];
+      assert.ok(tests.length > 0);
+      tests.forEach(checkHeld);
+      assert.deepEqual(new Set(files), new Set(tests.map((held) => held.split(' › ')[0])));
+    });
+  }
+});
 
 describe('workflow code', () => {
   const folder = 'src/workflows';

@@ -3,6 +3,8 @@ import { aggregate } from '../metrics/aggregate.js';
 import { parseAggregate } from '../config/collect-config.js';
 import { shardsOf } from '../metrics/shards.js';
 import { plain } from '../../src/platform/plain.js';
+import type { Scalar } from '../upload/exporter.js';
+import { scalarsOf, uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
 /** Upstream's `ng_aggregate_rollouts`, with its output. */
@@ -19,25 +21,33 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
     console.log(plain(line));
   };
   for (const note of notes) report(note);
-  const inputs = shardsOf(config.input_glob, { cwd, report });
+  const inputs = shardsOf(config.input_glob, { cwd, output, merge, report });
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
   const agents = createAgentUrls({ head_server, signal, report });
+  const scalars = new Map<string, Scalar>();
   try {
     const { urlOf } = agents;
     const metrics = await aggregate({
       inputs,
       output,
       merge,
+      refuse_conflicts: true,
       answer_key: parsed.own['answer-key'] ?? null,
       subset_key: parsed.own['subset-key'] ?? null,
       urlOf,
       signal,
       report,
+      onEntry: (agent, own) => {
+        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
+      },
       onLoaded: (results) => {
         report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
       },
     });
+    const upload = scalars.size === 0 ? null : await uploadOf(parsed.gym, { say: report, signal });
+    await upload?.metrics(scalars);
+    await upload?.close();
     report(
       `Finished rollout aggregation! View results at:\n` +
         `Merged rollouts: ${merge ? output : '<not merged>'}\n` +

@@ -3,6 +3,7 @@ import { parseE2E } from '../config/collect-config.js';
 import { collectRollouts } from '../collection/collect.js';
 import { E2E_OPTIONS, prepareE2E } from '../e2e/prepare.js';
 import { COLLECT_OPTIONS, REPLACE, settingsOf } from './collect.js';
+import { uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
 /**
@@ -21,11 +22,12 @@ export async function collectE2ECommand(args: string[]): Promise<number> {
   return await runInterruptibly(async (context) => {
     const { screen, signal } = context;
     for (const note of parsed.notes) screen.say(note);
+    const openUpload = () => uploadOf(parsed.gym, { say: screen.say, signal });
     const { config, stop } = await prepareE2E(parsed, { signal, say: screen.say });
     try {
       const { host, port } = parsed.head_server;
       const { exit_code } = await collectRollouts(
-        { config, head_server: `http://${host}:${port}`, capture_dir, settings },
+        { config, head_server: `http://${host}:${port}`, capture_dir, settings, openUpload },
         { ...parsed.places, ...context },
       );
       return exit_code;

@@ -7,6 +7,7 @@ import type { CollectionSettings } from '../collection/request.js';
 import { Duration } from '../../src/model/durations.js';
 import { BatchId } from '../../src/model/batch-request.js';
 import { UsageError } from '../../src/platform/command.js';
+import { uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
 /** Our own options, beside upstream's arguments. */
@@ -44,10 +45,12 @@ export async function collectCommand(args: string[]): Promise<number> {
   const settings = settingsOf(own, { cwd, replace: args.includes(REPLACE) });
   const capture_dir = captureDir(gym);
   return await runInterruptibly(async (context) => {
-    for (const note of notes) context.screen.say(note);
+    const { screen, signal } = context;
+    for (const note of notes) screen.say(note);
+    const openUpload = () => uploadOf(gym, { say: screen.say, signal });
     const url = `http://${head_server.host}:${head_server.port}`;
     const { exit_code } = await collectRollouts(
-      { config, head_server: url, capture_dir, settings },
+      { config, head_server: url, capture_dir, settings, openUpload },
       { ...places, ...context },
     );
     return exit_code;

@@ -50,8 +50,9 @@ Collects rollouts for the datasets of a split (train, validation, benchmark) tha
 the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, such as
   temporal-rollout collect-e2e --serve-command "gym env start '+config_paths=[env.yaml,model.yaml]'" \\
     '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
-Rows go to out/results/preprocessed_datasets/validation.jsonl; data files that are missing are named, not downloaded. The
-head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every server that it knows must answer.
+Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it. Files
+that are missing are named, with how to get them, not downloaded. The head server (+head_server={host: H, port: P}, default
+127.0.0.1:11000) and every server that it knows must answer.
 
 --serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
 --serve-timeout 30m   time for all of them to answer
@@ -68,11 +69,13 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. The first of repeated results counts; the
-others, and lines that are no result, are reported and left out. An agent's metrics come from its server's
-/aggregate_metrics, found through the head server (default 127.0.0.1:11000, +head_server.port=N). If no server answers,
-they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field --answer-key,
-and all of these for each value of --subset-key. No Temporal server is needed.
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Repeated results count once; they, lines
+that are no result, and FILE from an earlier run are reported and left out. Results of one task and rollout that differ are
+an error, as of shards that each number their tasks from 0. An agent's metrics come from its server's /aggregate_metrics,
+found through the head server (default 127.0.0.1:11000, +head_server.port=N). If there is no server, or it has no such
+path, they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field
+--answer-key, and all of these for each value of --subset-key. A server that fails is an exit code of 1. No Temporal server
+is needed.
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,

@@ -1,6 +1,7 @@
 import type { Screen } from '../../src/client/screen.js';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
+import type { Upload } from '../upload/exporter.js';
 import type { CollectionFiles } from './files.js';
 
 /** How a collection is played, beside upstream's configuration. */
@@ -28,6 +29,8 @@ export interface CollectionRequest {
   /** Where model servers capture their calls; null or absent: nowhere. */
   capture_dir?: string | null;
   settings: CollectionSettings;
+  /** Opens the tracking servers that get results and metrics at the end; null or absent: there are none. */
+  openUpload?: () => Promise<Upload | null>;
 }
 
 export interface CollectionContext {

@@ -2,7 +2,9 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { MISSING } from './inherit.js';
 import { parseOverrideValue } from './override-value.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import { entriesOf } from '../../src/platform/json/order.js';
+import { reprOf, strOf } from '../../src/platform/python/repr.js';
+import { parseYaml } from './yaml-text.js';
 
 /** An interpolation that cannot be resolved; its text stays. */
 export interface Unresolved {
@@ -41,7 +43,7 @@ interface Scope {
 
 /**
  * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from its own place,
- * `${oc.env:NAME,default}`, `${oc.select:a.b,default}`, one inside another, `\${` for the text itself. A text that is one
+ * `${oc.env:NAME,default}` and its other resolvers, one inside another, `\${` for the text itself. A text that is one
  * interpolation has the value's type, others its text.
  */
 export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
@@ -157,12 +159,13 @@ function take({ steps }: Scope): void {
 
 function resolveOne(inner: string, scope: Scope): Json {
   take(scope);
-  const [, resolver, rest = ''] = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner) ?? [];
-  if (resolver === 'oc.env') return environment(rest, scope);
-  if (resolver === 'oc.select') return select(rest, scope);
-  if (resolver !== undefined) {
+  const [, name, rest = ''] = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner) ?? [];
+  if (name !== undefined) {
+    const resolver = Object.hasOwn(RESOLVERS, name) ? RESOLVERS[name] : undefined;
+    if (resolver !== undefined) return resolver(rest, scope);
+    const known = Object.keys(RESOLVERS).map((one) => `\${${one}:…}`);
     throw new Error(
-      `\${${resolver}:…} is not supported: supported are \${key}, \${oc.env:NAME,default}, \${oc.select:key,default}, and inherit_from and copy as whole values`,
+      `\${${name}:…} is not supported: supported are \${key}, ${known.join(', ')}, and inherit_from and copy as whole values`,
     );
   }
   const key = strOf(resolveText(inner, scope)).trim();
@@ -252,6 +255,51 @@ function select(args: string, scope: Scope): Json {
   return fallback === undefined ? null : argument(fallback, scope);
 }
 
+/** Text as a value; an interpolation in it is resolved. */
+function decode(args: string, scope: Scope): Json {
+  const text = argument(args, scope);
+  if (text === null) return null;
+  if (typeof text !== 'string' || text.trim() === '')
+    throw new Error(`oc.decode: expected a value as text, got ${reprOf(text)}`);
+  return resolveWithin(resolvedValue(parseOverrideValue(text), scope), scope) ?? null;
+}
+
+/** A list or mapping, or the YAML text of one. */
+function create(args: string, scope: Scope): Json {
+  const given = argument(args, scope);
+  const value = typeof given === 'string' ? parseYaml(given, 'oc.create') : given;
+  if (value === null) return null;
+  if (!isObject(value) && !Array.isArray(value))
+    throw new Error(`oc.create: expected a list or a mapping, got ${reprOf(given)}`);
+  return resolveWithin(value, scope) ?? null;
+}
+
+/** The mapping under a key. */
+function mapping(args: string, { name, scope }: { name: string; scope: Scope }): JsonObject {
+  const key = strOf(argument(args, scope));
+  const value = referenced(key, scope);
+  if (value === undefined) throw notSet(key, scope);
+  if (isObject(value)) return value;
+  throw new Error(`${name}: expected a mapping under '${key}', got ${reprOf(value)}`);
+}
+
+const resolvedValue = (value: Json, scope: Scope): Json =>
+  typeof value === 'string' ? resolveText(value, scope) : value;
+
+/** OmegaConf's own. */
+const RESOLVERS: Record<string, (args: string, scope: Scope) => Json> = {
+  'oc.env': environment,
+  'oc.select': select,
+  'oc.decode': decode,
+  'oc.create': create,
+  'oc.deprecated': (args, scope) => resolveOne(splitArguments(args)[0], scope),
+  'oc.dict.keys': (args, scope) => namesIn(mapping(args, { name: 'oc.dict.keys', scope })),
+  'oc.dict.values': (args, scope) =>
+    entriesOf<Json>(mapping(args, { name: 'oc.dict.values', scope })).map(([, value]) => value),
+};
+
+const namesIn = (value: JsonObject): Json[] => entriesOf<Json>(value).map(([name]) => name);
+
 function splitArguments(args: string): [first: string, second: string | undefined] {
   const comma = args.indexOf(',');
   return comma < 0 ? [args, undefined] : [args.slice(0, comma), args.slice(comma + 1)];
@@ -260,6 +308,8 @@ function splitArguments(args: string): [first: string, second: string | undefine
 /** Numbers, booleans, null and quoted text are read as such; anything else is text. */
 function argument(text: string, scope: Scope): Json {
   const trimmed = text.trim();
+  if (/^(['"]).*\1$/s.test(trimmed) && trimmed.includes('${'))
+    return strOf(resolveText(trimmed.slice(1, -1), scope));
   if (trimmed.includes('${')) return resolveText(trimmed, scope);
   try {
     return parseOverrideValue(trimmed);

@@ -5,9 +5,13 @@ import { isObject } from '../../src/platform/json/lossless.js';
  * Keys that Gym's commands accept beside a command's own fields (`nemo_gym/global_config.py` and others at 07d6b0d).
  */
 
-/** These matter here: where the servers are, which files are read, and where model calls are captured. */
+/**
+ * These matter here: where the servers are, which files are read, where model calls are captured, and where results are
+ * uploaded.
+ */
 export const EFFECTIVE_KEYS = new Set([
   'config_paths', 'head_server', 'default_host', 'observability_enabled', 'model_call_capture_dir',
+  'mlflow_tracking_uri', 'mlflow_tracking_token', 'mlflow_experiment_name', 'mlflow_run_name',
 ]); // prettier-ignore
 
 /**
@@ -21,8 +25,7 @@ const WITHOUT_EFFECT = new Set(
   uv_venv_dir results_dir cache_dir _inherit_from _copy nemo_gym_log_dir verbose json query token_id_capture component_name skip_verification skip_verification_reward
   error_on_almost_servers should_download mode data_source output_dirpath overwrite_metrics_conflicts
   use_cached_prepared_benchmarks num_prepare_benchmark_processes prepare_script_args wandb_project wandb_name
-  wandb_api_key mlflow_tracking_uri mlflow_tracking_token mlflow_experiment_name mlflow_run_name
-  profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data`.split(
+  wandb_api_key profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data`.split(
     /\s+/,
   ),
 );

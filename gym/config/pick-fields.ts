@@ -53,8 +53,11 @@ export function pickFields<T extends z.ZodObject>(
   }
   const parsed = schema.safeParse(own);
   if (!parsed.success) throw invalid(parsed.error, own);
-  if ('upload_rollouts' in own && parsed.data['upload_rollouts'] === true) {
-    notes.push('upload_rollouts: nothing is uploaded; the files are the result');
+  const isAsked = 'upload_rollouts' in own && parsed.data['upload_rollouts'] === true;
+  if (isAsked && !('mlflow_run_name' in gym.config)) {
+    notes.push(
+      'upload_rollouts: nothing is uploaded without mlflow_tracking_uri, mlflow_experiment_name and mlflow_run_name',
+    );
   }
   return { fields: parsed.data, notes };
 }

@@ -38,6 +38,12 @@ const Params = z.custom<JsonObject>((value) => isObject(value as Json), {
   error: ({ input }) => `expected an object, got ${shown(input)}`,
 });
 
+/** A number that keeps its text is an object to zod. */
+const Skills = z.preprocess(
+  (value) => (isLosslessNumber(value) ? Number(value.value) : value),
+  z.strictObject({ path: Text }),
+);
+
 function shown(value: unknown): string {
   return value === undefined ? 'nothing' : reprOf(value as Json);
 }
@@ -102,7 +108,9 @@ const SHARED = {
     'the exit code is 0 also where rows failed; they are in the failures file in any case',
   ),
   rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
-  upload_rollouts: defaulted(Flag, true).describe('accepted; nothing is uploaded'),
+  upload_rollouts: defaulted(Flag, true).describe(
+    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name',
+  ),
 };
 
 export const RolloutCollectionConfig = z.strictObject({
@@ -120,7 +128,7 @@ export const RolloutCollectionConfig = z.strictObject({
     'continues a collection: rows with a result are not played again',
   ),
   prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
-  skills: optional(z.strictObject({ path: Text })).describe(
+  skills: optional(Skills).describe(
     'a directory of skills, whose reference each row and result carries: +skills.path=DIR',
   ),
 });

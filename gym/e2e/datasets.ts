@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import { isObject, jsonNumber } from '../../src/platform/json/lossless.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import { reprOf, strOf } from '../../src/platform/python/repr.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 
@@ -21,11 +21,15 @@ const Settings = z.object({
   prepare_script: Text.nullish().transform((file) => file ?? null),
 });
 
-export interface Dataset extends z.infer<typeof Settings> {
+type Settings = z.infer<typeof Settings>;
+
+export interface Dataset extends Settings {
   /** The agent that plays its rows. */
   agent: string;
   /** Gym's command that downloads the file; null: no source is given. */
   how_to_get: string | null;
+  /** The whole entry as upstream writes it beside its metrics. */
+  described: JsonObject;
 }
 
 /**
@@ -56,30 +60,68 @@ function entriesOf(instance: Json): Json[] {
 }
 
 function readEntry(entry: Json, { agent, index }: { agent: string; index: number }): Dataset {
+  if (!isObject(entry))
+    throw new Error(`dataset ${index} of ${agent}: expected an object, got ${reprOf(entry)}`);
   const parsed = Settings.safeParse(entry);
   if (parsed.success) {
-    return {
-      ...parsed.data,
-      agent,
-      how_to_get: howToGet(parsed.data, isObject(entry) ? entry : {}),
-    };
+    const { data } = parsed;
+    const sources = sourcesOf(entry);
+    const described = describedOf(data, { entry, sources });
+    return { ...data, agent, how_to_get: howToGet(data, sources), described };
   }
   const problems = problemsOf(parsed.error, entry).map(({ where, what }) => `${where}: ${what}`);
   throw new Error(`dataset ${index} of ${agent}: ${problems.join('; ')}`);
 }
 
-function howToGet(settings: z.infer<typeof Settings>, entry: JsonObject): string | null {
-  const source = isObject(entry['source']) ? entry['source'] : null;
-  const gitlab = source?.['type'] === 'gitlab' ? source : entry['gitlab_identifier'];
-  const hub = source?.['type'] === 'huggingface' ? source : entry['huggingface_identifier'];
+/** Upstream's two ways to say where a file comes from: `source`, and an identifier for each place. */
+interface Sources {
+  source: JsonObject | null;
+  gitlab: JsonObject | null;
+  huggingface: JsonObject | null;
+}
+
+function sourcesOf(entry: JsonObject): Sources {
+  const given = isObject(entry['source']) ? entry['source'] : null;
+  const find = (type: string): JsonObject | null => {
+    const own = given?.['type'] === type ? given : entry[`${type}_identifier`];
+    if (!isObject(own)) return null;
+    const { artifact_fpath = null } = own;
+    if (type === 'huggingface') return { repo_id: own['repo_id'] ?? null, artifact_fpath };
+    const { dataset_name = null, version = null } = own;
+    return { dataset_name, version, artifact_fpath };
+  };
+  const [gitlab, huggingface] = [find('gitlab'), find('huggingface')];
+  const both = gitlab !== null && huggingface !== null;
+  const one = gitlab === null ? { type: 'huggingface', ...huggingface } : { type: 'gitlab', ...gitlab }; // prettier-ignore
+  return { gitlab, huggingface, source: both || (gitlab ?? huggingface) === null ? null : one };
+}
+
+/** As upstream's `DatasetConfig` and `BenchmarkDatasetConfig` are written. */
+function describedOf(
+  { name, type, jsonl_fpath, num_repeats, prepare_script, prompt_config }: Settings,
+  { entry, sources }: { entry: JsonObject; sources: Sources },
+): JsonObject {
+  const repeats = jsonNumber(num_repeats);
+  if (type === 'benchmark' && prepare_script !== null)
+    return { name, type, jsonl_fpath, prepare_script, prompt_config, num_repeats: repeats };
+  const { source, gitlab: gitlab_identifier, huggingface: huggingface_identifier } = sources;
+  const license = entry['license'] ?? null;
+  const from = { source, gitlab_identifier, huggingface_identifier };
+  return { name, type, jsonl_fpath, num_repeats: repeats, ...from, license };
+}
+
+function howToGet(settings: Settings, { gitlab, huggingface: hub }: Sources): string | null {
   const to = `+output_fpath=${settings.jsonl_fpath}`;
-  if (isObject(hub)) {
+  if (hub !== null) {
     const artifact = hub['artifact_fpath'] ?? null;
     const which =
       artifact === null ? `+split=${settings.type}` : `+artifact_fpath=${strOf(artifact)}`;
-    return `gym dataset download +repo_id=${strOf(hub['repo_id'] ?? null)} ${which} ${to}`;
+    const repo = strOf(hub['repo_id'] ?? null);
+    const page = `https://huggingface.co/datasets/${repo}`;
+    const at = artifact === null ? page : `${page}/resolve/main/${strOf(artifact)}`;
+    return `gym dataset download +repo_id=${repo} ${which} ${to} (or from ${at})`;
   }
-  if (isObject(gitlab)) {
+  if (gitlab !== null) {
     const given = ['dataset_name', 'version', 'artifact_fpath'].map(
       (key) => `+${key}=${strOf(gitlab[key] ?? null)}`,
     );

@@ -9,10 +9,13 @@ import { writeNewFile } from '../new-file.js';
 import { parseInputRow } from '../rows/input-row.js';
 import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
+import { widelyIndented } from '../../src/platform/json/indented.js';
 import { dumpJson } from '../../src/platform/python/json.js';
 import type { Places } from '../config/search-roots.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
+import type { DataMetrics } from './data-metrics.js';
+import { createDataMetrics } from './data-metrics.js';
 import type { Dataset } from './datasets.js';
 
 export interface Preparation extends Places {
@@ -25,8 +28,8 @@ export interface Preparation extends Places {
 
 /**
  * Writes the rows of the data sets as upstream collates them (`TrainDataProcessor` at 07d6b0d): the benchmark's prompt
- * filled in, each row with its agent, repeated in place. The file appears completely or not at all. Nothing is
- * downloaded: missing files are one error, with the command that gets each.
+ * filled in, each row with its agent, repeated in place; and beside them `<split>_metrics.json`. Each file appears
+ * completely or not at all. Nothing is downloaded: missing files are one error, with the command that gets each.
  */
 export async function prepareData({
   datasets,
@@ -37,47 +40,71 @@ export async function prepareData({
 }: Preparation): Promise<void> {
   await refuseMissing(datasets, places);
   await mkdir(path.dirname(file), { recursive: true });
+  const metrics = createDataMetrics();
   await writeNewFile(file, async (out) => {
     for (const dataset of datasets) {
+      metrics.begin();
       const { name, agent, num_repeats } = dataset;
       if (num_repeats > 1)
         say(`Dataset ${name} repeating ${num_repeats}x (in a pattern of abc to aabbcc)`);
-      const rows = await writeRows(out, { dataset, places, signal });
+      const rows = await writeRows(out, { dataset, places, signal, metrics });
       say(`Dataset ${name} for ${agent}: ${rows} rows`);
     }
   });
+  const { dir, name } = path.parse(file);
+  const described = { ...datasets[0]?.described, ...metrics.result() };
+  await writeNewFile(path.join(dir, `${name}_metrics.json`), (out) =>
+    out.write(widelyIndented(dumpJson(described))),
+  );
 }
 
+/** One error for all of them, before anything is written or started. */
 async function refuseMissing(datasets: Dataset[], places: Places): Promise<void> {
   const missing: string[] = [];
-  for (const { name, agent, jsonl_fpath, how_to_get } of datasets) {
-    const file = await resolveUnderRoots(jsonl_fpath, places);
-    if (await exists(file)) continue;
-    missing.push(
-      `  - ${file}: dataset ${name} of ${agent}; ${how_to_get === null ? 'put it there' : `get it by: ${how_to_get}`}`,
-    );
+  const need = async (given: string, what: string): Promise<void> => {
+    const file = await resolveUnderRoots(given, places);
+    if (!(await exists(file))) missing.push(`  - ${file}: ${what}`);
+  };
+  for (const dataset of datasets) {
+    const { name, agent, jsonl_fpath, how_to_get } = dataset;
+    const get = how_to_get === null ? 'put it there' : `get it by: ${how_to_get}`;
+    await need(jsonl_fpath, `dataset ${name} of ${agent}; ${get}`);
+    const prompt = promptOf(dataset);
+    if (prompt !== null) await need(prompt, `prompt of dataset ${name} of ${agent}; it comes with Gym: run in its checkout, or with --search-dir CHECKOUT`); // prettier-ignore
   }
   if (missing.length === 0) return;
   throw new Error(`data files are missing (nothing is downloaded here):\n${missing.join('\n')}`);
 }
 
+/** Only a benchmark's counts. */
+const promptOf = ({ type, prompt_config }: Dataset): string | null =>
+  type === 'benchmark' ? prompt_config : null;
+
 interface Writing {
   dataset: Dataset;
   places: Places;
   signal: AbortSignal;
+  metrics: DataMetrics;
 }
 
 /** The number of rows. */
-async function writeRows(out: NewFile, { dataset, places, signal }: Writing): Promise<number> {
-  const { jsonl_fpath, num_repeats, type, prompt_config } = dataset;
+async function writeRows(
+  out: NewFile,
+  { dataset, places, signal, metrics }: Writing,
+): Promise<number> {
+  const { jsonl_fpath, num_repeats } = dataset;
   const source = await resolveUnderRoots(jsonl_fpath, places);
-  const prompt =
-    type === 'benchmark' && prompt_config !== null ? await loadPrompt(prompt_config, places) : null;
+  const template = promptOf(dataset);
+  const prompt = template === null ? null : await loadPrompt(template, places);
   let line = 0;
   for await (const text of textsOf(source)) {
     signal.throwIfAborted();
     line += 1;
-    const row = prepareRow(text, { dataset, prompt, where: `in '${source}' at line ${line}` });
+    const where = `in '${source}' at line ${line}`;
+    const given = parseInputRow(text, where);
+    // As upstream counts them: before the prompt makes the input.
+    metrics.add(given, num_repeats);
+    const row = prepareRow(given, { dataset, prompt, where });
     await out.write(`${dumpJson(row)}\n`.repeat(num_repeats));
   }
   return line * num_repeats;
@@ -89,8 +116,7 @@ interface RowPreparation {
   where: string;
 }
 
-function prepareRow(text: string, { dataset, prompt, where }: RowPreparation): JsonObject {
-  const given = parseInputRow(text, where);
+function prepareRow(given: JsonObject, { dataset, prompt, where }: RowPreparation): JsonObject {
   const row = prompt === null ? given : withPrompt(given, { prompt, where });
   return { ...row, [AGENT_REF]: { type: 'responses_api_agents', name: dataset.agent } };
 }

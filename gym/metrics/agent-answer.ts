@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
-import { describeError } from '../../src/platform/errors.js';
+import { describeError, shortened } from '../../src/platform/errors.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
+import { neverConnected } from '../../src/platform/http/failure.js';
 import { membersOf, objectText, type Members } from '../../src/platform/json/members.js';
 import { usageOf } from './table/rollout-cells.js';
 
@@ -32,13 +33,25 @@ export interface AgentQuestion {
   signal: AbortSignal;
 }
 
-/** `POST /aggregate_metrics`; throws an error that says why there is no usable answer. */
+/** The server computes none: it is not there, or has no such path. */
+interface Absent {
+  absent: string;
+}
+/** It should, and did not. */
+interface Failed {
+  failed: string;
+}
+
+/** There is nothing at this path, or nothing that takes a POST. */
+const NO_SUCH_PATH: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/** `POST /aggregate_metrics` */
 export async function askAgent({
   url,
   lines,
   limits: { timeout_ms, max_bytes },
   signal,
-}: AgentQuestion): Promise<AgentMetrics> {
+}: AgentQuestion): Promise<AgentMetrics | Absent | Failed> {
   const client = createHttpClient({ connect_timeout_ms: CONNECT_TIMEOUT_MS });
   try {
     const { status, text } = await client.exchange({
@@ -50,12 +63,20 @@ export async function askAgent({
       max_bytes,
       signal,
     });
-    if (status < 200 || status >= 300) throw new Error(`it answered ${status}`);
+    if (NO_SUCH_PATH.has(status)) return { absent: `it answered ${status}` };
+    if (status < 200 || status >= 300)
+      return { failed: `it answered ${status}: ${shortened(text, MOST_SHOWN)}` };
     return answerOf(text);
+  } catch (error) {
+    signal.throwIfAborted();
+    const why = describeError(error);
+    return neverConnected(error) === null ? { failed: why } : { absent: why };
   } finally {
     await client.close();
   }
 }
+
+const MOST_SHOWN = 300;
 
 const PIECE = 1 << 16;
 

@@ -4,7 +4,7 @@ import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
-import { indentedJson, indentedObject } from '../../src/platform/json/indented.js';
+import { indentedJson, indentedObject, widelyIndented } from '../../src/platform/json/indented.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
 import { objectText } from '../../src/platform/json/members.js';
@@ -20,6 +20,8 @@ export interface AggregateOptions {
   only?: ReadonlySet<string>;
   /** Also writes the results there, sorted by key. */
   merge?: boolean;
+  /** Two results of one key that differ are an error; absent: the first counts, and the others are reported. */
+  refuse_conflicts?: boolean;
   /** The field of the extracted answer, for majority@k of metrics computed here. */
   answer_key?: string | null;
   /** The field that distinguishes tasks, for pass@k of each subset. */
@@ -33,16 +35,29 @@ export interface AggregateOptions {
   report: (line: string) => void;
   /** Called when all results are read, with their number. */
   onLoaded?: (results: number) => void;
+  /** Called with the metrics of each agent, as JSON texts. */
+  onEntry?: (agent: string, metrics: Pick<Entry, 'agent_metrics' | 'key_metrics'>) => void;
+}
+
+/** Servers have failed to compute metrics of their own, which are therefore not in the file. */
+export class AgentMetricsMissing extends Error {
+  override readonly name = 'AgentMetricsMissing';
+  readonly file: string;
+  constructor(message: string, file: string) {
+    super(message);
+    this.file = file;
+  }
 }
 
 /**
- * Upstream's `<stem>_aggregate_metrics.json`: one entry per agent, from its server's `/aggregate_metrics` if it
- * answers, otherwise computed here by the same rules, with pass@k of the reward. The numbers of a million results fit
- * into a few hundred MB: lines are read one at a time, and the file is written as it is computed. Returns its path;
- * null: there are no results.
+ * Upstream's `<stem>_aggregate_metrics.json`: one entry per agent, from its server's `/aggregate_metrics`. If there is
+ * no server, or it has no such path, the entry is computed here by the same rules, with pass@k of the reward. If the
+ * server fails, its own metrics would not be these: the agent has no entry, and in the end this throws
+ * `AgentMetricsMissing`. The numbers of a million results fit into a few hundred MB: lines are read one at a time, and
+ * the file is written as it is computed. Returns its path; null: there are no results.
  */
 export async function aggregate(options: AggregateOptions): Promise<string | null> {
-  const { inputs, output, merge = false, only, signal, report } = options;
+  const { inputs, output, merge = false, refuse_conflicts = false, only, signal, report } = options;
   const { answer_key = null, subset_key = null } = options;
   const label_keys = [answer_key, subset_key].filter((key) => key !== null);
   const read = await readRows({
@@ -51,7 +66,7 @@ export async function aggregate(options: AggregateOptions): Promise<string | nul
   });
   try {
     options.onLoaded?.(read.table.size);
-    const { agents, rows } = agentRows(read, report);
+    const { agents, rows } = agentRows(read, { report, refuse_conflicts });
     await mkdir(path.dirname(output), { recursive: true });
     if (merge) {
       report(`Merging shards into ${output}`);
@@ -66,7 +81,9 @@ export async function aggregate(options: AggregateOptions): Promise<string | nul
     if (unnamed > 0) report(`${unnamed} results name no agent: they are in no metrics`);
     if (rows.length === 0) return null;
     const { aggregate: file } = collectionFiles(output);
-    await writeNewFile(file, (out) => writeAgents(out, { ...options, read, agents }));
+    const failed: string[] = [];
+    await writeNewFile(file, (out) => writeAgents(out, { ...options, read, agents, failed }));
+    if (failed.length > 0) throw new AgentMetricsMissing(failed.join('\n'), file);
     return file;
   } finally {
     read.index.close();
@@ -76,6 +93,8 @@ export async function aggregate(options: AggregateOptions): Promise<string | nul
 interface Aggregation extends AggregateOptions {
   read: ReadRows;
   agents: AgentRows[];
+  /** Receives, for each agent without an entry, why it has none. */
+  failed: string[];
 }
 
 async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation): Promise<void> {
@@ -84,10 +103,15 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
   for (const { agent, rows } of agents) {
     if (agent === null) continue;
     const entry = await entryOf({ agent, rows }, aggregation);
+    if (typeof entry === 'string') {
+      aggregation.failed.push(entry);
+      continue;
+    }
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
-    aggregation.report(`\nKey metrics for ${agent}:\n${widely(entry.key_metrics)}`);
+    aggregation.onEntry?.(agent, entry);
+    aggregation.report(`\nKey metrics for ${agent}:\n${widelyIndented(entry.key_metrics)}`);
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {
       aggregation.signal.throwIfAborted();
@@ -98,10 +122,6 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
   }
   await out.write(before === '' ? ']' : '\n]');
 }
-
-/** As Python's `indent=4`. */
-const widely = (text: string): string =>
-  indentedJson(text, 0).replaceAll(/^ +/gm, (indent) => indent.repeat(2));
 
 const indentedEntry = ([name, text]: [string, string]): string =>
   `${JSON.stringify(name)}: ${indentedJson(text, 2)}`;
@@ -114,27 +134,37 @@ interface Entry {
   groups: Iterable<string>;
 }
 
+/** Or why there is none. */
 async function entryOf(
   { agent, rows }: { agent: string; rows: AgentRows['rows'] },
   aggregation: Omit<Aggregation, 'agents'>,
-): Promise<Entry> {
+): Promise<Entry | string> {
   const { urlOf, read, limits = ANSWER_LIMITS, signal, report } = aggregation;
   function* lines(): Generator<string> {
     for (const row of rows) yield read.index.read(row);
   }
+  const here = (why: string): Entry => {
+    report(`the metrics of ${agent} are computed here: its server does not (${why})`);
+    return computedEntry(aggregation, rows);
+  };
+  let url: string | null;
   try {
-    const url = await urlOf(agent);
-    signal.throwIfAborted();
-    if (url !== null) {
-      const answer = await askAgent({ url, lines: lines(), limits, signal });
-      return { ...answer, groups: [indentedJson(answer.group_level_metrics, 2)] };
-    }
+    url = await urlOf(agent);
   } catch (error) {
     signal.throwIfAborted();
-    const why = describeError(error);
-    report(`the metrics of ${agent} are computed here: its server does not (${why})`);
+    return here(describeError(error));
   }
-  return computedEntry(aggregation, rows);
+  signal.throwIfAborted();
+  if (url === null) return computedEntry(aggregation, rows);
+  const answer = await askAgent({ url, lines: lines(), limits, signal });
+  if ('absent' in answer) return here(answer.absent);
+  if ('failed' in answer) {
+    return (
+      `${agent} has no entry in the metrics: POST ${url}/aggregate_metrics: ${answer.failed}. It has metrics of its own, so none are computed in their place. ` +
+      'Mend its server and aggregate again; with +head_server.port=1, where no server is, all metrics are computed here.'
+    );
+  }
+  return { ...answer, groups: [indentedJson(answer.group_level_metrics, 2)] };
 }
 
 /** The metrics of a server with default hooks, and pass@k. */

@@ -1,26 +1,55 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { reprOf } from '../../src/platform/python/repr.js';
 
 /** Files beside a collection's results that are named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;
 
+interface ShardsOptions {
+  cwd: string;
+  /** `output_jsonl_fpath` */
+  output: string;
+  /** Whether the output is written. */
+  merge: boolean;
+  report: (line: string) => void;
+}
+
 /**
- * The shard files that match `input_glob`. A wide pattern also matches the files beside the results; these are left out
- * unless they are named in full. Throws with upstream's text if nothing matches.
+ * The shard files that match `input_glob`. A wide pattern also matches the files beside the results, and the output of
+ * an earlier run; these are left out unless they are named in full. Throws with upstream's text if nothing matches.
  */
 export function shardsOf(
   input_glob: string,
-  { cwd, report }: { cwd: string; report: (line: string) => void },
+  { cwd, output, merge, report }: ShardsOptions,
 ): string[] {
   const named = input_glob.split(',').map((pattern) => pattern.trim());
-  const shards = expandGlobs(input_glob, cwd).filter((file) => {
+  const found = expandGlobs(input_glob, cwd).filter((file) => {
     const isBeside = BESIDE.test(file) && !named.includes(file);
     if (isBeside) report(`${file} is not a shard: it is named after one`);
     return !isBeside;
   });
-  if (shards.length > 0) return shards;
-  throw new Error(`No shards matched input_glob=${reprOf(input_glob)}`);
+  if (found.length === 0) throw new Error(`No shards matched input_glob=${reprOf(input_glob)}`);
+  const own = realPath(output, cwd);
+  const outputs = found.filter((file) => realPath(file, cwd) === own);
+  // Alone it is the whole.
+  if (outputs.length === found.length) return found.slice(0, 1);
+  const said = outputs.find((file) => named.includes(file));
+  if (said !== undefined && merge) {
+    throw new Error(
+      `${said} is a shard and the output, so the merged results would take its place: give another output_jsonl_fpath, or +merge_shards=false`,
+    );
+  }
+  return found.filter((file) => {
+    if (!outputs.includes(file) || named.includes(file)) return true;
+    report(`${file} is not a shard: it is the output, from an earlier run`);
+    return false;
+  });
+}
+
+/** Links and other spellings of a path name the same file. */
+function realPath(file: string, cwd: string): string {
+  const full = path.resolve(cwd, file);
+  return existsSync(full) ? realpathSync(full) : full;
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   parseJson,
 } from '../../src/platform/json/lossless.js';
 import { filtered } from '../../src/platform/json/order.js';
-import { textsOf } from '../../src/platform/lines.js';
+import { linesOf } from '../../src/platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { parseInputRow } from './input-row.js';
@@ -32,7 +32,10 @@ export interface MaterializeDependencies extends Places {
 interface InputRow {
   /** From 1. */
   line: number;
-  /** Its text: lines with equal text are one task. */
+  /**
+   * Its text and its end: lines that are equal in both are one task, as in upstream. So a last line without an end is
+   * a task of its own.
+   */
   text: string;
   row: JsonObject;
 }
@@ -102,9 +105,9 @@ function announcements(config: RolloutCollectionConfig): string[] {
 /** Lines beyond the limit are not read. */
 async function readInputs(file: string, limit: number): Promise<InputRow[]> {
   const inputs: InputRow[] = [];
-  for await (const text of textsOf(file)) {
-    const line = inputs.length + 1;
-    inputs.push({ line, text, row: parseInputRow(text, `in '${file}' at line ${line}`) });
+  for await (const { text, number: line, ended } of linesOf(file)) {
+    const row = parseInputRow(text, `in '${file}' at line ${line}`);
+    inputs.push({ line, text: ended ? `${text}\n` : text, row });
     if (inputs.length === limit) break;
   }
   return inputs;

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
-import { aggregate } from '../metrics/aggregate.js';
+import { aggregate, AgentMetricsMissing, type AggregateOptions } from '../metrics/aggregate.js';
 import { strippedLine, type AnswerLimits } from '../metrics/agent-answer.js';
 import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
 
@@ -31,15 +32,25 @@ const ROWS = [
   '{"_ng_task_index":0,"_ng_rollout_index":0,"reward":9007199254740993,"agent_ref":{"name":"ag"},"response":{"id":"r"}}',
 ];
 
-/** Aggregates ROWS, their agent being at `url`. */
+/** Aggregates rows, their agents being at `url`. */
 async function aggregated(
   t: TestContext,
-  { url, ...options }: { url: string | null; limits?: AnswerLimits; signal?: AbortSignal },
+  {
+    url,
+    rows = ROWS,
+    ...options
+  }: {
+    url: string | null;
+    rows?: string[];
+    urlOf?: AggregateOptions['urlOf'];
+    limits?: AnswerLimits;
+    signal?: AbortSignal;
+  },
 ) {
   const directory = await makeTemporaryDirectory('agent-answer');
   t.after(directory.remove);
   const input = `${directory.path}/rows.jsonl`;
-  await writeFile(input, ROWS.map((row) => `${row}\n`).join(''));
+  await writeFile(input, rows.map((row) => `${row}\n`).join(''));
   const said: string[] = [];
   const file = await aggregate({
     inputs: [input],
@@ -99,10 +110,31 @@ describe('the agent server’s own metrics', () => {
     assert.deepEqual(said, ['\nKey metrics for ag:\n{\n    "arena/score": 61.0\n}']);
   });
 
-  const refusals: [string, Handler, RegExp][] = [
+  const without: [string, Handler, RegExp][] = [
     ['has no such path', reply(404, '{}'), /it answered 404/],
+    ['takes no POST there', reply(405, '{}'), /it answered 405/],
     ['has not implemented it', reply(501, ''), /it answered 501/],
-    ['fails', reply(500, 'Traceback'), /it answered 500/],
+  ];
+  for (const [what, handler, why] of without) {
+    test(`a server that ${what} is reported once, and the metrics are computed here`, async (t) => {
+      const url = await agentServer(t, handler);
+      const { text: written, said } = await aggregated(t, { url });
+      const own = await aggregated(t, { url: null });
+      assert.equal(written, own.text);
+      assert.equal(said.length, 2);
+      assert.match(said[0] ?? '', /^the metrics of ag are computed here: its server does not \(/);
+      assert.match(said[0] ?? '', why);
+    });
+  }
+
+  const failing: [string, Handler, RegExp][] = [
+    ['fails', reply(500, 'Traceback: no arena'), /it answered 500: Traceback: no arena/],
+    ['is too busy', reply(503, ''), /it answered 503/],
+    [
+      'does not know its own results',
+      reply(422, '{"detail":"reward"}'),
+      /it answered 422: .*reward/,
+    ],
     ['answers no JSON', reply(200, 'NaN'), /its answer is no JSON/],
     ['answers another shape', reply(200, '{"status":"ok"}'), /expected \{agent_metrics, .*status/],
     ['answers a list of metrics', reply(200, '{"agent_metrics":[]}'), /has \[\] as agent_metrics/],
@@ -120,18 +152,36 @@ describe('the agent server’s own metrics', () => {
     ],
     ['hangs', () => undefined, /no answer within 300 ms/],
   ];
-  for (const [what, handler, why] of refusals) {
-    test(`a server that ${what} is reported once, and the metrics are computed here`, async (t) => {
+  for (const [what, handler, why] of failing) {
+    test(`a server that ${what} has no entry, and no other metrics stand in its place`, async (t) => {
       const url = await agentServer(t, handler);
       const limits = { max_bytes: 2000, timeout_ms: what === 'hangs' ? 300 : 20_000 };
-      const { text: written, said } = await aggregated(t, { url, limits });
-      const own = await aggregated(t, { url: null });
-      assert.equal(written, own.text);
-      assert.equal(said.length, 2);
-      assert.match(said[0] ?? '', /^the metrics of ag are computed here: its server does not \(/);
-      assert.match(said[0] ?? '', why);
+      await assert.rejects(aggregated(t, { url, limits }), (error: AgentMetricsMissing) => {
+        assert.ok(error instanceof AgentMetricsMissing);
+        assert.match(
+          error.message,
+          /^ag has no entry in the metrics: POST http:.*\/aggregate_metrics: /,
+        );
+        assert.match(error.message, why);
+        assert.equal(readFileSync(error.file, 'utf8'), '[]');
+        return true;
+      });
     });
   }
+
+  test('an agent whose server fails takes no other agent’s entry with it', async (t) => {
+    const url = await agentServer(t, reply(500, 'boom'));
+    const rows = [...ROWS, ROWS.join('').slice(0, ROWS[0]?.length).replace('"ag"', '"other"')];
+    const urlOf = (agent: string) => Promise.resolve(agent === 'ag' ? url : null);
+    await assert.rejects(aggregated(t, { url, urlOf, rows }), ({ file }: AgentMetricsMissing) => {
+      const entries = JSON.parse(readFileSync(file, 'utf8')) as { agent_ref: object }[];
+      assert.deepEqual(
+        entries.map(({ agent_ref }) => agent_ref),
+        [{ name: 'other' }],
+      );
+      return true;
+    });
+  });
 
   test('a server that is not there is reported, and the metrics are computed here', async (t) => {
     const { text: written, said } = await aggregated(t, { url: 'http://127.0.0.1:1' });

@@ -194,6 +194,16 @@ describe('what is wrong', () => {
     await refuses([...IN_OUT, '+resume_from_cache=maybe'], /expected true or false, got 'maybe'/);
   });
 
+  test('a number is shown as it was given, whichever field refuses it', async () => {
+    await refuses([...IN_OUT, '+limit=-1'], /limit \(expected 0 or more, got -1\)/);
+    await refuses(
+      [...IN_OUT, '+num_samples_in_parallel=-2.0'],
+      /num_samples_in_parallel \(expected 0 or more, got -2\.0\)/,
+    );
+    await refuses([...IN_OUT, '+skills=5'], /skills \(expected object, got 5\)/);
+    await refuses([...IN_OUT, '+skills=[1, {a: 9007199254740993}]'], /skills \(expected object, got \[1,\{"a":9007199254740993\}\]\)/); // prettier-ignore
+  });
+
   test('an unknown field is named, with the nearest one', async () => {
     await refuses(
       [...IN_OUT, '+num_repeat=4'],

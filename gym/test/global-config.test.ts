@@ -80,7 +80,7 @@ describe('interpolations, as OmegaConf resolves them', () => {
       unresolved.find(({ where }) => where === key)?.what ?? 'resolved';
     assert.match(what('miss'), /'miss' references 'nope', which is not set.*\+\+nope=<value>/s);
     assert.match(what('selfd'), /refers to itself/);
-    assert.match(what('d'), /oc\.decode.*not supported/);
+    assert.match(what('d'), /^oc\.decode: expected a value as text, got 1/);
     assert.match(what('envn'), /Environment variable 'NOPE' not found/);
   });
 });
@@ -117,6 +117,26 @@ describe('the global configuration', () => {
         const failed = unresolved.find(({ where }) => where.split('.')[0] === key);
         assert.equal(failed !== undefined, error !== undefined, failed?.what);
         if (value !== undefined) assert.deepEqual(comparable(config[key]!), comparable(value));
+      });
+    }
+  });
+
+  describe('has interpolations in overrides as Hydra and OmegaConf resolve them', () => {
+    type Case = [string, { value?: Json; error?: string }];
+    const { base, environment_variables, cases } = golden('override-interpolations.json') as unknown as { base: string[]; environment_variables: Record<string, string>; cases: Case[] }; // prettier-ignore
+    for (const [given, { value, error }] of cases) {
+      test(`+k=${given}: ${error ?? 'the value'} is as recorded`, async () => {
+        const args = [...base, `+k=${given}`];
+        const read = load({}, { args, env: environment_variables }).catch((problem: unknown) => {
+          assert.equal(error, 'ConfigCompositionException', String(problem));
+          return null;
+        });
+        const loaded = await read;
+        if (loaded === null) return;
+        const failed = loaded.unresolved.find(({ where }) => where === 'k');
+        assert.equal(failed !== undefined, error !== undefined, failed?.what);
+        if (value !== undefined)
+          assert.deepEqual(comparable(loaded.config['k']!), comparable(value));
       });
     }
   });

@@ -7,6 +7,7 @@ import { RolloutCollectionConfig } from '../config/schemas.js';
 import { sampleOf } from '../collection/start/batch-request.js';
 import { materialize } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
 import { skillsRef } from '../rows/skills.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
@@ -50,13 +51,13 @@ describe('rows', () => {
     });
   });
 
-  // Upstream compares the line with its end, so that there a last line without one is a task of its own.
-  test('two lines of one text are one task, whether or not the last line has an end', async () => {
-    const rows = await rowsOf(`${ROW}\r\n${ROW}\n${ROW}`);
-    assert.deepEqual(
-      rows.map(({ key }) => key),
-      [0, 1, 2].map((rollout) => ({ task: 0, rollout })),
-    );
+  test('two lines of one text are one task, but a last line without an end is its own, as upstream numbers them', async () => {
+    const keys = async (text: string) => (await rowsOf(text)).map(({ key }) => rolloutName(key));
+    assert.deepEqual(await keys(`${ROW}\r\n${ROW}\n${ROW}\n`), ['0-0', '0-1', '0-2']);
+    assert.deepEqual(await keys(`${ROW}\r\n${ROW}\n${ROW}`), ['0-0', '0-1', '1-0']);
+    // Python's text mode reads a carriage return as an end, too.
+    assert.deepEqual(await keys(`${ROW}\n${ROW}\r`), ['0-0', '0-1']);
+    assert.deepEqual(await keys(ROW), ['0-0']);
   });
 
   test('lines beyond the limit are not read, and a limit of 0 is none', async () => {

@@ -43,9 +43,11 @@ from .faults import (
 from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
+from .machine import Local, local
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 from .rows import RowColumns
+from .stack import LocalError
 from .sync import Batch, Client, Policy, Stream
 
 __all__ = [
@@ -68,6 +70,8 @@ __all__ = [
     "JournalLost",
     "Limits",
     "Listed",
+    "Local",
+    "LocalError",
     "NotFound",
     "Policy",
     "PolicyUpdateFailed",
@@ -94,5 +98,6 @@ __all__ = [
     "TimedOut",
     "TooFewValid",
     "UpdateRefused",
+    "local",
     "to_arrays",
 ]

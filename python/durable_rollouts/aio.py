@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import nullcontext, suppress
-from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, Set, Union
+from contextlib import suppress
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Set, TypeVar, Union
 
 from temporalio.client import Client as TemporalClient
 
@@ -13,12 +13,17 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
-from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Limits, Probe, PublishRequest, StreamRequest
+from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
+from .shapes import Shape
+from .steering import Steered
+from .waits import Sight, Waits, told
+
+T = TypeVar("T")
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
-FIRST_WAIT_S = 10.0
+FIRST_WAIT_S = 4.0
 """Duration of the first poll of a caller with ``on_wait``."""
 BREATH_S = 1.0
 """Pause between two polls if the first one was answered at once with nothing."""
@@ -50,13 +55,31 @@ class Client:
         await presence.check_namespace(client)
         return cls(client, task_queue)
 
-    async def start_batch(self, request: BatchRequest, id: str) -> "Batch":
+    async def start_batch(
+        self,
+        request: BatchRequest,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        restart: bool = False,
+    ) -> "Batch":
         """Starts a batch; its id names this request permanently.
 
         A running batch is joined, and an ended one is continued: valid rows stay, and the others continue from their
-        journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` for an invalid id, and if the
-        batch has another request, or if JSON cannot hold a value of it; the message names the field. Scalars and arrays
-        of numpy, tuples, generators and paths are taken. ``Batch.wait`` raises other errors of a request.
+        journals; the log says how many are there. So a crashed trainer just calls this again. Raises
+        ``InvalidBatchRequest`` for an invalid id, and if the batch has another request, or if JSON cannot hold a value of
+        it; the message names the field. Scalars and arrays of numpy, tuples, generators and paths are taken.
+        ``Batch.wait`` raises other errors of a request.
+
+        ``samples`` may be any iterable of rows, such as a generator or a data set, of any length: more than 256 kB are
+        put into a file below the workers' ``inputs_dir``, once, which has to be a disk of this process, too. columns:
+        what columns of these rows become: ``prompt`` (text, or a list of messages), ``extra_env_info.NAME`` (for the
+        environment), or a column of samples. task_name: that of rows without one; rows may then be texts, too.
+
+        restart: plays a batch again that has ended. The worker removes what its rollouts have played (their journals),
+        the groups that were handed out, and ``metrics.json``; request and samples stay, and so do the rows until new ones
+        take their place at the end. One that runs is ``InvalidBatchRequest``.
         """
         await starting.start_once(
             self._temporal,
@@ -65,6 +88,8 @@ class Client:
             id=id,
             task_queue=self._task_queue,
             defaults=BATCH_DEFAULTS,
+            shape=Shape(columns, task_name),
+            restart=restart,
         )
         return Batch(self._temporal, id, is_own=True)
 
@@ -84,10 +109,18 @@ class Client:
         """All streams that the server has, the newest first."""
         return await listed(self._temporal, "rolloutStream")
 
-    async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
+    async def stream(
+        self,
+        id: str,
+        request: Optional[StreamRequest] = None,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+    ) -> "Stream":
         """A stream: started with ``request``, joined if it runs, continued from its store if it has ended.
 
-        request: None: it runs already. Raises ``InvalidBatchRequest`` for an invalid id, and if it has another request.
+        request: None: it runs already. columns, task_name: as in ``start_batch``, and so may its samples be any iterable.
+        Raises ``InvalidBatchRequest`` for an invalid id, and if it has another request.
         """
         if request is not None:
             await starting.start_once(
@@ -97,6 +130,7 @@ class Client:
                 id=id,
                 task_queue=self._task_queue,
                 defaults=STREAM_DEFAULTS,
+                shape=Shape(columns, task_name),
             )
         return Stream(self._temporal, id)
 
@@ -109,7 +143,7 @@ class Client:
         return f"Client({address}, namespace {self._temporal.namespace!r}, task queue {self._task_queue!r})"
 
 
-class Batch:
+class Batch(Steered):
     """A batch on the server. It continues without this object, and without this process."""
 
     def __init__(self, temporal: TemporalClient, id: str, *, is_own: bool = False) -> None:
@@ -128,14 +162,24 @@ class Batch:
         """Its result, once it has ended.
 
         timeout: seconds; then ``TimeoutError``, and the batch continues. show: progress on standard error, as a bar
-        with ``tqdm``, else a line every ten seconds. Raises the fault that failed the batch, ``Cancelled`` (its files
+        with ``tqdm``, else a line every ten seconds, and what it waits for; otherwise the log has that. Raises the fault that failed the batch, ``Cancelled`` (its files
         are written), ``Terminated``, ``NotFound``. An unavailable server is waited for. If only the newest start of
         ``client.batch(id)`` was refused, it logs that and returns the result before it.
         """
-        showing = bar.shown(self.progress, self.id) if show else nullcontext()
-        async with showing:
-            result: BatchResult = await connection.within(timeout, self._result(), f"the end of batch {self.id}")
+        what = f"the end of batch {self.id}"
+        result: BatchResult
+        if not show:
+            result = await connection.within(timeout, self._waits().during(self._result()), what)
+            return result
+        async with bar.shown(self._sight().look, self.id):
+            result = await connection.within(timeout, self._result(), what)
         return result
+
+    def _sight(self) -> Sight:
+        return Sight(self._temporal, self.id, "rolloutBatch")
+
+    def _waits(self) -> Waits:
+        return Waits(self._sight().why, told(self.id))
 
     async def _result(self) -> Any:
         await self._check()
@@ -154,28 +198,34 @@ class Batch:
         A batch that runs as slices reports groups only a few times per slice. Rows are read from the store, so this
         needs access to its disk. show: as in ``wait``. Raises what ``wait`` raises.
         """
-        async with bar.shown(self.progress, self.id) if show else nullcontext():
-            async for group in self._groups():
+        if not show:
+            async for group in self._groups(self._waits()):
+                yield group
+            return
+        async with bar.shown(self._sight().look, self.id):
+            async for group in self._groups(None):
                 yield group
 
-    async def _groups(self) -> AsyncIterator[Group]:
-        await self._check()
+    async def _groups(self, waits: Optional[Waits]) -> AsyncIterator[Group]:
+        """waits: says what they wait for; None: it is shown."""
+        await _during(waits, self._check())
         seen: Set[int] = set()
         while (run := await connection.running_run(self._handle)) is not None:
-            async for group in self._groups_of_run(run, seen):
+            async for group in self._groups_of_run(run, seen, waits):
                 yield group
             if await self._has_ended_or_closes(run):
                 break
-        files = (await self.wait())["files"]
+        files = (await _during(waits, self._result()))["files"]
         for group in await asyncio.to_thread(_groups_in, [files["rollouts"], files["failures"]], seen):
             yield group
 
-    async def _groups_of_run(self, run: str, seen: Set[int]) -> AsyncIterator[Group]:
+    async def _groups_of_run(self, run: str, seen: Set[int], waits: Optional[Waits]) -> AsyncIterator[Group]:
         handle: Handle = self._temporal.get_workflow_handle(self.id, run_id=run)
         after = 0
         while True:
             try:
-                answer = await connection.ask(handle, "groups", {"after": after, "wait": LONGEST_WAIT})
+                asked = connection.ask(handle, "groups", {"after": after, "wait": LONGEST_WAIT})
+                answer = await _during(waits, asked)
                 groups = await asyncio.to_thread(_groups_in, [answer["file"]] if answer["file"] else [], seen)
             except (Gone, UpdateRefused, FileNotFoundError):
                 return
@@ -201,26 +251,6 @@ class Batch:
         path = (await self.wait())["files"][file]
         return await asyncio.to_thread(lambda: list(read_rows(path)))
 
-    async def set_max_in_flight(self, max_in_flight: int) -> None:
-        """Changes how many of its rollouts run at once. Those that run stay. Raises ``UpdateRefused``, also once it has
-        ended.
-        """
-        await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
-
-    async def set_limits(
-        self,
-        *,
-        max_rollout_turns: Optional[int] = None,
-        max_new_tokens: Optional[int] = None,
-        max_seq_len: Optional[int] = None,
-        rollout_timeout: Optional[str] = None,
-    ) -> Limits:
-        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises
-        ``UpdateRefused``, also once it has ended.
-        """
-        limits: Limits = await self._ask("set_limits", _given(locals()))
-        return limits
-
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         await self._check()
         try:
@@ -242,7 +272,7 @@ class Batch:
         return f"Batch({self.id!r})"
 
 
-class Stream:
+class Stream(Steered):
     """A batch without end, whose steps are facts: a step always has the same rows."""
 
     def __init__(self, temporal: TemporalClient, id: str) -> None:
@@ -268,9 +298,9 @@ class Stream:
 
         step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the
         weights that will train on it; None: the last one published. A request with a higher version replaces one that
-        waits. timeout: seconds; then
-        ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
-        that the stream reports it, and with the ``notes`` of its result: groups that faster versions overtook.
+        waits. timeout: seconds; then ``TimeoutError``, and the step may be requested again. on_wait: called with what the
+        step waits for, each time that the stream reports it (first after four seconds), where no worker or no server
+        answers, and with the ``notes`` of its result: groups that faster versions overtook.
 
         Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
         continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
@@ -289,9 +319,11 @@ class Stream:
         until = math.inf if timeout is None else loop.time() + timeout
         # Someone who wants to know what is waited for learns of it soon, and then ever more rarely.
         poll_s = LONGEST_WAIT_S if on_wait is None else FIRST_WAIT_S
+        waits = Waits(Sight(self._temporal, self.id, "rolloutStream").trouble, on_wait or told(self.id))
         while True:
             asked_at = loop.time()
-            answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
+            asked = self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
+            answer: Dict[str, Any] = await waits.during(asked)
             if answer["ready"]:
                 for note in answer.get("notes", []):
                     connection.log.warning("%s (%s)", note, self.id)
@@ -349,26 +381,6 @@ class Stream:
         """
         failures: Dict[str, Failures] = (await self.progress()).get("failures", {})
         return failures
-
-    async def set_max_in_flight(self, max_in_flight: int) -> None:
-        """Changes how many of its rollouts run at once. Groups that run stay. Raises ``UpdateRefused``, and what
-        ``next_step`` raises for a stream that has ended.
-        """
-        await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
-
-    async def set_limits(
-        self,
-        *,
-        max_rollout_turns: Optional[int] = None,
-        max_new_tokens: Optional[int] = None,
-        max_seq_len: Optional[int] = None,
-        rollout_timeout: Optional[str] = None,
-    ) -> Limits:
-        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises like
-        ``set_max_in_flight``.
-        """
-        limits: Limits = await self._ask("set_limits", _given(locals()))
-        return limits
 
     async def progress(self) -> Dict[str, Any]:
         """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and
@@ -469,9 +481,8 @@ class Policy:
         return f"Policy({self.service!r})"
 
 
-def _given(arguments: Dict[str, Any]) -> Dict[str, Any]:
-    """Those of a method that are not None."""
-    return {name: value for name, value in arguments.items() if name != "self" and value is not None}
+async def _during(waits: Optional[Waits], work: Awaitable[T]) -> T:
+    return await work if waits is None else await waits.during(work)
 
 
 def _wait(left_s: float) -> str:
@@ -485,5 +496,5 @@ def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:
     """The ones that are new; they count as seen afterwards."""
     rows = (row for file in files for row in read_rows(file) if row["row"] not in seen)
     groups = to_groups(rows)
-    seen.update(group.row for group in groups)
+    seen.update(row["row"] for group in groups for row in [*group.rows, *group.failures])
     return sorted(groups, key=lambda group: group.row) if len(files) > 1 else groups

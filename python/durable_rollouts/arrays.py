@@ -190,15 +190,16 @@ class _Played:
             raise self._wrong(field, "a whole number from 0 on", value)
         return int(value)
 
-    def _group(self) -> Tuple[Any, str, int]:
-        """An agent of NeMo Gym has a sample for each rollout; those of one task share a baseline."""
+    def _group(self) -> Tuple[Any, ...]:
+        """An agent of NeMo Gym may have a sample for each rollout; those of one task share a baseline."""
         batch = present(self.row, "batch_id")
         row = self._count("row", self.row.get("row"))
         if present(self.row, "agent_result") is None:
             return batch, "row", row
         info = self.row.get("extra_env_info")
         task = info.get("task_index") if isinstance(info, Mapping) else None
-        return batch, "task", self._count("extra_env_info.task_index", task)
+        agent = info.get("agent") if isinstance(info, Mapping) else None
+        return batch, self.row.get("task_name"), agent, self._count("extra_env_info.task_index", task)
 
     def _number(self, field: str, value: Any, bounds: Tuple[float, float]) -> float:
         least, most = bounds
@@ -247,5 +248,5 @@ def _is_true(value: Any) -> bool:
 
 
 def _group_ids(played: List[_Played]) -> NDArray[np.int64]:
-    numbers: Dict[Tuple[Any, str, int], int] = {}
+    numbers: Dict[Tuple[Any, ...], int] = {}
     return np.array([numbers.setdefault(one.group, len(numbers)) for one in played], np.int64)

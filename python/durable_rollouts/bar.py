@@ -9,13 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any, AsyncIterator, Awaitable, Callable, Union
 
 from .results import BatchProgress
+from .waits import Seen
 
-Look = Callable[[], Awaitable[BatchProgress]]
+Look = Callable[[], Awaitable[Seen]]
+LOOK_S = 1.0
 
 
 @asynccontextmanager
 async def shown(look: Look, title: str) -> AsyncIterator[None]:
-    """Shows a batch while the block runs, and its last state."""
+    """Shows a batch while the block runs, or why nobody answers for it, and its last state."""
     display = _display(title)
     following = asyncio.create_task(_follow(look, display))
     waited = True
@@ -27,12 +29,12 @@ async def shown(look: Look, title: str) -> AsyncIterator[None]:
     finally:
         following.cancel()
         if waited:
-            await _draw(look, display)
+            await _draw_end(look, display)
         display.close()
 
 
 class _Bar:
-    every_s = 1.0
+    every_s = LOOK_S
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
@@ -43,23 +45,45 @@ class _Bar:
         self._bar.set_postfix_str(f"{_state(progress)}, {progress['failed']} failed", refresh=False)
         self._bar.refresh()
 
+    def say(self, trouble: str) -> None:
+        self._bar.set_postfix_str(trouble, refresh=False)
+        self._bar.refresh()
+
     def close(self) -> None:
         self._bar.close()
 
 
 class _Lines:
     every_s = 10.0
+    """A line that counts. What the batch waits for has one at once, when it is something else."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._last = ""
+        self._state = ""
+        self._looks = 0
 
     def draw(self, progress: BatchProgress) -> None:
+        is_due = self._is_due(_state(progress))
         line = f"{self._title}: {_counts(progress)}"
         # One that does not change yet is a sign of life, until the batch is done.
-        if line != self._last or progress["phase"] != "done":
-            print(line, file=sys.stderr, flush=True)
+        if is_due and (line != self._last or progress["phase"] != "done"):
+            self._print(line)
+
+    def say(self, trouble: str) -> None:
+        if self._is_due(trouble):
+            self._print(f"{self._title}: {trouble}")
+
+    def _is_due(self, state: str) -> bool:
+        is_news = state != self._state
+        self._state = state
+        self._looks += 1
+        return is_news or self._looks * LOOK_S >= self.every_s
+
+    def _print(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
         self._last = line
+        self._looks = 0
 
     def close(self) -> None:
         """Every line is complete."""
@@ -73,18 +97,24 @@ def _display(title: str) -> Union[_Bar, _Lines]:
     return _Bar(tqdm(desc=title, unit="rollout"))
 
 
+async def _draw_end(look: Look, display: Union[_Bar, _Lines]) -> None:
+    """The first answer may be that to an earlier question."""
+    for _ in range(2):
+        progress = (await look()).progress
+        if progress is not None and progress["phase"] == "done":
+            break
+    if progress is not None:
+        display.draw(progress)
+
+
 async def _follow(look: Look, display: Union[_Bar, _Lines]) -> None:
     while True:
-        await _draw(look, display)
-        await asyncio.sleep(display.every_s)
-
-
-async def _draw(look: Look, display: Union[_Bar, _Lines]) -> None:
-    try:
-        progress = await look()
-    except Exception:  # No worker or no server: what is shown stays as it is.
-        return
-    display.draw(progress)
+        progress, trouble = await look()
+        if progress is not None:
+            display.draw(progress)
+        elif trouble is not None:
+            display.say(trouble)
+        await asyncio.sleep(min(LOOK_S, display.every_s))
 
 
 def _counts(progress: BatchProgress) -> str:

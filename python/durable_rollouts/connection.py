@@ -79,12 +79,21 @@ class Paused(RolloutFault):
 
 async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
     """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default."""
-    # Otherwise a thread of the SDK that still returns from a call may meet an interpreter that is gone, and crash it.
-    atexit.unregister(_wait_at_exit)
-    atexit.register(_wait_at_exit)
     found = ClientConfig.load_client_connect_config(profile)
     found["target_host"] = address or found.get("target_host") or "127.0.0.1:7233"
     found["namespace"] = namespace or found.get("namespace") or "default"
+    return await _connected(found)
+
+
+async def connect_to(address: str, namespace: str) -> TemporalClient:
+    """To this server alone: variables and temporal.toml may be for another one."""
+    return await _connected({"target_host": address, "namespace": namespace})
+
+
+async def _connected(found: Any) -> TemporalClient:
+    # Otherwise a thread of the SDK that still returns from a call may meet an interpreter that is gone, and crash it.
+    atexit.unregister(_wait_at_exit)
+    atexit.register(_wait_at_exit)
     try:
         return await TemporalClient.connect(**found)
     except RuntimeError as error:

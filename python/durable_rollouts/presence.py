@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import List, Optional
+from typing import Any, List, Optional
 from urllib.parse import unquote
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -40,8 +40,13 @@ async def check_namespace(client: TemporalClient) -> None:
             ) from None
 
 
-async def workers_of(client: TemporalClient, task_queue: str) -> Optional[List[str]]:
-    """The identities of the workers that play workflows of this queue. None: the server does not say."""
+def no_worker(client: TemporalClient, task_queue: str, what: str) -> str:
+    """What waits for a worker."""
+    return f"no worker polls task queue {task_queue} on {place_of(client)}: {what} waits for one"
+
+
+async def pollers_of(client: TemporalClient, task_queue: str) -> Optional[List[Any]]:
+    """The workers that play workflows of this queue. None: the server does not say."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=task_queue),
@@ -51,13 +56,19 @@ async def workers_of(client: TemporalClient, task_queue: str) -> Optional[List[s
         answer = await client.workflow_service.describe_task_queue(request, timeout=ANSWER)
     except RPCError:
         return None
-    return [poller.identity for poller in answer.pollers]
+    return list(answer.pollers)
+
+
+async def workers_of(client: TemporalClient, task_queue: str) -> Optional[List[str]]:
+    """Their identities."""
+    pollers = await pollers_of(client, task_queue)
+    return None if pollers is None else [poller.identity for poller in pollers]
 
 
 async def say_who_waits(client: TemporalClient, task_queue: str, what: str) -> None:
     """Logs that no worker is there to do it."""
     if await workers_of(client, task_queue) == []:
-        log.warning("no worker polls task queue %s on %s: %s waits for one", task_queue, place_of(client), what)
+        log.warning("%s", no_worker(client, task_queue, what))
 
 
 async def check_service(client: TemporalClient, task_queue: str, service: str) -> None:
@@ -66,7 +77,7 @@ async def check_service(client: TemporalClient, task_queue: str, service: str) -
         raise InvalidBatchRequest(f"policy: expected the name of a generation service, got {service!r}")
     workers = await workers_of(client, task_queue)
     if workers == []:
-        log.warning("no worker polls task queue %s on %s: publish waits for one", task_queue, place_of(client))
+        log.warning("%s", no_worker(client, task_queue, "publish"))
     served = [identity.partition(SERVES)[2] for identity in workers or [] if SERVES in identity]
     names = sorted({unquote(name) for names in served for name in names.split(",") if name})
     # A worker that does not say what it serves may have it.

@@ -4,7 +4,7 @@ They are dictionaries, spelled as in the JSON of the Temporal CLI. A test compar
 the project's schemas. Durations are strings such as ``"30s"`` or ``"1h"``.
 """
 
-from typing import Any, Dict, List, Literal, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, List, Literal, Mapping, Optional, Union
 
 from typing_extensions import NotRequired, Required, TypedDict
 
@@ -92,7 +92,7 @@ Completion = Union[Complete, MinK, Refill]
 
 
 class _Requested(TypedDict, total=False):
-    samples: Required[Union[SamplesFile, List[Any]]]
+    samples: Required[Union[SamplesFile, Iterable[Any]]]
     limit: Optional[int]
     num_repeats: int
     schema_version: Literal[1]

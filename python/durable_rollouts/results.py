@@ -4,7 +4,7 @@ import errno
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Literal, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import NotRequired, TypedDict
@@ -209,9 +209,22 @@ def read_step(folder: str, step: int) -> Optional[Dict[str, Any]]:
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:
-    """By ``row``, in the order in which groups first appear; ``failures`` are those that are not valid."""
-    groups: Dict[int, Group] = {}
+    """By ``row``, and rollouts of NeMo Gym's agents by task, in the order in which groups first appear; ``failures`` are
+    those that are not valid.
+    """
+    groups: Dict[Any, Group] = {}
     for row in rows:
-        group = groups.setdefault(row["row"], Group(row["row"], [], []))
+        group = groups.setdefault(_group_of(row), Group(row["row"], [], []))
         (group.rows if failure_of(row) is None else group.failures).append(row)
     return list(groups.values())
+
+
+def _group_of(row: Row) -> Any:
+    info = row.get("extra_env_info")
+    if not isinstance(info, Mapping) or not AGENT_FIELDS <= info.keys():
+        return row["row"]
+    return row.get("batch_id"), row.get("task_name"), info["agent"], info["task_index"]
+
+
+AGENT_FIELDS = {"agent", "task_index", "rollout_index", "row"}
+"""Of an agent's sample, which may be one of several of its task."""

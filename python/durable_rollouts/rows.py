@@ -10,7 +10,7 @@ from typing_extensions import NotRequired, TypedDict
 
 
 class TextPart(TypedDict):
-    """A text in a prompt with images."""
+    """A text in a message with images."""
 
     type: Literal["text"]
     text: str
@@ -24,10 +24,18 @@ class Image(TypedDict):
 
 
 class ImagePart(TypedDict):
-    """An image in a prompt."""
+    """An image in a message."""
 
     type: Literal["image_url"]
     image_url: Image
+
+
+class PlacedPicture(TypedDict):
+    """Which ids of its message stand for a picture."""
+
+    offset: int
+    length: int
+    url: str
 
 
 class RowMessage(TypedDict):
@@ -39,6 +47,7 @@ class RowMessage(TypedDict):
     generation_logprobs: NotRequired[List[float]]
     prompt_logprobs: NotRequired[List[Optional[float]]]
     generation_top_logprobs: NotRequired[List[List[List[Any]]]]
+    pictures: NotRequired[List[PlacedPicture]]
     sampled: NotRequired[Literal[True]]
     partial: NotRequired[Literal[True]]
     is_invalid_tool_call: NotRequired[bool]
@@ -122,6 +131,7 @@ class RowColumns(TypedDict):
     extracted_answer: NotRequired[str]
     agent_result: NotRequired[Any]
     untokenized: NotRequired[str]
+    reward_shaping: NotRequired[Dict[str, Any]]
     failure: NotRequired[Failure]
     sample_row: NotRequired[int]
     epoch: NotRequired[int]

@@ -13,12 +13,14 @@ from temporalio.service import RPCError
 from .connection import Handle, check_size, is_away, log, patiently, result_of
 from .faults import InvalidBatchRequest
 from .kinds import kind_of
-from .plain import compact, plain, raw_json
+from .plain import plain, raw_json
 from .presence import described, place_of, say_who_waits
 from .requests import first_difference, with_defaults
+from .samples import placed
+from .shapes import Shape
 
-INLINE_BYTES = 2**18
-"""Limit of the samples within a request."""
+RESTART = {"restart": True}
+"""The second input of a batch."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
 
 
@@ -30,17 +32,17 @@ async def start_once(
     id: str,
     task_queue: str,
     defaults: Mapping[str, Any],
+    shape: Shape = Shape(),
+    restart: bool = False,
 ) -> None:
     """Starts a workflow, or joins it if it runs with the same request, and logs which. Another request than the id has
     is ``InvalidBatchRequest``: worker and store refuse it, too, but that refusal would be the newest run of the id, and
-    hide the result of the run before it.
+    hide the result of the run before it. ``restart``: what an ended batch has played is removed.
     """
     check_id(id)
-    sent = plain(request, fault=InvalidBatchRequest)
-    if not isinstance(sent, dict):
-        raise InvalidBatchRequest(f"(input): expected a dictionary, got {request!r:.80}")
-    _check_samples(sent.get("samples"))
+    sent = await _sent(client, request, shape=shape, task_queue=task_queue)
     raw = raw_json(sent)
+    given = [raw, raw_json(RESTART)] if restart else [raw]
     await check_size(client, raw, of=workflow, fault=InvalidBatchRequest)
     place = place_of(client)
 
@@ -53,17 +55,50 @@ async def start_once(
             raise InvalidBatchRequest(f"{id} is {kind_of(before.workflow_type, id)}; use another id")
         try:
             await client.start_workflow(
-                workflow, raw, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
+                workflow, args=given, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
             )
         except WorkflowAlreadyStartedError:
+            if restart:
+                raise InvalidBatchRequest(
+                    f"{id} runs: restart plays a batch again that has ended; end it first, with client.batch({id!r}).stop()"
+                ) from None
             await _check_same(client, client.get_workflow_handle(id), sent, defaults=defaults)
             log.info("joined %s %s, which runs on %s", workflow, id, place)
             return
-        did = "started" if before is None else "continued"
+        did = "started" if before is None else "restarted" if restart else "continued"
         log.info("%s %s %s on %s, task queue %s", did, workflow, id, place, task_queue)
+        if earlier is not None and workflow == "rolloutBatch" and not restart:
+            await _say_what_is_there(earlier, id)
         await say_who_waits(client, task_queue, id)
 
     await patiently(start)
+
+
+async def _sent(
+    client: TemporalClient, request: Mapping[str, Any], *, shape: Shape, task_queue: str
+) -> Mapping[str, Any]:
+    """The request as JSON. Its samples may be as many as the worker takes, and are never here at once."""
+    has_samples = isinstance(request, Mapping) and "samples" in request
+    sent = plain({**request, "samples": None} if has_samples else request, fault=InvalidBatchRequest)
+    if not isinstance(sent, dict):
+        raise InvalidBatchRequest(f"(input): expected a dictionary, got {request!r:.80}")
+    if has_samples:
+        samples = await placed(client, request["samples"], shape=shape, task_queue=task_queue)
+        sent["samples"] = plain(samples, of="samples", fault=InvalidBatchRequest) if isinstance(samples, Mapping) else samples
+    return sent
+
+
+async def _say_what_is_there(earlier: Handle, id: str) -> None:
+    """Somebody who has changed an environment would take the old rows for new ones."""
+    counts = (await result_of(earlier)).get("counts")
+    if counts:
+        log.warning(
+            "%s continues: %s of %s rows are already there, and are not played again. If the code of the reward has changed: "
+            "another id, or restart=True",
+            id,
+            counts["completed"],
+            counts["requested"],
+        )
 
 
 def check_id(id: str) -> None:
@@ -72,18 +107,6 @@ def check_id(id: str) -> None:
         raise InvalidBatchRequest(
             "id: expected letters, digits and ._:- (at most 120, beginning with a letter or digit), "
             f'and not "policy", got {id!r}'
-        )
-
-
-def _check_samples(samples: Any) -> None:
-    """Counts bytes as the worker does: of compact JSON in UTF-8."""
-    if isinstance(samples, Mapping):
-        return
-    size = len(compact(samples))
-    if size > INLINE_BYTES:
-        raise InvalidBatchRequest(
-            f"samples: expected at most {INLINE_BYTES // 1024} kB of inline samples, got {size} bytes; "
-            'write them to a JSONL file and give {"path": …}'
         )
 
 

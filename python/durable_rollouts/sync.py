@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Optional, Type, TypeVar, Union
+from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Type, TypeVar, Union
 
 from . import aio
 from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
+from .steering import Steered
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -89,8 +90,16 @@ class Client:
     ) -> "Client":
         return cls(_run(aio.Client.connect(address, namespace, task_queue, profile=profile)))
 
-    def start_batch(self, request: BatchRequest, id: str) -> "Batch":
-        return Batch(_run(self._aio.start_batch(request, id)))
+    def start_batch(
+        self,
+        request: BatchRequest,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        restart: bool = False,
+    ) -> "Batch":
+        return Batch(_run(self._aio.start_batch(request, id, columns=columns, task_name=task_name, restart=restart)))
 
     def batch(self, id: str) -> "Batch":
         return Batch(self._aio.batch(id))
@@ -101,8 +110,15 @@ class Client:
     def streams(self) -> List[Listed]:
         return _run(self._aio.streams())
 
-    def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
-        return Stream(_run(self._aio.stream(id, request)))
+    def stream(
+        self,
+        id: str,
+        request: Optional[StreamRequest] = None,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+    ) -> "Stream":
+        return Stream(_run(self._aio.stream(id, request, columns=columns, task_name=task_name)))
 
     def policy(self, service: str = "default") -> "Policy":
         return Policy(self._aio.policy(service))
@@ -111,9 +127,36 @@ class Client:
         return repr(self._aio)
 
 
+@_mirrors(Steered)
+class _Steered:
+    def __init__(self, steered: Steered) -> None:
+        self._steered = steered
+
+    def set_max_in_flight(self, max_in_flight: int) -> None:
+        _run(self._steered.set_max_in_flight(max_in_flight))
+
+    def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        return _run(
+            self._steered.set_limits(
+                max_rollout_turns=max_rollout_turns,
+                max_new_tokens=max_new_tokens,
+                max_seq_len=max_seq_len,
+                rollout_timeout=rollout_timeout,
+            )
+        )
+
+
 @_mirrors(aio.Batch)
-class Batch:
+class Batch(_Steered):
     def __init__(self, batch: aio.Batch) -> None:
+        super().__init__(batch)
         self._aio = batch
         self.id = batch.id
 
@@ -138,26 +181,6 @@ class Batch:
     def failures(self) -> List[Row]:
         return _run(self._aio.failures())
 
-    def set_max_in_flight(self, max_in_flight: int) -> None:
-        _run(self._aio.set_max_in_flight(max_in_flight))
-
-    def set_limits(
-        self,
-        *,
-        max_rollout_turns: Optional[int] = None,
-        max_new_tokens: Optional[int] = None,
-        max_seq_len: Optional[int] = None,
-        rollout_timeout: Optional[str] = None,
-    ) -> Limits:
-        return _run(
-            self._aio.set_limits(
-                max_rollout_turns=max_rollout_turns,
-                max_new_tokens=max_new_tokens,
-                max_seq_len=max_seq_len,
-                rollout_timeout=rollout_timeout,
-            )
-        )
-
     def stop(self) -> None:
         _run(self._aio.stop())
 
@@ -169,8 +192,9 @@ class Batch:
 
 
 @_mirrors(aio.Stream)
-class Stream:
+class Stream(_Steered):
     def __init__(self, stream: aio.Stream) -> None:
+        super().__init__(stream)
         self._aio = stream
         self.id = stream.id
 
@@ -189,26 +213,6 @@ class Stream:
 
     def failures(self) -> Dict[str, Failures]:
         return _run(self._aio.failures())
-
-    def set_max_in_flight(self, max_in_flight: int) -> None:
-        _run(self._aio.set_max_in_flight(max_in_flight))
-
-    def set_limits(
-        self,
-        *,
-        max_rollout_turns: Optional[int] = None,
-        max_new_tokens: Optional[int] = None,
-        max_seq_len: Optional[int] = None,
-        rollout_timeout: Optional[str] = None,
-    ) -> Limits:
-        return _run(
-            self._aio.set_limits(
-                max_rollout_turns=max_rollout_turns,
-                max_new_tokens=max_new_tokens,
-                max_seq_len=max_seq_len,
-                rollout_timeout=rollout_timeout,
-            )
-        )
 
     def progress(self) -> Dict[str, Any]:
         return _run(self._aio.progress())

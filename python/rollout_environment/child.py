@@ -9,18 +9,27 @@ import threading
 
 from .answers import CallFailed
 from .calls import Direct
+from .functions import OfFunction, is_function
 from .guard import guarded
 from .traces import trace_of
 
 
 def load(name):
-    """`module:Class` is called without arguments; `module:object` is taken as it is."""
+    """Of `module:name`, or of an object: a class is called without arguments, as is a function that makes an environment;
+    a function of a reply and a sample is one itself; another object is taken as it is.
+    """
+    found = imported(name) if isinstance(name, str) else name
+    if is_function(found):
+        return OfFunction(found)
+    return found() if isinstance(found, type) or (callable(found) and not hasattr(found, "step")) else found
+
+
+def imported(name):
     module, _, attribute = name.partition(":")
     if not attribute:
         raise ValueError(f"expected module:Class, got {name}")
     sys.path.insert(0, os.getcwd())
-    found = getattr(importlib.import_module(module), attribute)
-    return found() if isinstance(found, type) or (callable(found) and not hasattr(found, "step")) else found
+    return getattr(importlib.import_module(module), attribute)
 
 
 def run(name, connection, lifeline, dump_path):

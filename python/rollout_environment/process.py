@@ -14,6 +14,20 @@ from .answers import CallFailed
 from .traces import at, place_in_dump
 
 _SPAWN = multiprocessing.get_context("spawn")
+
+
+def spawn(name):
+    """Starts processes that import `module:Class`."""
+
+    def start(connection, lifeline, dump_path):
+        # Not a daemon: those may have no child processes.
+        process = _SPAWN.Process(target=child.run, args=(name, connection, lifeline, dump_path))
+        process.start()
+        return process
+
+    return start
+
+
 # A dump of its threads is written within this time.
 DUMP_S = 0.2
 # So long a place counts as the present one.
@@ -23,17 +37,20 @@ END_S = 2 * guard.END_S
 
 
 class Process:
-    def __init__(self, name, died, within=None):
+    def __init__(self, start, died, within=None):
         handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
         os.close(handle)
         self.connection, theirs = _SPAWN.Pipe()
         # Its guard ends it, and all that it has started, when our end is closed: by us, or with the server.
         their_line, self.lifeline = _SPAWN.Pipe(duplex=False)
-        # Not a daemon: those may have no child processes.
-        self.process = _SPAWN.Process(target=child.run, args=(name, theirs, their_line, self.dump_path))
-        self.process.start()
-        theirs.close()
-        their_line.close()
+        try:
+            self.process = start(theirs, their_line, self.dump_path)
+        except BaseException:
+            os.unlink(self.dump_path)
+            raise
+        finally:
+            theirs.close()
+            their_line.close()
         self.lock = threading.Lock()
         self.sending = threading.Lock()
         self.reaping = threading.Lock()

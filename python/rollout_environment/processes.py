@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from concurrent.futures import TimeoutError as NoAnswer
 
 from .answers import CallFailed
-from .process import Died, Process
+from .process import Died, Process, spawn
 from .traces import at
 from .turns import Caller, Turns, longest
 
@@ -29,7 +29,7 @@ LAST_ANSWERS = 64
 
 class Isolated:
     """Runs `module:Class` in `processes` processes: one call at a time in each, or many if it says `thread_safe =
-    True`.
+    True`. With `copies` (template.py) it is the environment that these have, and `name` is for messages.
 
     A call that takes more than `timeout` seconds (or than its caller waits, if that is less), or ends its process, has
     failed (500). Calls that shared its process are tried again (503). If several calls shared a process that died, each
@@ -40,12 +40,13 @@ class Isolated:
     not answer has its own process from the start. A class that may hold something in memory stays in one process.
     """
 
-    def __init__(self, name, *, timeout=None, processes=None):
+    def __init__(self, name, *, timeout=None, processes=None, copies=None):
         self.name = name
+        self.start = spawn(name) if copies is None else copies.start
         self.lock = threading.Lock()
         self.deaths = 0
         began = time.monotonic()
-        first = Process(name, self._count)
+        first = Process(self.start, self._count)
         if first.hello[0] != "ready":
             raise CallFailed(500, "Unavailable", *first.hello[1:])
         _, self.has, self.end_takes_session, said = first.hello
@@ -133,7 +134,7 @@ class Isolated:
             process.close()
 
     def _opened(self):
-        process = Process(self.name, self._count, self.load_within)
+        process = Process(self.start, self._count, self.load_within)
         if process.hello[0] != "ready":
             self._count(f"while it was loaded ({process.hello[1]})")
             raise CallFailed(503, "Unavailable", f"{self.name} cannot be loaded: {process.hello[1]}", process.hello[2])

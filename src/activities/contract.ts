@@ -13,8 +13,13 @@ import type { Waiting } from '../model/workflow-safe/waiting.js';
  * they are small summaries: absolute totals, never increments. The journal is the truth.
  */
 export interface Activities {
-  /** Takes the raw input of `rolloutBatch`. */
-  planBatch: (input: unknown) => Promise<BatchPlan>;
+  /** Takes the raw input of `rolloutBatch`. `restart`: what an earlier run has played is removed, and played again. */
+  planBatch: (input: unknown, options?: BatchOptions) => Promise<BatchPlan>;
+  /**
+   * Takes the raw input of `inputs`: `{"token"}` of the file `.samples/<token>.token` below `inputs_dir`, whose content it
+   * is; null: there is none yet.
+   */
+  findInputs: (input: unknown) => Promise<Inputs>;
   /**
    * Takes the raw input of `rollout`, from a batch or by hand, and changed limits. Opens the journal and, if the
    * rollout can be played here, plays on as `playTurns` does.
@@ -33,6 +38,22 @@ export interface Activities {
   lookAtRollouts: (input: LookAtRollouts) => Promise<RolloutsSeen>;
   /** Writes the rows of groups that have ended while others run, on request. */
   foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
+}
+
+/** The second input of `rolloutBatch`: of this start, not of the batch. */
+export interface BatchOptions {
+  restart: true;
+}
+
+/** Where a worker reads samples. */
+export interface Inputs {
+  inputs_dir: string;
+  /** Process and host. */
+  worker: string;
+  /** How many characters of samples a batch may have here. */
+  most_characters: number;
+  /** It reads the token. */
+  sees: boolean;
 }
 
 export interface BatchPlan {

@@ -53,6 +53,12 @@ export interface Dependencies {
 /** With a result, or with its failure. */
 export type WorkflowEnd = 'completed' | FailureFacts;
 
+/**
+ * `engine`: the service's engines take pictures together with ids. `rendered_ids`: only the ids are sent, to a gateway
+ * that adds the pictures. `none`: refused.
+ */
+type Images = 'engine' | 'rendered_ids' | 'none';
+
 export interface GenerationPool extends Replicas {
   /** Served name to use if the request names none; null: the service's first. */
   model: string | null;
@@ -60,8 +66,8 @@ export interface GenerationPool extends Replicas {
   api_key_env: string | null;
   /** Texts to remove from content, for services whose detokenizer renders them. */
   special_tokens: readonly string[];
-  /** Whether prompts may contain images. Only their ids reach the engine (temporal.yaml: `images`). */
-  images: boolean;
+  /** Whether prompts may contain images, and who gives them to the engine (temporal.yaml: `images`). */
+  images: Images;
 }
 
 export interface PolicyService {

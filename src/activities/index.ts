@@ -7,6 +7,7 @@ import { createConcludePublish } from './policy/conclude-publish.js';
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';
 import { createUpdateReplica } from './policy/update-replica.js';
+import { createFindInputs } from './plan/find-inputs.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createLookAtRollouts } from './look/look-at-rollouts.js';
 import { createPlayTurns } from './turn/play-turns.js';
@@ -23,6 +24,7 @@ import { createStepEnvironment } from './turn/step-environment.js';
 export function createActivities(dependencies: Dependencies): AllActivities {
   return {
     planBatch: createPlanBatch(dependencies),
+    findInputs: createFindInputs(dependencies),
     openRollout: createOpenRollout(dependencies),
     playTurns: createPlayTurns(dependencies),
     generateTurn: createGenerateTurn(dependencies),

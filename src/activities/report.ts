@@ -1,5 +1,6 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
+import { textOf } from '../model/content.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -69,7 +70,7 @@ function untrainedOf(trajectory: Trajectory): { untrained?: true } {
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
 function preview({ open, turns }: Trajectory): string {
-  const text = open.line?.content ?? turns.at(-1)?.observation.message?.content ?? '';
+  const text = open.line?.content ?? textOf(turns.at(-1)?.observation.message?.content ?? '');
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

@@ -1,9 +1,10 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { BatchClient, BatchHandle, Outcome, StartedBatch } from '../client/batch-client.js';
+import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
 import { followBatch } from '../client/progress.js';
+import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
@@ -12,6 +13,7 @@ import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { UsageError, commandLine } from '../platform/command.js';
+import { checkJson } from '../platform/json/fault-place.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
@@ -31,18 +33,20 @@ export async function startCommand(args: string[]): Promise<number> {
       'input-file': { type: 'string' },
       id: { type: 'string' },
       watch: { type: 'boolean', default: false },
+      restart: { type: 'boolean', default: false },
     },
   });
-  const { 'input-file': file, watch, config } = values;
+  const { 'input-file': file, watch, restart, config } = values;
   if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
+  if (restart && values.id === undefined) throw new UsageError('--restart: expected --id ID, of the batch that is played again'); // prettier-ignore
   const batchId = values.id === undefined ? newId(file) : checkedId(values.id);
   const request = await readRequest(file);
   const { server, taskQueue } = await temporalSettings(config);
   const client = await connectBatchClient(server);
   try {
-    const batch = await client.start({ batchId, taskQueue, request });
+    const batch = await client.start({ batchId, taskQueue, request, restart });
     const place = `${server.options.address}, namespace ${server.namespace}`;
-    console.log(plain(startedText(batch, { batchId, place, taskQueue })));
+    console.log(plain(startedText(batch.started, { batchId, place, taskQueue })));
     if (watch) return await watched(batch, { batchId, server, config });
     const refusal = await refusedAtOnce(batch);
     if (refusal !== null) throw new Error(`batch ${batchId}: ${refusal}`);
@@ -53,12 +57,27 @@ export async function startCommand(args: string[]): Promise<number> {
   }
 }
 
-function startedText(
-  { joined, continued }: Pick<StartedBatch, 'joined' | 'continued'>,
+/** Somebody who has changed an environment would take the old rows for new ones. */
+export function startedText(
+  started: Started,
   { batchId, place, taskQueue }: { batchId: string; place: string; taskQueue: string },
 ): string {
-  if (joined) return `batch ${batchId} runs already on ${place}, with this request: joined it`;
-  return `batch ${batchId} ${continued ? 'continues' : 'runs'} on ${place}, task queue ${taskQueue}`;
+  const where = `on ${place}, task queue ${taskQueue}`;
+  switch (started.how) {
+    case 'joined':
+      return `batch ${batchId} runs already on ${place}, with this request: joined it`;
+    case 'started':
+      return `batch ${batchId} runs ${where}`;
+    case 'restarted':
+      return `batch ${batchId} is played again from the beginning ${where}`;
+    case 'continued': {
+      const { there } = started;
+      const continues = `batch ${batchId} continues ${where}`;
+      if (there === null) return continues;
+      const rows = `${there.completed} of ${there.requested} rows are already there, and are not played again`;
+      return `${continues}: ${rows}\nif the code of the reward has changed: another --id, or --restart`;
+    }
+  }
 }
 
 /** A worker that runs checks a request within this time. */
@@ -108,11 +127,8 @@ function newId(file: string): string {
 
 async function readRequest(file: string): Promise<unknown> {
   const text = await readText(file);
-  try {
-    return readJson(text, IN_PAYLOADS);
-  } catch (cause) {
-    throw new Error(`${file}: expected a batch request as JSON, got something else`, { cause });
-  }
+  checkJson(text, { file, what: 'a batch request' });
+  return readJson(text, IN_PAYLOADS);
 }
 
 export async function watchCommand(args: string[]): Promise<number> {

@@ -7,7 +7,7 @@ import { COMMANDS } from './commands.js';
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
-  temporal-rollout start --input-file FILE [--id ID] [--watch]
+  temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch]
                                             start or continue a batch
   temporal-rollout watch|stop|result BATCH  its board; end it; its result
   temporal-rollout list                     batches and streams: state, counts, reward

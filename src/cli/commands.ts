@@ -4,10 +4,13 @@ import type { Command } from '../platform/command.js';
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
   start: {
-    usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
+    usage: `temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch] [--config FILE]
 
 Starts a batch with the request in FILE (JSON). ID names this request permanently: starting it again joins the batch
 while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
+--restart plays a batch again that has ended, for example with another reward: the worker removes what its rollouts have
+played (their journals), the groups that were handed out, and metrics.json. Request and samples stay, and so do the rows,
+until new ones take their place at the end. A batch that runs is refused.
 --watch shows its board until it has ended, then its result.
 The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
 temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
@@ -130,6 +133,7 @@ schema.`,
   },
   step: {
     usage: `temporal-rollout step --input FILE [--environment NAME] [--answer TEXT] [--semantics NAME] [--config FILE]
+temporal-rollout step --input FILE --function MODULE:NAME [--answer TEXT]
 
 Tries an environment or a reward: plays one step per line of FILE and prints a line for each, {observation, reward,
 terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no Temporal server and no
@@ -140,6 +144,8 @@ generation service. The exit code is 1 if any line failed. A line is one of
   {"message_log": [..], "metadata": {..}}
 
   --environment NAME  default: each line's task_name
+  --function MODULE:NAME  a Python function reward(reply, sample), or a class with step: in the current folder, on
+                      PYTHONPATH or installed; played by python3, without a temporal.yaml
   --answer TEXT       what the policy says in lines that do not end with role assistant
   --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
                     nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,
@@ -163,13 +169,21 @@ the token that the template rewrites, its message, and a remedy. The exit code i
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
+temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
+temporal-rollout up --end | --lines [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
 with a FILE other than the project's own temporal.yaml (default ./temporal.yaml). The worker has FILE's settings, with
 the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
---simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.`,
+--simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.
+--engine URL is an engine to use in the simulator's place.
+
+--join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
+batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was
+joined for have left it, or ten minutes after the last of them was killed; with --keep it stays.
+--end ends the stack that runs there, however it was started. --lines prints how another terminal reaches it.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {

@@ -10,6 +10,7 @@ import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
+import { checkJson } from '../platform/json/fault-place.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
@@ -64,11 +65,17 @@ function checkPath(path: string | undefined): void {
   );
 }
 
+async function readOrder(file: string): Promise<object> {
+  const text = await readText(file);
+  checkJson(text, { file, what: 'the fields of publish' });
+  return JSON.parse(text) as object;
+}
+
 /** The fields of update `publish`: from a file, overridden by options. The workflow checks all but numbers and path. */
 async function inputOf(values: Record<string, string | undefined>): Promise<object> {
   const { input, version, path, mode, cache, order, quorum } = values;
   checkPath(path);
-  const file = input === undefined ? {} : (JSON.parse(await readText(input)) as object);
+  const file = input === undefined ? {} : await readOrder(input);
   const given = {
     version:
       version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),

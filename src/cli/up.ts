@@ -1,5 +1,11 @@
 import { parseArgs } from 'node:util';
-import { up } from '../dev/up.js';
+import { endStack, join } from '../dev/join.js';
+import { howToUse, stackHolder } from '../dev/folder-claim.js';
+import { whatRuns } from '../dev/running-stack.js';
+import { stackFolder, up } from '../dev/up.js';
+import { plain } from '../platform/plain.js';
+import { UsageError } from '../platform/command.js';
+import { integerOf } from './arguments.js';
 
 export async function upCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -9,11 +15,48 @@ export async function upCommand(args: string[]): Promise<number> {
       'no-batch': { type: 'boolean', default: false },
       config: { type: 'string', default: './temporal.yaml' },
       simulator: { type: 'string' },
+      engine: { type: 'string' },
+      join: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+      end: { type: 'boolean', default: false },
+      lines: { type: 'boolean', default: false },
     },
   });
-  return await up({
-    ...values,
-    batch: !values['no-batch'],
-    simulator: values.simulator ?? null,
-  });
+  const { config, keep } = values;
+  if (values.lines) return await printLines(config);
+  if (values.end) return await endStack(config);
+  const simulator = values.simulator ?? null;
+  const engine = values.engine === undefined ? null : engineUrl(values.engine);
+  if (engine !== null && simulator !== null)
+    throw new UsageError('--engine: expected no --simulator beside it, got both');
+  if (values.join !== undefined) {
+    const user = integerOf('--join', { text: values.join, least: 1 });
+    return await join({ config, simulator, engine, user, keep });
+  }
+  if (keep)
+    throw new UsageError('--keep: expected --join beside it; without it a stack stays anyway');
+  const batch = !values['no-batch'];
+  return await up({ exit: values.exit, batch, config, simulator, engine, program: null });
+}
+
+/** How another terminal reaches the stack that runs. */
+async function printLines(config: string): Promise<number> {
+  const folder = stackFolder(config);
+  const running = (await stackHolder(folder)) === null ? null : await whatRuns(folder);
+  if (running === null) {
+    console.error(plain(`No stack runs with ${folder}.`));
+    return 1;
+  }
+  console.log(plain(howToUse(running).join('\n')));
+  return 0;
+}
+
+/** With `/v1`, which people leave away. */
+function engineUrl(text: string): string {
+  const bare = text.replace(/\/+$/, '');
+  if (!URL.canParse(bare) || !/^https?:/.test(bare))
+    throw new UsageError(
+      `--engine: expected a URL such as http://127.0.0.1:8000, got ${JSON.stringify(text)}`,
+    );
+  return bare.endsWith('/v1') ? bare : `${bare}/v1`;
 }

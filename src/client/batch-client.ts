@@ -16,7 +16,7 @@ import {
   openServerToLook,
   silenceOf,
 } from './server.js';
-import type { BatchStart } from './start-batch.js';
+import type { BatchStart, Started } from './start-batch.js';
 import { completedRun, startOrJoin } from './start-batch.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
@@ -35,9 +35,7 @@ export type Outcome =
   { result: BatchResult; refused?: string } | { failure: string; forgotten?: true };
 
 export interface StartedBatch extends BatchHandle {
-  joined: boolean;
-  /** It had ended before. */
-  continued: boolean;
+  started: Started;
 }
 
 export interface BatchClient {
@@ -103,10 +101,9 @@ function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'at
       outcome: () => outcomeOrEarlier(batchId, server),
     }),
     start: async (batch) => {
-      const how = await startOrJoin(server, batch);
+      const started = await startOrJoin(server, batch);
       return {
-        joined: how === 'joined',
-        continued: how === 'continued',
+        started,
         look: lookAt(batch.batchId),
         // An earlier result is none of this start.
         outcome: async () => shownOutcome(await outcome(batch, server)),

@@ -2,6 +2,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
+import type { BatchOptions, BatchResult, Counts } from '../activities/contract.js';
 import { BATCH_ID } from '../model/workflow-safe/rollout-id.js';
 import { differenceBetween } from '../model/request-difference.js';
 import type { Server } from './server.js';
@@ -12,7 +13,14 @@ export interface BatchStart {
   batchId: string;
   taskQueue: string;
   request: unknown;
+  /** What an ended batch has played is removed, and played again. */
+  restart?: boolean;
 }
+
+export type Started =
+  | { how: 'started' | 'joined' | 'restarted' }
+  /** `there`: rollouts that are not played again; null: only the store knows. */
+  | { how: 'continued'; there: Pick<Counts, 'completed' | 'requested'> | null };
 
 const TYPE = 'rolloutBatch';
 
@@ -22,25 +30,39 @@ const TYPE = 'rolloutBatch';
  * permanently: throws an error that names the first field in which another one differs. Worker and store check it, too,
  * but that refusal would be the newest run of the id, and hide the result of the run before it.
  */
-export async function startOrJoin(
-  server: Server,
-  start: BatchStart,
-): Promise<'started' | 'continued' | 'joined'> {
-  const { batchId, taskQueue, request } = start;
+export async function startOrJoin(server: Server, start: BatchStart): Promise<Started> {
+  const { batchId, taskQueue, request, restart = false } = start;
   checkSize(`the request of batch ${batchId} (write its samples to a file)`, request);
   const earlier = await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
   const isKnown = earlier !== null || (await hasRun(server, batchId));
-  const options = { workflowId: batchId, taskQueue, args: [request] };
+  const again: BatchOptions[] = restart ? [{ restart }] : [];
+  const options = { workflowId: batchId, taskQueue, args: [request, ...again] };
   try {
     await server.within(CALL_MS, () => server.client.workflow.start(TYPE, options));
-    return isKnown ? 'continued' : 'started';
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    if (restart)
+      throw new Error(
+        `batch ${batchId} runs: restart plays a batch again that has ended; stop this one first`,
+      );
     await checkSame(server, start);
-    return 'joined';
+    return { how: 'joined' };
   }
+  if (!isKnown) return { how: 'started' };
+  if (restart) return { how: 'restarted' };
+  return { how: 'continued', there: earlier && (await countsOf(server, earlier)) };
 }
+
+/** null: its result cannot be read; the batch has started all the same. */
+const countsOf = (
+  { client, within }: Server,
+  { workflowId, runId }: WorkflowExecutionInfo,
+): Promise<Counts | null> =>
+  within(CALL_MS, () => client.workflow.getHandle(workflowId, runId).result()).then(
+    (result) => (result as BatchResult).counts,
+    () => null,
+  );
 
 /** Whether Temporal knows the id; it may have forgotten one that the store still has. */
 const hasRun = ({ client, within }: Server, batchId: string): Promise<boolean> =>

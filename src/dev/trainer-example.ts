@@ -15,7 +15,16 @@ export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
       name: 'trainer',
       for_what: 'Python package durable_rollouts',
       requirements: path.join(PYTHON_PACKAGES, 'requirements.txt'),
-      modules: ['numpy', 'pyarrow', 'temporalio.client', 'tqdm', 'mypy'],
+      modules: [
+        'numpy',
+        'pyarrow',
+        'temporalio.client',
+        'tqdm',
+        'mypy',
+        'nbclient',
+        'ipykernel',
+        'pytest',
+      ],
     },
     env,
   );

@@ -10,10 +10,13 @@ import type { Screen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { batchLink, introduction } from './introduction.js';
 import { commandLines, linesToCopy } from './lines-to-copy.js';
+import { putPrograms } from './programs-folder.js';
 import { inSession, throwIfPartFailed } from './session.js';
+import type { RunningStack } from './running-stack.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
-import type { TemporalCli } from './temporal-cli.js';
+import { tend } from './tend.js';
+import { forgetEarlier } from './users.js';
 
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
@@ -24,13 +27,18 @@ export interface UpOptions {
   config: string;
   /** A file of the simulator's settings; null: those of the demonstration. */
   simulator: string | null;
+  /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
+  engine: string | null;
+  /** For a program, which speaks to it: whether it ends once its users have left. null: for a person. */
+  program: { ends_unused: boolean } | null;
 }
 
 const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
 
 /** What the pieces below share. */
 interface Session {
-  cli: TemporalCli;
+  /** For another terminal. */
+  lines: string[];
   screen: Screen;
   stack: Stack;
   client: BatchClient;
@@ -43,26 +51,62 @@ interface Session {
  * and its result. Resolves to the exit code: 0 if every rollout completed, 130 if it was interrupted before the end.
  * Rejects with an error for the user if something cannot be started.
  */
-export async function up({ exit, batch, config, simulator }: UpOptions): Promise<number> {
+export async function up(options: UpOptions): Promise<number> {
+  const { exit, batch, config, program } = options;
   const own = await isProjectsOwn(config);
   if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
-  const folder = path.join(path.dirname(path.resolve(config)), '.rollouts');
+  const folder = stackFolder(config);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
-    const stack = await startStack({ ...place, config, simulator });
+    if (program !== null) await forgetEarlier(folder);
+    const stack = await startStack({ ...place, ...options, for_program: program !== null });
     const client = await connectBatchClient(onLoopback(stack));
+    const over = new AbortController();
+    const signal = AbortSignal.any([interrupts.signal, over.signal]);
+    const programs = await putPrograms(folder, { cli, env: process.env });
+    const root = own ? PROJECT_ROOT : path.dirname(folder);
+    const lines = linesToCopy({ ...stack, root, programs, env: process.env });
+    const said = whatItSays(stack, { ...options, lines });
+    const tended = tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
-    const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
+    const session: Session = { lines, screen, stack, client, signal: interrupts.signal, batchId };
     const plays = batch && own;
     const worker = place.supervisor.pidOf('worker');
-    screen.say(introduction({ ...stack, config, worker, batchId: plays ? batchId : null }));
+    const { engine } = options;
+    screen.say(introduction({ ...stack, config, engine, worker, batchId: plays ? batchId : null }));
     screen.say(howToReach(session, { plays, folder: own ? null : folder }));
-    const played = plays ? runBatch(session) : Promise.resolve(0);
-    const code = await played.finally(() => client.close());
-    if (!exit && !interrupts.signal.aborted) await stayUp(session, plays);
-    throwIfPartFailed(interrupts);
-    return code;
+    try {
+      const played = plays ? runBatch(session) : Promise.resolve(0);
+      const code = await played.finally(() => client.close());
+      if (!exit && !interrupts.signal.aborted) await stayUp(session, { plays, tended, program });
+      throwIfPartFailed(interrupts);
+      return code;
+    } finally {
+      over.abort();
+      await tended;
+    }
   });
 }
+
+/** Where a stack with this temporal.yaml keeps its files. */
+export const stackFolder = (config: string): string =>
+  path.join(path.dirname(path.resolve(config)), '.rollouts');
+
+const whatItSays = (
+  { address, namespace, taskQueue, uiUrl, settings, logs, environments }: Stack,
+  { engine, program, lines }: UpOptions & { lines: string[] },
+): Omit<RunningStack, 'served'> => ({
+  pid: process.pid,
+  address,
+  namespace,
+  task_queue: taskQueue,
+  ui_url: uiUrl,
+  engine,
+  settings,
+  logs,
+  environments,
+  lines,
+  ends_unused: program?.ends_unused ?? false,
+});
 
 async function runBatch(session: Session): Promise<number> {
   const { screen, stack, client, batchId, signal } = session;
@@ -100,10 +144,9 @@ function howToContinue(session: Session): string {
 
 /** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
 function howToReach(
-  { stack, cli, batchId, screen }: Session,
+  { lines, batchId, screen }: Session,
   { plays, folder }: { plays: boolean; folder: string | null },
 ): string {
-  const root = folder === null ? PROJECT_ROOT : path.dirname(folder);
   const from =
     folder === null
       ? `--input-file ${EXAMPLE}`
@@ -115,7 +158,7 @@ function howToReach(
   const columns = screen.style().columns - INDENT.length;
   return [
     'With these lines in another terminal, the commands of the README reach it:',
-    ...linesToCopy({ ...stack, root, cli, env: process.env }).map((line) => INDENT + line),
+    ...lines.map((line) => INDENT + line),
     plays
       ? 'Then read its rollouts, watch it there too, or start another batch:'
       : 'Then start a batch:',
@@ -126,7 +169,19 @@ function howToReach(
 
 const INDENT = '  ';
 
-async function stayUp({ screen, batchId, signal }: Session, plays: boolean): Promise<void> {
+async function stayUp(
+  { screen, batchId, signal }: Session,
+  {
+    plays,
+    tended,
+    program,
+  }: { plays: boolean; tended: Promise<void>; program: UpOptions['program'] },
+): Promise<void> {
+  if (program?.ends_unused === true) {
+    screen.say('The stack stays up as long as a process uses it.');
+    await tended;
+    return;
+  }
   const read = `To read its rollouts, in the other terminal:\n  temporal-rollout show ${batchId} --worst 20`;
   screen.say(`The stack stays up until Ctrl-C.${plays ? ` ${read}` : ''}`);
   await untilAborted(signal);

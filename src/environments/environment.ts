@@ -1,4 +1,7 @@
+import type { Patterns } from '../model/agent/flags.js';
+import type { Shaping } from '../model/agent/shaping.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
+import type { Content } from '../model/content.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
 import type { Share } from '../platform/waits/allowance.js';
@@ -17,6 +20,12 @@ export const METRICS_TIMEOUT_MS = 60_000;
 export interface EnvironmentMessage {
   role: string;
   content: string;
+}
+
+/** What the policy reads next: a text, or parts with text and images. */
+export interface Observation {
+  role: string;
+  content: Content;
 }
 
 /** `metadata` *is* the environment's state; it is journalled at every turn. */
@@ -69,7 +78,7 @@ export interface Beginning<M = Metadata> {
 /** Lists are as long as the batch. */
 export interface EnvironmentReturn<M = Metadata> {
   /** null: no message, allowed if the rollout ends with it. */
-  observations: (EnvironmentMessage | null)[];
+  observations: (Observation | null)[];
   /** null keeps the sample's previous metadata. */
   metadata: (M | null)[];
   next_stop_strings: (string[] | null)[] | null;
@@ -112,12 +121,18 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure, or an invalid reward. */
+  /** To train on; null: the answer reports a failure, or an invalid reward. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
   /** The field that says that its reward is invalid; absent: none. */
   masked?: string;
+  /** The field by which it asks not to be trained on; absent: none. */
+  untrained?: string;
+  /** Why its reward is not the agent's own; absent: it is. */
+  shaping?: Shaping;
+  /** What was looked for in its calls, if not the usual. */
+  patterns?: Patterns;
   /** What is wrong with its trainable content. */
   refused?: Refusal;
   /** Components, for a reward that is a sum; absent: none. */
@@ -133,6 +148,8 @@ export interface AgentAnswer {
 
 /** Servers that play whole rollouts. */
 export interface AgentServers {
+  /** Whose sampling settings a row has: its own, or the request's; absent: its own. */
+  sampling?: 'row' | 'request';
   /** The URL of the agent's server, which is reachable; throws the faults of a step. */
   health: (agent: string, signal: AbortSignal) => Promise<string>;
   /**

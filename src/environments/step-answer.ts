@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { nullIsAbsent } from '../model/absent.js';
+import { Content } from '../model/content.js';
 import type { Problem } from '../model/problems.js';
 import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
-import { nameProblem, recordOf } from '../model/untrusted.js';
+import { nameProblem, numberOfBoolean, recordOf } from '../model/untrusted.js';
 import type { EnvironmentReturn } from './environment.js';
 import { rejected, rejectedFields, type BadData } from './rejections.js';
 
@@ -24,13 +25,14 @@ const shortText = (length: number) =>
 
 const REWARDS = 'expected a list of finite numbers, or named lists of them';
 
+const Given = z.array(numberOfBoolean(z.number()));
 /** No component means no reward, and no reward is not 0. */
-const Components = recordOf(z.array(z.number())).refine(
+const Components = recordOf(Given).refine(
   (components) => Object.keys(components).length > 0,
   REWARDS,
 );
 
-const Rewards = z.union([z.array(z.number()), Components], { error: REWARDS });
+const Rewards = z.union([Given, Components], { error: REWARDS });
 
 /** Python's 0.0 and 1.0 are 0 and 1 once they have been JSON. */
 const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
@@ -38,7 +40,7 @@ const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 });
 
 const StepAnswer = z.strictObject({
-  observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: z.string() })),
+  observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: Content })),
   metadata: z.array(foreignObject().nullable()),
   next_stop_strings: z
     .array(z.array(shortText(MAX_STOP_STRING_LENGTH).min(1)).nullable())

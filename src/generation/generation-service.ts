@@ -3,6 +3,7 @@ import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
+import type { Place, PlacedPicture } from '../model/pictures.js';
 import type { PolicyRecord } from '../model/policy/record.js';
 
 /**
@@ -15,6 +16,8 @@ import type { PolicyRecord } from '../model/policy/record.js';
 export interface GenerationRequest {
   /** The whole context: the concatenated `token_ids` of the message log. */
   prompt_ids: readonly number[];
+  /** The pictures that some of these ids stand for, in order; absent: none. */
+  pictures?: readonly PlacedPicture[];
   model: string;
   /** At least 1. The caller has already applied `max_seq_len`. */
   max_tokens: number;
@@ -97,7 +100,9 @@ export interface GenerationService extends Renderer {
   /** The base URL, as in journals and rows. */
   readonly replica: string;
   /** false: its streams contain only ids, and text comes from `detokenize`. Absent: they contain text. */
-  readonly tells_text?: () => boolean;
+  readonly tells_text?: (request?: Pick<GenerationRequest, 'pictures'>) => boolean;
+  /** Absent: its engines take no pictures. */
+  readonly pictures?: PictureRoute;
   /** Resolves when the engine is ready to generate. Checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
   /**
@@ -132,6 +137,28 @@ export interface GenerationService extends Renderer {
   isAsleep(): Promise<boolean>;
   /** Drops all connections; requests in flight fail. */
   close(): Promise<void>;
+}
+
+/** A conversation to render. */
+export type Chat = Parameters<Renderer['renderChat']>[0];
+
+/** Ids of rendered messages, and which of them stand for their pictures, in reading order. */
+export interface Rendering {
+  token_ids: number[];
+  places: Place[];
+}
+
+/** How an engine takes pictures together with ids. */
+export interface PictureRoute {
+  /** Why it does not, with the remedy; null: it does. Asks the engine. Throws `GenerationUnavailable`. */
+  refusal(model: string, signal: AbortSignal): Promise<string | null>;
+  /** As `renderChat`. */
+  render(chat: Chat, signal: AbortSignal): Promise<Rendering>;
+  /** As `renderTurn`; places count from the first of its ids. */
+  renderTurn(
+    turn: Parameters<GenerationService['renderTurn']>[0],
+    signal: AbortSignal,
+  ): Promise<Rendering>;
 }
 
 /** A request that goes to one of a service's replicas. */

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { nullIsAbsent } from './absent.js';
 
 /**
- * Content of a prompt message: text, or parts in reading order, spelled as in OpenAI's chat API and vLLM. Output of the
- * policy and of environments is always text.
+ * Content of a message of a prompt or of an environment: text, or parts in reading order, spelled as in OpenAI's chat
+ * API and vLLM. Output of the policy is always text.
  */
 const TextPart = z.strictObject({
   type: z.literal('text').describe('a text'),
@@ -76,6 +76,21 @@ export function restoreImages<M extends { content: Content }>(
   });
   return mapImages(messages, (url) => images.get(url) ?? url);
 }
+
+/** Each image whose URL is known by another one gets that. */
+export const renameImages = <M extends { content: Content }>(
+  messages: readonly M[],
+  known: (url: string) => string,
+): M[] => mapImages(messages, known);
+
+/** How much it is to store. */
+export const sizeOf = (content: Content): number =>
+  typeof content === 'string'
+    ? content.length
+    : content.reduce(
+        (sum, part) => sum + (part.type === 'text' ? part.text : part.image_url.url).length,
+        0,
+      );
 
 function mapImages<M extends { content: Content }>(
   messages: readonly M[],

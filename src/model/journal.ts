@@ -1,10 +1,13 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
+import { Patterns } from './agent/flags.js';
+import { Shaping } from './agent/shaping.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
 import { Glance } from './journal/glance.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
+import { PlacedPicture } from './pictures.js';
 import type { ForeignObject } from './foreign-object.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -31,6 +34,9 @@ const written = {
   at: z.number(),
 };
 
+/** Which of a message's ids stand for pictures. */
+const pictures = { pictures: z.array(PlacedPicture).exactOptional() };
+
 const LogMessage = z.object({
   role: z.string(),
   /** Images of the sample are references to it. */
@@ -44,6 +50,7 @@ const LogMessage = z.object({
       'expected finite numbers or null',
     )
     .exactOptional(),
+  ...pictures,
 });
 
 /** What a rollout needs of its batch's request, resolved, so that a later attempt looks nothing up. */
@@ -185,8 +192,8 @@ export const Reward = z
 
 /** An environment's answer to a turn. */
 const ANSWER = {
-  /** null: no message, allowed only for a rollout's last turn. */
-  message: z.object({ role: z.string(), content: z.string() }).nullable(),
+  /** null: no message, allowed only for a rollout's last turn. Its pictures are named by hash. */
+  message: z.object({ role: z.string(), content: Content }).nullable(),
   reward: Reward,
   /** Named components, if the environment returns them. */
   rewards: z.record(z.string(), Reward),
@@ -205,6 +212,7 @@ const ObservationLine = z.object({
   ...ANSWER,
   /** Cut at `max_seq_len`; the content is never cut. */
   token_ids: tokenIds,
+  ...pictures,
   step_s: z.number(),
   /** Tokens of the rollout including this turn, for readers of only the last lines. The fold computes its own. */
   total_tokens: z.int().exactOptional(),
@@ -261,18 +269,24 @@ const RunLine = z.object({
   url: z.string(),
 });
 
-/** The agent's answer, as it came. */
+/** The agent's answer, as it came. One that only lacks a usable reward has none either, and a fault follows it. */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: no valid reward, allowed only in an answer that reports a failure or is masked. */
+  /** To train on. null: no valid reward, allowed only in an answer that reports a failure or is masked. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
   /** The field by which the answer says that its reward is invalid. */
   masked: z.string().exactOptional(),
+  /** The field by which the answer asks not to be trained on: its row has loss multiplier 0. */
+  untrained: z.string().exactOptional(),
+  /** Why `reward` is not the agent's own. */
+  shaping: Shaping.exactOptional(),
+  /** What was looked for in its calls, if not the usual. */
+  patterns: Patterns.exactOptional(),
   /** `_ng_failure_terminal`: the row must not be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */

@@ -5,6 +5,7 @@ import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
 import { foreignObject } from './foreign-object.js';
 import { Float32 } from './logprob.js';
+import type { PlacedPicture } from './pictures.js';
 import { listOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import { IN_SAMPLES } from './workflow-safe/foreign.js';
@@ -38,6 +39,8 @@ export interface LogMessage {
   sampled?: true;
   /** The likeliest `[id, logprob]` pairs at each sampled token, the likeliest first. Requested by `top_logprobs`. */
   generation_top_logprobs?: [number, number][][];
+  /** Which of its ids stand for pictures. */
+  pictures?: PlacedPicture[];
 }
 
 /** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
@@ -46,7 +49,7 @@ export const ROW_COLUMNS = [
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
   'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
-  'version_source', 'untokenized',
+  'version_source', 'untokenized', 'reward_shaping',
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */

@@ -83,3 +83,11 @@ export const FiniteNumbers = numbersOf(Number.isFinite, {
   expected: 'expected number',
   entry: { type: 'number' },
 });
+
+/** Python's booleans are numbers, and its verifiers answer with them. */
+export const numberOfBoolean = <T extends z.ZodType>(schema: T) =>
+  // No `preprocess`: a tuple may lack it.
+  z
+    .unknown()
+    .transform((value) => (typeof value === 'boolean' ? Number(value) : value))
+    .pipe(schema as z.ZodType<z.output<T>>);

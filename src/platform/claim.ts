@@ -22,6 +22,12 @@ export type Claim =
 export const describeHolder = ({ pid, host }: Holder): string =>
   `process ${pid}${host === hostname() ? '' : ` of host ${host}`}`;
 
+/** Who holds `file`; null: nobody, or a process of this host that has ended. */
+export async function holderOf(file: string): Promise<Holder | null> {
+  const text = await readClaim(file);
+  return text === null || (await isStale(text)) ? null : parse(text);
+}
+
 const ROUNDS = 50;
 const AGAIN_MS = 20;
 

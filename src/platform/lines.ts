@@ -71,6 +71,8 @@ export interface FileLine {
   bytes: number;
   /** Counts from 1 at `from`. */
   number: number;
+  /** false: the file ends without its line end. */
+  ended: boolean;
 }
 
 /**
@@ -84,7 +86,7 @@ export async function* linesOf(
   const cutter = createLineCutter(options);
   let offset = from;
   let number = 0;
-  const lineOf = (line: Buffer): FileLine => {
+  const lineOf = (line: Buffer, hasFeed: boolean): FileLine => {
     const { length } = line;
     const end = line[length - 1] === CARRIAGE_RETURN ? length - 1 : length;
     number += 1;
@@ -94,15 +96,16 @@ export async function* linesOf(
     const problem = utf8Problem(bytes);
     if (problem !== null)
       throw new Error(`line ${number} of ${path.basename(file)}: ${problem} of the line`);
-    return { text: utf8Text(bytes, { start: at === 0 }), offset: at, bytes: length, number };
+    const text = utf8Text(bytes, { start: at === 0 });
+    return { text, offset: at, bytes: length, number, ended: hasFeed || end < length };
   };
   const handle = await openToRead(file);
   const stream = handle.createReadStream({ ...(from > 0 && { start: from }), highWaterMark: CHUNK_BYTES }); // prettier-ignore
   for await (const chunk of stream as AsyncIterable<Buffer>) {
-    for (const line of cutter.cut(chunk)) yield lineOf(line);
+    for (const line of cutter.cut(chunk)) yield lineOf(line, true);
   }
   const rest = cutter.rest();
-  if (rest.length > 0) yield lineOf(rest);
+  if (rest.length > 0) yield lineOf(rest, false);
 }
 
 /** The texts of `linesOf`. */

@@ -68,10 +68,10 @@ const GenerationServiceSettings = z
       .default({})
       .describe('replaces roles for the chat template, for example `{environment: user}`'),
     images: z
-      .enum(['none', 'rendered_ids'])
-      .default('none')
+      .enum(['engine', 'rendered_ids', 'none'])
+      .default('engine')
       .describe(
-        'prompts with image parts: refused (`none`), or the rendered ids alone are sent (`rendered_ids`), for a gateway that adds the pictures',
+        'images of prompts and observations: sent to the engine together with the ids (`engine`; a batch is refused if it cannot take them), left out (`rendered_ids`, for a gateway that adds the pictures), or refused (`none`)',
       ),
     first_token_timeout: Duration.default('10m').describe('from a request to its first token'),
     idle_timeout: Duration.default('2m').describe('between two chunks of a stream'),
@@ -263,9 +263,17 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
-export async function loadConfig(file: string): Promise<Config> {
+/** All defaults, for whoever needs no file. */
+const NOTHING = Buffer.from('environments: {}');
+
+/**
+ * Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. `missing`:
+ * whether the file may be.
+ */
+export async function loadConfig(file: string, { missing = false } = {}): Promise<Config> {
   const bytes = await readWhole(file).catch((cause: unknown) => {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
+    if (missing && isMissing) return NOTHING;
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
   const value = parseYaml(textOf(bytes, file), file) ?? {};
@@ -289,6 +297,10 @@ export async function loadConfig(file: string): Promise<Config> {
     ),
   };
 }
+
+/** The settings of an environment that somebody serves at this URL. */
+export const environmentAt = (url: string): Config['environments'][string] =>
+  EnvironmentSettings.parse({ kind: 'http', url });
 
 function storeBelow(directory: string, store: Config['store']): Config['store'] {
   const below = (place: string): string => path.resolve(directory, place);

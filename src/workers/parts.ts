@@ -131,8 +131,7 @@ export function createPool(
       else log.info({ service: name, replica, why }, 'replica is back');
     },
   });
-  const { model, special_tokens, api_key_env } = settings;
-  const images = settings.images === 'rendered_ids';
+  const { model, special_tokens, api_key_env, images } = settings;
   return { ...replicas, model, special_tokens, api_key_env, images };
 }
 

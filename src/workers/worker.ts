@@ -76,6 +76,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
           maxConcurrentActivityTaskExecutions: memory.others,
           verbs: [
             'planBatch',
+            'findInputs',
             'finishRollout',
             'closeBatch',
             'closeSlice',

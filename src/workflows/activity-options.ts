@@ -17,6 +17,7 @@ import { named } from '../platform/plain.js';
  * | activity | one attempt | all attempts | why |
  * |---|---|---|---|
  * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
+ * | findInputs | 1 min | 10 min | a short look; the client asks again |
  * | openRollout | 24 h | 24 h | it also plays; before there is a plan the activity stops itself at `rollout_timeout`; no worker takes it within that time: timeout |
  * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; if the deadline moves, another attempt follows |
  * | finishRollout | 1 min | 10 min | one line; a longer outage of the store needs an operator |
@@ -66,7 +67,7 @@ export const openRollout = (taken_ms: number | null, summary?: string): Activiti
     ...(summary !== undefined && { summary }),
   }).openRollout;
 
-export const { finishRollout } = proxyActivities<Activities>({
+export const { findInputs, finishRollout } = proxyActivities<Activities>({
   startToCloseTimeout: '1m',
   scheduleToCloseTimeout: '10m',
   heartbeatTimeout: HEARTBEAT,

@@ -10,20 +10,23 @@ import { lookWhileTheyRun } from './views/looks.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { handOutGroups } from './steering/hand-out-groups.js';
+import { checkBatchOptions } from './steering/input-checks.js';
 import { steerBatch } from './steering/steer-batch.js';
 import { planUnlessStopped } from './steering/stop.js';
 
 /**
  * A batch: a child workflow for each rollout, then one pass over their journals. The workflow id is the batch id.
- * Starting it again continues the batch, whatever ended it. A large batch runs as slices.
+ * Starting it again continues the batch, whatever ended it, unless a second input says `restart`. A large batch runs as
+ * slices.
  */
-export async function rolloutBatch(input: unknown): Promise<BatchResult> {
+export async function rolloutBatch(input: unknown, options?: unknown): Promise<BatchResult> {
+  const again = checkBatchOptions(options);
   const view = showBatch();
   const steering = steerBatch();
   const groups = handOutGroups(view.isStopped);
 
   // 1. Validate the request, find the engine, put request and manifest into the store.
-  const plan = await planUnlessStopped(() => planBatch(input), view);
+  const plan = await planUnlessStopped(() => planBatch(input, ...again), view);
   view.planned(plan);
   groups.planned(plan);
 

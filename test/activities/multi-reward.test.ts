@@ -53,6 +53,16 @@ describe('an answer for one sample', () => {
     assert.deepEqual([reward, rewards], [1.25, { 'reward/a': 1, constructor: 0.25 }]);
   });
 
+  test('may have booleans as rewards, as those of Python are numbers', () => {
+    const of = (rewards: unknown): unknown => {
+      const { reward, rewards: named } = answerOfOne({ ...good, rewards }, 'sums');
+      return [reward, named];
+    };
+    assert.deepEqual(of([true]), [1, {}]);
+    assert.deepEqual(of([false]), [0, {}]);
+    assert.deepEqual(of({ a: [true], b: [0.5] }), [1.5, { a: 1, b: 0.5 }]);
+  });
+
   const circle: Record<string, unknown> = {};
   circle['self'] = circle;
   const one = 'expected 1, one per message log, got';
@@ -74,8 +84,8 @@ describe('an answer for one sample', () => {
     [{ ...good, rewards: JSON.parse('{"__proto__": [1]}') as object }, 'rewards: expected a list of numbers, or named lists of them, got {"__proto__":[1]}'],
     [{ ...good, observations: [] }, `observations: ${one} 0`],
     [{ ...good, observations: undefined }, 'observations: expected tuple, got nothing'],
-    [{ ...good, observations: [{ role: 'environment' }] }, 'observations.0.content: expected string, got nothing'],
-    [{ ...good, observations: [{ role: 'environment', content: Symbol('x') }] }, 'observations.0.content: expected string, got Symbol(x)'],
+    [{ ...good, observations: [{ role: 'environment' }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got nothing'],
+    [{ ...good, observations: [{ role: 'environment', content: Symbol('x') }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got Symbol(x)'],
     [{ ...good, metadata: [] }, `metadata: ${one} 0`],
     [{ ...good, metadata: [JSON.parse('{"__proto__": 1}')] }, 'metadata.0.__proto__: expected another name'],
     [{ ...good, metadata: [undefined] }, 'metadata.0: expected object, got nothing'],

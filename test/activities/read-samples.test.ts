@@ -61,7 +61,9 @@ describe('samples in a file', () => {
     const deep = sampleOf('x', { extra_env_info: { deep: 0 } }).replace('0', '['.repeat(10_000) + ']'.repeat(10_000)); // prettier-ignore
     await assert.rejects(
       readText(lines(sampleOf('x'), deep)),
-      refused('samples row 1: expected at most 512 levels of lists and objects, got more'),
+      refused(
+        'samples row 1 (given.jsonl:2): expected at most 512 levels of lists and objects, got more',
+      ),
     );
   });
 
@@ -73,7 +75,9 @@ describe('samples in a file', () => {
       sampleOf('x', { extra_env_info: { a: 0 } }).replace('"a":0', names(count));
     await assert.rejects(
       readText(lines(sampleOf('x'), with_names(600_000))),
-      refused('samples row 1: expected at most 524288 different names of members, got more'),
+      refused(
+        'samples row 1 (given.jsonl:2): expected at most 524288 different names of members, got more',
+      ),
     );
     // Lists may have as many entries as they like.
     const grid = sampleOf('x', { extra_env_info: { grid: Array(600_000).fill([1]) } });
@@ -185,15 +189,16 @@ describe('samples that are wrong', () => {
   const good = sampleOf('good');
 
   const cases: [string, string, RegExp][] = [
-    ['a torn line', lines(good, good.slice(0, 30), good), /^samples row 1: expected a JSON object, got "\{\\"message_log.*/],
-    ['a line that is no object', lines(good, good, '5'), /^samples row 2: \(input\): expected object, got 5$/],
-    ['an empty line in between', lines(good, '', good), /^samples row 1: expected a JSON object, got ""/],
+    ['a torn line', lines(good, good.slice(0, 30), good), /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got "\{\\"message_log.*" \(column 31: expected a comma or \}, got the end\)$/],
+    ['a line that is no object', lines(good, good, '5'), /^samples row 2 \(given\.jsonl:3\): \(input\): expected object, got 5$/],
+    ['an empty line in between', lines(good, '', good), /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got ""/],
     ['no samples at all', '', /^samples: expected at least one sample, got an empty file$/],
     ['only empty lines', '\n\n', /^samples: expected at least one sample, got an empty file$/],
-    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1: task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/],
-    ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0: total_reward: this column is written by the rollout/],
-    ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1: the integer 9007199254740993 is beyond 2\^53/],
-    ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0: message_log\.0\.role: expected string, got 1$/],
+    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1 \(given\.jsonl:2\): task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/],
+    ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0 \(given\.jsonl:1\): total_reward: this column is written by the rollout/],
+    ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1 \(given\.jsonl:2\): the integer 9007199254740993 is beyond 2\^53/],
+    ['columns of a data set', lines(good, '{"id":1,"question":"6 times 7?","answer":"42"}'), /^samples row 1 \(given\.jsonl:2\): message_log: expected array, got nothing; its columns are "id", "question", "answer": from Python, columns=\{"question": "prompt", "answer": "extra_env_info\.ground_truth"\} of start_batch and stream makes samples of such rows\n/],
+    ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0 \(given\.jsonl:1\): message_log\.0\.role: expected string, got 1$/],
   ]; // prettier-ignore
   for (const [what, line] of [
     ['a key', '-----BEGIN PRIVATE KEY-----'],
@@ -206,7 +211,7 @@ describe('samples that are wrong', () => {
       await assert.rejects(readText(lines(line)), ({ message }: Error) => {
         assert.match(
           message,
-          /^samples row 0: expected a JSON object, got a line of \d+ characters that begins otherwise/,
+          /^samples row 0 \(given\.jsonl:1\): expected a JSON object, got a line of \d+ characters that begins otherwise/,
         );
         assert.doesNotMatch(message, /BEGIN|hunter2/);
         return true;
@@ -233,12 +238,12 @@ describe('samples that are wrong', () => {
       readText(lines(...Array.from({ length: 12 }, () => lost))),
     );
     assert.deepEqual(others, []);
-    assert.match(what ?? '', /^samples rows 0 to 11: task_name: No environment .*; add math: \{ kind: math \} to environments of temporal.yaml and start the worker again$/); // prettier-ignore
+    assert.match(what ?? '', /^samples rows 0 to 11 \(given\.jsonl:1\): task_name: No environment .*; add math: \{ kind: math \} to environments of temporal.yaml and start the worker again$/); // prettier-ignore
     const mixed = Array.from({ length: 16 }, (_, row) => (row % 2 === 0 && row > 3 ? good : '{}'));
     const fields = (await told(readText(lines(...mixed)))).map(
       (line) => line.split(': expected')[0],
     );
-    assert.deepEqual(fields, ['message_log', 'task_name'].map((name) => `samples rows 0 to 3, 5, 7, 9, 11 and 2 more: ${name}`)); // prettier-ignore
+    assert.deepEqual(fields, ['message_log', 'task_name'].map((name) => `samples rows 0 to 3, 5, 7, 9, 11 and 2 more (given.jsonl:1): ${name}`)); // prettier-ignore
   });
 
   test('for different causes are reported up to ten, then reading stops', async (t) => {
@@ -248,6 +253,13 @@ describe('samples that are wrong', () => {
     );
     assert.equal(many.length, 11);
     assert.equal(many[10], '… and more');
+  });
+
+  test('of a client that put them are named by its rows, not by lines of a file that nobody has seen', async (t) => {
+    const { directory, read } = await inputs(t);
+    await mkdir(path.join(directory, '.samples'));
+    await writeFile(path.join(directory, '.samples', 'ab.jsonl'), lines(good, '5'));
+    await assert.rejects(read({ path: '.samples/ab.jsonl' }), refused(/^samples row 1: \(input\): expected object, got 5$/)); // prettier-ignore
   });
 
   test('beyond the limit do not matter', async (t) => {

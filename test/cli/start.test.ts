@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import { refusedAtOnce } from '../../src/cli/batch.js';
+import { refusedAtOnce, startedText } from '../../src/cli/batch.js';
 import type { BatchHandle } from '../../src/client/batch-client.js';
 import type { Look } from '../../src/client/progress.js';
 
@@ -44,5 +44,25 @@ describe('start without --watch', () => {
     const result = {} as never;
     const ended = batch([look({ closed: true })], () => Promise.resolve({ result }));
     assert.equal(await refusedAtOnce(ended, 10_000), null);
+  });
+});
+
+describe('start says', () => {
+  const AT = { batchId: 'b', place: 'host:7233, namespace ns', taskQueue: 'q' };
+
+  test('of a batch that has ended how many rows are there, and how they are played again', () => {
+    const there = { completed: 20, requested: 20 };
+    assert.equal(
+      startedText({ how: 'continued', there }, AT),
+      'batch b continues on host:7233, namespace ns, task queue q: 20 of 20 rows are already there, and are not played again\nif the code of the reward has changed: another --id, or --restart',
+    );
+    assert.equal(
+      startedText({ how: 'continued', there: null }, AT),
+      'batch b continues on host:7233, namespace ns, task queue q',
+    );
+    assert.equal(
+      startedText({ how: 'restarted' }, AT),
+      'batch b is played again from the beginning on host:7233, namespace ns, task queue q',
+    );
   });
 });

@@ -131,7 +131,10 @@ describe('temporal-rollout step', () => {
     });
     assert.equal(status, 1);
     const errors = printed.map(({ error }) => error as { message: string } | undefined);
-    assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
+    assert.match(
+      errors[0]?.message ?? '',
+      /^line 1: expected a JSON object: column 2: expected a name in double quotes or }, got the end$/,
+    );
     assert.equal(errors[1], undefined);
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
   });
@@ -178,6 +181,34 @@ describe('temporal-rollout step', () => {
         [1, 'b/0-0', 0.25],
       ],
     );
+  });
+
+  test('plays a Python function without a temporal.yaml, and says why one cannot be loaded', async (t) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'step-function-'));
+    t.after(() => rm(folder, { recursive: true }));
+    await writeFile(path.join(folder, 'lines.jsonl'), `${said('one two')}\n${said('boom')}\n`);
+    const source = `print('loading')
+def share(reply, sample):
+    if reply == 'boom': raise ValueError('no such move')
+    return len(reply.split()) / sample['words']
+`;
+    await writeFile(path.join(folder, 'rewards.py'), source);
+    const tsx = import.meta.resolve('tsx');
+    const run = (name: string) =>
+      spawnSync(
+        process.execPath,
+        ['--import', tsx, MAIN, 'step', '--input', 'lines.jsonl', '--function', name],
+        { cwd: folder, encoding: 'utf8', timeout: 60_000 },
+      );
+    const { status, stdout, stderr } = run('rewards:share');
+    assert.equal(status, 1, stderr);
+    const [first, second] = stdout.split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as Record<string, unknown>))); // prettier-ignore
+    assert.deepEqual([first?.['reward'], first?.['terminated']], [2 / 3, true]);
+    const message = (second?.['error'] as { message: string }).message;
+    assert.match(message, /ValueError: no such move \(at rewards\.py:3 in share: /);
+    const missing = run('rewards:shore');
+    assert.deepEqual([missing.status, missing.stdout], [1, '']);
+    assert.match(missing.stderr, /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/); // prettier-ignore
   });
 
   test('exits with 2 for a line that names no environment, where none is given', async (t) => {

@@ -9,6 +9,7 @@ const STACK = {
   namespace: 'default',
   uiUrl: 'http://127.0.0.1:8233',
   generationUrl: 'http://127.0.0.1:8000/v1',
+  engine: null,
   logs: path.resolve('examples/mixed/.rollouts/logs'),
   settings: path.resolve('examples/mixed/.rollouts/temporal.yaml'),
   config: 'examples/mixed/temporal.yaml',

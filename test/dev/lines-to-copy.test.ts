@@ -1,51 +1,69 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { linesToCopy } from '../../src/dev/lines-to-copy.js';
+import { putPrograms } from '../../src/dev/programs-folder.js';
 import type { TemporalCli } from '../../src/dev/temporal-cli.js';
 import { temporaryFolder, writeProgram } from './fakes.js';
 
-const cliOf = (source: TemporalCli['source'], file = '/usr/bin/temporal') =>
-  ({ path: file, source }) as TemporalCli;
 const STACK = { root: '/p/rollouts', address: '127.0.0.1:7234', namespace: 'default' };
+const NONE = { ...STACK, programs: null };
 
 describe('the lines that a stack prints to be copied', () => {
-  test('name its folder, its address, and the programs that are not on the path', () => {
-    const lines = linesToCopy({ ...STACK, cli: cliOf('cache', '/c/temporal'), env: { PATH: '' } });
-    assert.deepEqual(lines.slice(0, 3), [
+  test('name its folder, the folder of programs that are not on the path, and its address', () => {
+    const lines = linesToCopy({ ...STACK, programs: '/p/.rollouts/bin', env: { PATH: '' } });
+    assert.deepEqual(lines, [
       'cd /p/rollouts',
+      'export PATH=/p/.rollouts/bin:$PATH',
       'export TEMPORAL_ADDRESS=127.0.0.1:7234',
-      'alias temporal=/c/temporal',
     ]);
-    assert.match(lines[3] ?? '', /^alias temporal-rollout='node .*\/cli\/main\.js'$/);
-  });
-
-  test('name no program that is on the path', async (t) => {
-    const folder = await temporaryFolder(t);
-    await writeProgram(path.join(folder, 'temporal-rollout'), '');
-    const lines = linesToCopy({ ...STACK, cli: cliOf('PATH'), env: { PATH: folder } });
-    assert.deepEqual(lines, ['cd /p/rollouts', 'export TEMPORAL_ADDRESS=127.0.0.1:7234']);
+    const [, ...without] = linesToCopy({ ...NONE, env: { PATH: '' } });
+    assert.deepEqual(without, ['export TEMPORAL_ADDRESS=127.0.0.1:7234']);
   });
 
   test('take away what leads to another server', () => {
     const env = { PATH: '', TEMPORAL_API_KEY: 'k', TEMPORAL_TLS: 'true', TEMPORAL_NAMESPACE: 'x' };
-    const lines = linesToCopy({ ...STACK, cli: cliOf('PATH'), env });
+    const lines = linesToCopy({ ...NONE, env });
     assert.equal(lines[1], 'unset TEMPORAL_API_KEY TEMPORAL_TLS');
     assert.equal(lines[3], 'export TEMPORAL_NAMESPACE=default');
   });
 
+  test('lead past a proxy, unless it is not asked for this machine already', () => {
+    const proxy = { https_proxy: 'http://proxy:3128' };
+    assert.equal(
+      linesToCopy({ ...NONE, env: { ...proxy, NO_PROXY: 'intranet' } }).at(-1),
+      'export no_proxy=intranet,127.0.0.1,localhost NO_PROXY=intranet,127.0.0.1,localhost',
+    );
+    for (const env of [{ ...proxy, no_proxy: 'localhost, 127.0.0.1' }, { HTTPS_PROXY: '' }])
+      assert.doesNotMatch(linesToCopy({ ...NONE, env }).join('\n'), /proxy/i);
+  });
+
   test('are read by a shell as they are meant, whatever is in a path', async (t) => {
+    const folder = path.join(await temporaryFolder(t), "it's a place");
+    const program = await writeProgram(path.join(folder, 'elsewhere', 'temporal'), 'console.log("here")'); // prettier-ignore
+    const cli = { path: program, source: 'cache' } as TemporalCli;
+    const programs = await putPrograms(folder, { cli, env: { PATH: '' } });
+    const lines = linesToCopy({ ...STACK, root: folder, programs, env: { PATH: '' } });
+    const script = [...lines, 'ls', 'temporal', 'temporal-rollout --help'].join('\n');
+    const said = execFileSync('bash', ['-c', script]).toString();
+    assert.match(said, /^bin\nelsewhere\nhere\ntemporal-rollout: durable rollouts/);
+  });
+});
+
+describe('the folder of programs', () => {
+  test('is not made where all are on the path, and has only what is not', async (t) => {
     const folder = await temporaryFolder(t);
-    const program = path.join(folder, "it's a place", 'temporal');
-    await writeProgram(program, 'console.log("here")');
-    const [cd = '', , alias = ''] = linesToCopy({
-      ...STACK,
-      root: path.dirname(program),
-      cli: cliOf('cache', program),
-      env: { PATH: '' },
-    });
-    const script = `shopt -s expand_aliases\n${cd} && ls\n${alias}\ntemporal\n`;
-    assert.equal(execFileSync('bash', ['-c', script]).toString(), 'temporal\nhere\n');
+    await writeProgram(path.join(folder, 'on-path', 'temporal-rollout'), '');
+    const env = { PATH: path.join(folder, 'on-path') };
+    const onPath = { path: '/usr/bin/temporal', source: 'PATH' } as TemporalCli;
+    assert.equal(await putPrograms(folder, { cli: onPath, env }), null);
+    const built = { path: '/c/temporal', source: 'cache' } as TemporalCli;
+    const bin = await putPrograms(folder, { cli: built, env });
+    assert.deepEqual(await readdir(bin ?? ''), ['temporal']);
+    // An earlier start had both.
+    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env: {} })) ?? ''), ['temporal', 'temporal-rollout']); // prettier-ignore
+    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env })) ?? ''), ['temporal']); // prettier-ignore
   });
 });

@@ -67,6 +67,28 @@ describe('the settings of the local stack', () => {
     ]);
   });
 
+  test('have the environments that are served to it, and those of the project before them', async (t) => {
+    const folder = await temporaryFolder(t);
+    const source = path.join(folder, 'temporal.yaml');
+    const target = path.join(folder, 'out.yaml');
+    await writeFile(source, SETTINGS);
+    const served = { mine: 'http://127.0.0.1:9000', sliding_puzzle: 'http://127.0.0.1:9001' };
+    await writeLocalConfig({ source, target, ...STACK, served });
+    const { environments } = await loadConfig(target);
+    assert.deepEqual(environments['sliding_puzzle'], { kind: 'sliding_puzzle' });
+    assert.equal(environments['mine']?.kind === 'http' && environments['mine'].url, served.mine);
+  });
+
+  test('of a program need no file', async (t) => {
+    const folder = await temporaryFolder(t);
+    const source = path.join(folder, 'temporal.yaml');
+    const target = path.join(folder, 'out.yaml');
+    await writeLocalConfig({ source, target, ...STACK, missing: true });
+    const { inputs_dir, store } = await loadConfig(target);
+    assert.equal(inputs_dir, folder);
+    assert.equal(store.kind === 'file' && store.root, path.join(folder, '.rollouts/trajectories'));
+  });
+
   test('that are missing or wrong are an error that names the file, and nothing is written', async (t) => {
     const folder = await temporaryFolder(t);
     const source = path.join(folder, 'temporal.yaml');

@@ -225,6 +225,19 @@ describe('the supervisor', () => {
     assert.deepEqual(said, []);
   });
 
+  test('renews a part at once and without a word of its death, and one that does not run not at all', async (t) => {
+    const { supervisor, said, pids, part } = await scene(t, { restartDelayMs: 60_000 });
+    await supervisor.renew('part');
+    await supervisor.run(part(FOR_EVER));
+    await until('the part runs', async () => (await pids()).length === 1);
+    const [first = 0] = await pids();
+    await supervisor.renew('part');
+    assert.equal(isRunning(first), false);
+    await until('it runs again', async () => (await pids()).length === 2);
+    await until('it is said', () => said.length > 0);
+    assert.match(said.join(), /^part runs again \(process \d+\)$/);
+  });
+
   test('says which program cannot be started', async (t) => {
     const { folder, supervisor } = await scene(t);
     const logFile = path.join(folder, 'log');

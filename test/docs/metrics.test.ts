@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
+import { PENALTY_NAMES } from '../../src/model/agent/penalties.js';
+import type { AgentSummary } from '../../src/model/agent/summary.js';
 import { computeLengths, computeMetrics } from '../../src/model/results/metrics.js';
 import { StepFact } from '../../src/model/stream/facts.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
@@ -20,6 +22,20 @@ const explained = (name: string): string =>
     .replace(/^((?:queue|generate|step|wall)_s)\/(?:mean|max|p\d+)$/, '$1/…');
 
 const page = await readFile(path.join(PROJECT_ROOT, 'docs', 'metrics.md'), 'utf8');
+
+/** A rollout that an agent played, shaped in every way. */
+const ofAgent = (low: boolean): AgentSummary => ({
+  name: 'a',
+  task_index: 0,
+  masked: true,
+  prompt_tokens: 1,
+  fields: {},
+  shaping: {
+    reward: 1,
+    effort: { low, length: 1, ...(low && { length_reward: 0.5, reward: 1.5 }) },
+    penalties: Object.fromEntries(PENALTY_NAMES.map((name) => [name, low])),
+  },
+});
 
 /** All metrics of a batch of several tasks in which everything happens. */
 function metricsOfAll(): string[] {
@@ -43,6 +59,7 @@ function metricsOfAll(): string[] {
     summaryOf({ started_at: 1, row: 1, repeat: 0, stop_reason: 'stopped', task_name: 'b' }),
     summaryOf({ started_at: 1, row: 1, repeat: 1, stop_reason: 'failed', task_name: 'b' }),
     summaryOf({ started_at: 1, row: 1, repeat: 2, replaces: 1, task_name: 'b' }),
+    ...[true, false].map((low) => summaryOf({ row: 2, agent: ofAgent(low) })),
   ];
   return Object.keys({ ...computeMetrics(ofRollouts, 'standard'), ...computeLengths(ofRollouts) });
 }

@@ -121,7 +121,7 @@ describe('a bad batch request', { timeout: 180_000 }, () => {
     {
       what: 'a torn line',
       request: { samples: { path: 'torn.jsonl' } },
-      says: /samples row 1: expected a JSON object, got/,
+      says: /samples row 1 \(torn\.jsonl:2\): expected a JSON object, got/,
     },
     {
       what: 'an integer beyond 2^53',

@@ -84,7 +84,7 @@ describe('a batch', { timeout: 180_000 }, () => {
         message: 'batch step-1 has another request: limit: null there, 1 here; use another id',
       });
       const own = await client.start({ ...again, request });
-      assert.equal(own.joined, false);
+      assert.deepEqual(own.started, { how: 'continued', there: outcome.result.counts });
       await eventually({ what: 'the end', timeout_ms: 60_000 }, isOver);
       assert.deepEqual(await batch.outcome(), await own.outcome());
     } finally {

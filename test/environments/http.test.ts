@@ -56,6 +56,19 @@ describe('a step over HTTP', () => {
     assert.equal(request.headers['content-type'], 'application/json');
   });
 
+  test('may be rewarded with a boolean, named or not', async () => {
+    for (const [rewards, expected] of [
+      [[true], [1]],
+      [
+        { a: [true], b: [false] },
+        { a: [1], b: [0] },
+      ],
+    ]) {
+      const { environment } = await serve(answer(200, { ...good, rewards }));
+      assert.deepEqual((await environment.step(input, context)).rewards, expected);
+    }
+  });
+
   test('says whose its key is, if its caller has a name', async () => {
     const { environment, received } = await serve(answer(200, good));
     for (const deployment of [undefined, '0123456789ab'])

@@ -19,7 +19,8 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['another type', [good], '(input): expected object, got [{"observations"'],
   ['a missing list', { ...good, terminateds: undefined }, 'terminateds: expected array, got nothing'],
   ['an unknown field', { ...good, next_stop_string: [] }, 'next_stop_string: unknown field'],
-  ['an observation without content', { ...good, observations: [{ role: 'environment' }] }, 'observations.0.content: expected string, got nothing'],
+  ['an observation without content', { ...good, observations: [{ role: 'environment' }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got nothing'],
+  ['an observation with a part of another type', { ...good, observations: [{ role: 'environment', content: [{ type: 'audio' }] }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got [{"type":"audio"}]'],
   ['an observation that is a text', { ...good, observations: ['right'] }, 'observations.0: expected object, got "right"'],
   ['too few observations', { ...good, observations: [] }, 'observations: expected 1, one per message log, got 0'],
   ['too many metadata', { ...good, metadata: [null, null] }, 'metadata: expected 1, one per message log, got 2'],
@@ -28,7 +29,7 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['a stop string that is no list', { ...good, next_stop_strings: ['</a>'] }, 'next_stop_strings.0: expected array, got "</a>"'],
   ['a reward of null', { ...good, rewards: [null] }, 'rewards: expected a list of finite numbers, or named lists of them, got [null]'],
   ['an infinite reward', JSON.stringify(good).replace('"rewards":[0]', '"rewards":[1e999]'), 'rewards: expected a list of finite numbers'],
-  ['a reward of true', { ...good, rewards: [true] }, 'rewards: expected a list of finite numbers, or named lists of them, got [true]'],
+  ['a reward of "true"', { ...good, rewards: ['true'] }, 'rewards: expected a list of finite numbers, or named lists of them, got ["true"]'],
   ['no component at all', { ...good, rewards: {} }, 'rewards: expected a list of finite numbers, or named lists of them, got {}'],
   ['a single reward', { ...good, rewards: 1 }, 'rewards: expected a list of finite numbers, or named lists of them, got 1'],
   ['too many rewards', { ...good, rewards: [0, 1] }, 'rewards: expected 1, one per message log, got 2'],
@@ -37,6 +38,20 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['a flag as text', { ...good, terminateds: ['true'] }, 'terminateds.0: expected true, false, 0 or 1, got "true"'],
   ['too few answers', { ...good, answers: [] }, 'answers: expected 1, one per message log, got 0'],
 ]; // prettier-ignore
+
+test('an observation may have pictures beside its text', async () => {
+  const content = [
+    { type: 'text', text: 'See' },
+    { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } },
+  ];
+  const observations = [{ role: 'user', content }];
+  const { url } = await startServer(answer(200, { ...good, observations }));
+  const environment = createHttpEnvironment({ url, timeout_ms: 5000 });
+  const given = { message_log_batch: [[]], metadata: [{}] };
+  const signal = new AbortController().signal;
+  const answered = await environment.step(given, { idempotency_key: 'b/0-0/0', signal });
+  assert.deepEqual(answered.observations, observations);
+});
 
 describe('an answer that breaks the protocol is rejected, saying field, expected and got', () => {
   for (const [name, body, message] of cases) {

@@ -53,12 +53,22 @@ describe('an environment of kind module', () => {
     assert.equal(Reflect.get(process, 'sourceMapsEnabled'), before);
   });
 
+  test('may show pictures', async (t) => {
+    const content = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }];
+    const observation = JSON.stringify({ role: 'user', content });
+    const source = `export default { stepOne: () => ({ ...${ANSWER}, observation: ${observation} }) };`;
+    const { observations } = await step(await make(t, { source }));
+    assert.deepEqual(observations, [{ role: 'user', content }]);
+  });
+
   test('is made from its settings by a named function in JavaScript', async (t) => {
     const source = `export const create = ({ reward }) => ({ stepOne: () => ({ ...${ANSWER}, reward }) });`;
     const more = { export: 'create', settings: { reward: { a: 0.5 } }, in_process: false };
     const environment = await make(t, { source, file: 'mine.mjs', more });
     assert.equal(environment.in_process, false);
     assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
+    const right = await make(t, { source, file: 'mine.mjs', more: { ...more, settings: { reward: true } } }); // prettier-ignore
+    assert.deepEqual((await step(right)).rewards, [1]);
   });
 
   for (const [file, place] of [

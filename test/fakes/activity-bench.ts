@@ -5,7 +5,7 @@ import type { Info } from '@temporalio/activity';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
-import type { Waiting } from '../../src/activities/contract.js';
+import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
@@ -42,7 +42,8 @@ export interface Parts {
   clock?: Clock;
   max_concurrent?: number;
   model?: string | null;
-  images?: boolean;
+  /** true: only ids of images are sent; absent: images are refused. */
+  images?: boolean | 'engine';
   is_asked?: boolean;
   folds?: Allowance;
   /** Roles of the environments' observations; absent: any. */
@@ -73,6 +74,8 @@ export interface AttemptOptions {
   waited_ms?: number;
   /** The second argument of `openRollout`. */
   limits?: LimitsChange;
+  /** The second argument of `planBatch`. */
+  options?: BatchOptions;
   /** Called once the attempt runs, with a function that cancels it. */
   cancelling?: (cancel: () => void) => void;
 }
@@ -156,7 +159,12 @@ export async function activityBench(
             model: parts.model ?? null,
             api_key_env: null,
             special_tokens: parts.special_tokens ?? [],
-            images: parts.images ?? false,
+            images:
+              parts.images === 'engine'
+                ? 'engine'
+                : parts.images === true
+                  ? 'rendered_ids'
+                  : 'none',
           }
         : undefined,
     environment: (task) =>
@@ -203,7 +211,8 @@ export async function activityBench(
     );
     const before = waiting.length;
     const body = activities[name] as (...given: unknown[]) => Promise<Result<N>>;
-    const given = options.limits === undefined ? [input] : [input, options.limits];
+    const second = options.limits ?? options.options;
+    const given = second === undefined ? [input] : [input, second];
     let result: Result<N> | undefined;
     let error: unknown;
     try {

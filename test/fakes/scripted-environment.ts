@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Environment, Metadata, StepInput } from '../../src/environments/environment.js';
+import type { Content } from '../../src/model/content.js';
 
 /** An environment that plays a script, one answer per step, and fails loudly when the script runs out. */
 
 export interface ScriptedAnswer {
-  content?: string;
+  content?: Content;
   role?: string;
   reward?: number;
   /** Named components instead of one reward. */

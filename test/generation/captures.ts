@@ -41,6 +41,8 @@ export interface RecordedChunk {
 export interface Capture {
   file: string;
   path: string | null;
+  /** What was sent. */
+  body: unknown;
   prompt: number[];
   max_tokens: number;
   logprobs: boolean;
@@ -74,6 +76,7 @@ function load(file: string): Capture {
   return {
     file,
     path: recorded.request?.path ?? null,
+    body: recorded.request?.body,
     prompt,
     max_tokens,
     logprobs: recorded.request === undefined || logprobs != null,

@@ -49,6 +49,8 @@ export interface WrittenHistory {
    * not compare these. Write them in the order of the commands; values in between may be omitted.
    */
   gives: (value: unknown) => void;
+  /** A value that it gives with no command. */
+  keeps: (value: unknown) => void;
   /** Fails if the workflow behaves differently. `worker`: settings other than those of a replay. */
   replay: (worker?: WorkerSettings) => Promise<void>;
 }
@@ -71,6 +73,7 @@ export function writeHistory(
     workflowId,
     parent,
     before,
+    first = runId(workflowId),
     memo = {},
   }: {
     type: string;
@@ -78,12 +81,15 @@ export function writeHistory(
     parent?: string;
     /** The run that this one continues. */
     before?: string;
+    /** The first run of its chain, which a reset keeps; default: this one. */
+    first?: string;
     memo?: Record<string, unknown>;
   },
   ...args: unknown[]
 ): WrittenHistory {
   const events: Attributes[] = [];
   const expected: unknown[] = [];
+  const kept: unknown[] = [];
   let taskCompleted = '';
   let scheduled = 0;
   let lastUpdate = { id: '', eventId: '' };
@@ -130,7 +136,7 @@ export function writeHistory(
     input: payloads(args),
     workflowId,
     originalExecutionRunId: runId(workflowId),
-    firstExecutionRunId: runId(workflowId),
+    firstExecutionRunId: first,
     workflowTaskTimeout: '10s',
     attempt: 1,
     memo: { fields: mapValues(memo, payload) },
@@ -229,6 +235,9 @@ export function writeHistory(
     gives: (value) => {
       expected.push(value);
     },
+    keeps: (value) => {
+      kept.push(value);
+    },
     replay: async (worker = {}) => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });
       const codePath = path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js');
@@ -238,6 +247,8 @@ export function writeHistory(
       const options = { workflowBundle: { codePath }, dataConverter, ...worker };
       await Worker.runReplayHistory(options, history, workflowId);
       checkGiven(given, expected);
+      for (const value of kept)
+        assert.ok(!given.some((other) => isDeepStrictEqual(other, value)), JSON.stringify(value));
     },
   };
 }

@@ -46,12 +46,15 @@ export async function startInteropBed({
   name,
   base_url,
   generation = {},
+  shows,
 }: {
   name: string;
   base_url: string;
+  /** The picture of an observation. */
+  shows?: Parameters<typeof startCountdownEnvironment>[1];
   generation?: Parameters<typeof startRecoveryBed>[0]['generation'];
 }): Promise<InteropBed> {
-  const environment = await startCountdownEnvironment(0);
+  const environment = await startCountdownEnvironment(0, shows);
   try {
     const bed = await startRecoveryBed({
       name,

@@ -8,6 +8,7 @@
 #   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
 #   test/interop/tiny-vllm.sh checkpoint FOLDER SEED   other weights of the same model
+#   test/interop/tiny-vllm.sh vision FOLDER SEED       a model that takes pictures, for $MODEL
 # All work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -21,7 +22,7 @@ install() {
 torch==2.13.0
 torchaudio ; sys_platform == 'never'
 torchcodec ; sys_platform == 'never'
-torchvision ; sys_platform == 'never'
+torchvision==0.28.0
 triton ; sys_platform == 'never'
 OVERRIDES
   [ -x "$dir/venv-tools/bin/uv" ] || { python3 -m venv "$dir/venv-tools" && "$dir/venv-tools/bin/pip" install -q uv; }
@@ -59,13 +60,17 @@ checkpoint() {
   HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/make_tiny_model.py" "$@"
 }
 
+vision() {
+  HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/make_tiny_vlm.py" "$@"
+}
+
 case "${1:-}" in
 install) install ;;
 serve) shift && serve "$@" ;;
 python) echo "$python" ;;
-logprobs | checkpoint) "$@" ;;
+logprobs | checkpoint | vision) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED | vision FOLDER SEED' >&2
   exit 2
   ;;
 esac

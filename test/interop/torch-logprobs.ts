@@ -9,6 +9,8 @@ interface Turn {
   prompt_ids: readonly number[];
   token_ids: readonly number[];
   temperature: number;
+  /** The `data:` URLs of the pictures that its prompt has ids for, in order. */
+  pictures?: readonly string[];
 }
 
 /** A trainer's forward pass over these turns, with the engine's first weights or a checkpoint's. */
@@ -17,6 +19,12 @@ export function torchLogprobs(turns: readonly Turn[], checkpoint?: string): numb
   const run = spawnSync(TINY, args, { input: JSON.stringify(turns), timeout: LIMIT_MS, maxBuffer: 2 ** 28 }); // prettier-ignore
   assert.equal(run.status, 0, run.stderr.toString());
   return JSON.parse(run.stdout.toString()) as number[][];
+}
+
+/** Writes a model that takes pictures. */
+export function makeVisionModel(folder: string, seed: number): void {
+  const run = spawnSync(TINY, ['vision', folder, String(seed)], { timeout: LIMIT_MS });
+  assert.equal(run.status, 0, run.stderr.toString());
 }
 
 /** Writes weights that torch draws from a seed, as a trainer writes them. */

@@ -38,6 +38,28 @@ describe('the table of groups', () => {
     ]);
   });
 
+  test('has the rollouts of one task of an agent together, whatever their rows and wherever they failed', () => {
+    const of = (task_index: number, { name = 'a', ...given }: Partial<Summary> & { name?: string } = {}): Summary =>
+      summaryOf({ agent: { name, task_index, masked: false, prompt_tokens: 2, fields: {} }, ...given });
+    const all = [
+      of(3, { row: 0, reward: 1 }),
+      of(4, { row: 1, reward: 0 }),
+      { ...failed({ row: 2 }), ...of(3, { row: 2, stop_reason: 'failed', failure: 'AgentFailed' }) },
+      of(3, { row: 3, reward: 0 }),
+      of(3, { row: 4, reward: 1, name: 'b' }),
+      of(3, { row: 5, reward: 1, task_name: 'other' }),
+      summaryOf({ row: 6, reward: 1 }),
+    ];
+    const lines = groupTable(all);
+    assert.deepEqual(
+      lines.map(({ row, agent, task_index, rollouts, valid }) => [row, agent, task_index, rollouts, valid]),
+      [[0, 'a', 3, 3, 2], [1, 'a', 4, 1, 1], [4, 'b', 3, 1, 1], [5, 'a', 3, 1, 1], [6, undefined, undefined, 1, 1]],
+    );
+    const metrics = computeMetrics(all, 'standard');
+    assert.deepEqual([metrics['group/count'], metrics['pass@2']], [5, 1]);
+    near(metrics['pass@1'], (0.5 + 0 + 1 + 1 + 1) / 5);
+  }); // prettier-ignore
+
   test('has a group without a valid member, and no metric of it', () => {
     const [line] = groupTable([failed({ row: 0 })]);
     assert.deepEqual(line, {

@@ -91,6 +91,7 @@ describe('the row of a rollout that ended validly', () => {
       'extracted_answer',
       'agent_result',
       'untokenized',
+      'reward_shaping',
     ]);
   });
 

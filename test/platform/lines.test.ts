@@ -50,6 +50,20 @@ describe('a line ends at a line feed and nowhere else', () => {
     );
   });
 
+  test('in a file, and only its last line may lack it', async (t) => {
+    const file = path.join(await temporaryFolder(t), 'a.jsonl');
+    const ends = async (text: string): Promise<boolean[]> => {
+      await writeFile(file, text);
+      const found: boolean[] = [];
+      for await (const { ended } of linesOf(file)) found.push(ended);
+      return found;
+    };
+    assert.deepEqual(await ends('a\r\nb\nc'), [true, true, false]);
+    assert.deepEqual(await ends('a\n\n'), [true, true]);
+    assert.deepEqual(await ends('a\nb\r'), [true, true]);
+    assert.deepEqual(await ends(''), []);
+  });
+
   test('a carriage return before it belongs to no line; an empty file has none', async (t) => {
     const file = path.join(await temporaryFolder(t), 'a.txt');
     const read = async (text: string): Promise<string[]> => {

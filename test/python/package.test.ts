@@ -90,5 +90,12 @@ describe('package durable_rollouts', { skip }, () => {
     const answer = python(['-c', ask], { PYTHONPATH: target, cwd: folder });
     assert.ok(answer.startsWith(`${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`), answer); // prettier-ignore
     assert.ok(existsSync(path.join(target, 'durable_rollouts', 'py.typed')));
+    const origin = 'from durable_rollouts.stack import _origin; print(_origin())';
+    const clone = python(['-c', origin], { PYTHONPATH: target, cwd: folder });
+    assert.equal(
+      clone.trim(),
+      folder,
+      'local() does not find the clone that it was installed from',
+    );
   });
 });

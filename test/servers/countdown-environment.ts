@@ -29,12 +29,15 @@ const StepBody = z.object({
 
 /**
  * A slow environment behind HTTP that is a function of its input: it counts `left` down to 0 and rewards a reply by its
- * length.
+ * length. `shows`: the URL of a picture beside the number.
  */
-export async function startCountdownEnvironment(step_ms: number): Promise<CountdownEnvironment> {
+export async function startCountdownEnvironment(
+  step_ms: number,
+  shows: (left: number) => string | null = () => null,
+): Promise<CountdownEnvironment> {
   const steps: CountdownStep[] = [];
   const server = await startJsonServer(
-    (exchange) => answer(exchange, { steps, step_ms }),
+    (exchange) => answer(exchange, { steps, step_ms, shows }),
     (error, { response }) => {
       const { name: type, message } = error instanceof Error ? error : new Error(String(error));
       sendJson(response, { status: 400, body: { error: { type, message } } });
@@ -45,7 +48,11 @@ export async function startCountdownEnvironment(step_ms: number): Promise<Countd
 
 async function answer(
   { route, header, body, response }: Exchange,
-  { steps, step_ms }: { steps: CountdownStep[]; step_ms: number },
+  {
+    steps,
+    step_ms,
+    shows,
+  }: { steps: CountdownStep[]; step_ms: number; shows: (left: number) => string | null },
 ): Promise<void> {
   if (route === 'POST /begin' || route === 'POST /end') {
     sendJson(response, { status: 404, body: {} });
@@ -71,7 +78,7 @@ async function answer(
   step.answered = true;
   sendJson(response, {
     body: {
-      observations: [{ role: 'environment', content: `${left} left\n` }],
+      observations: [{ role: 'environment', content: contentOf(left, shows(left)) }],
       metadata: [{ left }],
       next_stop_strings: null,
       // Malformed bytes do not count, because decoders differ in the number of U+FFFD.
@@ -79,4 +86,13 @@ async function answer(
       terminateds: [left === 0],
     },
   });
+}
+
+function contentOf(left: number, url: string | null): unknown {
+  const text = `${left} left\n`;
+  if (url === null) return text;
+  return [
+    { type: 'text', text },
+    { type: 'image_url', image_url: { url } },
+  ];
 }

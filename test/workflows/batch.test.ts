@@ -241,3 +241,53 @@ describe('a batch that is ended', () => {
     await closes(history, { as: 'CANCELED' });
   });
 });
+
+describe('a batch with a second input', () => {
+  const RESTART = { restart: true };
+  const started = (options: unknown, first?: string): WrittenHistory => {
+    const start = { type: 'rolloutBatch', workflowId: 'b', ...(first !== undefined && { first }) };
+    const history = writeHistory(start, { samples: [] }, options);
+    history.task();
+    return history;
+  };
+  const refusedBy = async (history: WrittenHistory): Promise<void> => {
+    history.failActivity(history.scheduleActivity('planBatch'), 'InvalidBatchRequest');
+    history.task();
+    history.add('WORKFLOW_EXECUTION_FAILED', {});
+    await history.replay();
+  };
+
+  test('restart has its planning remove what was played', async () => {
+    const history = started(RESTART);
+    history.gives({ samples: [] });
+    history.gives(RESTART);
+    await refusedBy(history);
+  });
+
+  test('restart does not remove what this start has played: after a reset it continues', async () => {
+    const history = started(RESTART, 'an-earlier-run');
+    history.gives({ samples: [] });
+    history.keeps(RESTART);
+    await refusedBy(history);
+  });
+
+  test('of another kind is refused before anything is planned', async () => {
+    for (const options of [{ restart: 'yes' }, { restart: true, more: 1 }, 7, {}]) {
+      const history = started(options);
+      history.add('WORKFLOW_EXECUTION_FAILED', {});
+      await history.replay();
+    }
+  });
+});
+
+test('a client that asks where samples are is answered by an activity', async () => {
+  const history = writeHistory({ type: 'inputs', workflowId: 'inputs/1' }, { token: null });
+  history.task();
+  const inputs = { inputs_dir: '/in', worker: '1@host', most_characters: 9, sees: false };
+  history.activity('findInputs', inputs);
+  history.gives({ token: null });
+  history.task();
+  history.gives(inputs);
+  history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+  await history.replay();
+});

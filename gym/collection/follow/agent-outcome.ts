@@ -20,7 +20,7 @@ export type AgentOutcome =
       terminal: boolean;
       /** false: nothing of it may be written. */
       persist: boolean;
-      /** The agent's answer, if it reported the failure itself. */
+      /** The agent's answer, if it reported the failure itself or lacks only a usable reward. */
       text: string | null;
       /** The fault's type. */
       type: string;
@@ -56,6 +56,11 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     message: end.failure?.message ?? 'the rollout failed',
   } as const;
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
+  if (agent.fault !== null) {
+    const { failure_class = 'agent_request_failed', status = null, type, message } = agent.fault;
+    const text = agent.failure?.text ?? null;
+    return { ...failure, failure_class, status, type, message, text };
+  }
   if (agent.failure !== null) {
     const { failure_class, terminal, persist, text, attempt, masked, refused } = agent.failure;
     // Not a row to train on, but a result of the collection: upstream's files have it with its marks.
@@ -63,10 +68,6 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     if (isNoRow && failure_class === null && persist)
       return { kind: 'result', at, attempt, text, since };
     return { ...failure, failure_class, terminal, persist, text };
-  }
-  if (agent.fault !== null) {
-    const { failure_class = 'agent_request_failed', status = null, type, message } = agent.fault;
-    return { ...failure, failure_class, status, type, message };
   }
   return { ...failure, failure_class: 'agent_request_failed' };
 }

@@ -195,7 +195,8 @@ function routeOutcome(row: GymRow, outcome: Ended): Routed {
     const answered = routeAnswer({ row, attempt, text });
     // An answer that reports no failure, but has no usable reward.
     const isUnsaid = outcome.kind === 'failure' && answered.to === 'main';
-    return isUnsaid ? routeFailure({ row, attempt, failure }) : answered;
+    if (!isUnsaid) return answered;
+    return routeFailure({ row, attempt, failure, answer: answered.result });
   } catch (error) {
     const message = `${failure.message} (${describeError(error)})`;
     return routeFailure({ row, attempt, failure: { ...failure, message } });

@@ -58,16 +58,19 @@ export function routeAnswer({ row, attempt, text }: RowAttempt & { text: string 
 
 /**
  * A failed `/run` becomes a row of the failures file: its class and data for an investigation, without reward and
- * response. Readers that only count rows by their keys, such as upstream's resume, find what they need.
+ * response, unless the agent answered and only its reward is no use: then also what it answered, so that somebody can
+ * still score it. Readers that only count rows by their keys, such as upstream's resume, find what they need.
  */
 export function routeFailure({
   row,
   attempt,
   failure,
-}: RowAttempt & { failure: RunFailure }): Routed {
+  answer = new Map(),
+}: RowAttempt & { failure: RunFailure; answer?: Members }): Routed {
   const { failure_class, terminal, type, message, status } = failure;
   const error = { type, message, status: status === null ? null : jsonNumber(status) };
   const result: Members = new Map([
+    ...answer,
     [FAILURE_CLASS, formatJson(failure_class)],
     ...(terminal ? ([[FAILURE_TERMINAL, 'true']] as const) : []),
     ['error', formatJson(error)],

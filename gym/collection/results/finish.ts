@@ -1,7 +1,11 @@
 import { formatNumber } from '../../../src/client/number-text.js';
 import type { Agents } from '../../../src/environments/gym-agent/agents.js';
 import { textsOf } from '../../../src/platform/lines.js';
-import { aggregate } from '../../metrics/aggregate.js';
+import { exists } from '../../../src/platform/files.js';
+import { aggregate, AgentMetricsMissing } from '../../metrics/aggregate.js';
+import { loadFromCache } from '../../resume/load-from-cache.js';
+import type { Scalar } from '../../upload/exporter.js';
+import { exportedResults, scalarsOf } from '../../upload/upload.js';
 import type { Collecting } from '../request.js';
 import type { Deployment } from '../start/deployment.js';
 import type { Played } from '../follow/play.js';
@@ -53,13 +57,18 @@ interface Ending {
 /** Aggregates the results of the collection's rows and prints the outcome. Returns the exit code. */
 export async function finish(played: Played | null, ending: Ending): Promise<number> {
   const { rows, collecting } = ending;
-  const { files, shown, screen, max_attempts } = collecting;
+  const { files, shown, screen, max_attempts, request } = collecting;
   const { say } = screen;
   const names = new Set(rows.map(({ key }) => rolloutName(key)));
-  const results = await countResults(files.main, names);
-  const problems = problemsOf(played, { results });
+  const found = await findResults(files.main, names);
+  const results = found.size;
   say('Sorting results to ensure consistent ordering');
-  const metrics = await metricsOf(names, { ...ending, results });
+  const upload = results === 0 ? null : ((await request.openUpload?.()) ?? null);
+  if (request.config.upload_rollouts) await upload?.rollouts(() => exportedResults(files.main));
+  const { metrics, problem, scalars } = await metricsOf(names, { ...ending, results });
+  if (scalars.size > 0) await upload?.metrics(scalars);
+  await upload?.close();
+  const problems = [...problemsOf(played, { results }), ...(problem === null ? [] : [problem])];
   say(
     [
       'Finished rollout collection! View results at:',
@@ -75,66 +84,92 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
     );
   }
   if (results < rows.length) {
-    say(
-      warningOf({
-        rows: rows.length,
-        results,
-        has_metrics: metrics !== null,
-        is_over: played === null,
-      }),
-    );
+    const left = rows.filter(({ key }) => !found.has(rolloutName(key)));
+    // Nothing was left to play.
+    const again = played === null ? 0 : await countAgain(left, collecting);
+    const covered = metrics === null ? null : results;
+    say(warningOf({ rows: rows.length, without: left.length, again, covered }));
   }
-  for (const problem of problems) say(problem);
+  for (const text of problems) say(text);
   const unscored = rows.length - results - (played?.unwritten.length ?? 0);
-  const isShort = unscored > 0 && !collecting.request.config.route_failures_to_sidecar;
+  const isShort = unscored > 0 && !request.config.route_failures_to_sidecar;
   if (isShort && problems.length === 0)
     say('The exit code is 1, since rows failed; +route_failures_to_sidecar=true makes it 0.');
   return problems.length === 0 && !isShort ? 0 : 1;
 }
 
-/** Writes the metrics of these rows' results and returns the file; null: there are none. */
+/** How many of these rows, which have no result, a resume would play: by the same rules, from the same file. */
+async function countAgain(
+  rows: GymRow[],
+  { files, max_attempts }: Pick<Collecting, 'files' | 'max_attempts'>,
+): Promise<number> {
+  const failures = (await exists(files.failures)) ? textsOf(files.failures) : null;
+  const resumed = await loadFromCache({ rows, main: null, failures, max_attempts });
+  return resumed.rows.length;
+}
+
+/** Writes the metrics of these rows' results. `metrics`: the file; null: there are none. `scalars`: to be uploaded. */
 async function metricsOf(
   names: ReadonlySet<string>,
   { collecting, agents, results }: Ending & { results: number },
-): Promise<string | null> {
-  const { request, files, screen, signal } = collecting;
+): Promise<{ metrics: string | null; problem: string | null; scalars: Map<string, Scalar> }> {
+  const { request, files, shown, screen, signal } = collecting;
+  const scalars = new Map<string, Scalar>();
   if (request.config.disable_aggregation) {
     screen.say(
       'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
     );
-    return null;
+    return { metrics: null, problem: null, scalars };
   }
-  if (results === 0) return null;
+  if (results === 0) return { metrics: null, problem: null, scalars };
   screen.say('Computing aggregate metrics');
-  return await aggregate({
-    inputs: [files.main],
-    only: names,
-    output: files.main,
-    urlOf: (agent) => agents.urlOf(agent, signal),
-    signal,
-    report: screen.say,
-  });
+  try {
+    const metrics = await aggregate({
+      inputs: [files.main],
+      only: names,
+      output: files.main,
+      urlOf: (agent) => agents.urlOf(agent, signal),
+      signal,
+      report: screen.say,
+      onEntry: (agent, own) => {
+        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
+      },
+    });
+    return { metrics, problem: null, scalars };
+  } catch (error) {
+    if (!(error instanceof AgentMetricsMissing)) throw error;
+    const again = `temporal-rollout aggregate +input_glob=${shown.main} +output_jsonl_fpath=${shown.main} +merge_shards=false`;
+    const problem = `${error.message}\nThe results are whole. When the server is mended: ${again}`;
+    return { metrics: error.file, problem, scalars };
+  }
 }
 
 /** A score over a silently smaller sample would mislead. */
 function warningOf({
   rows,
-  results,
-  has_metrics,
-  is_over,
+  without,
+  again,
+  covered,
 }: {
   rows: number;
-  results: number;
-  has_metrics: boolean;
-  /** Nothing was left to play. */
-  is_over: boolean;
+  /** How many of them have no result. */
+  without: number;
+  /** How many of those a resume plays. */
+  again: number;
+  /** How many results the metrics cover; null: there are no metrics. */
+  covered: number | null;
 }): string {
-  const without = rows - results;
-  const covered = has_metrics ? `; the metrics cover ${formatNumber(results)}` : '';
-  const then = is_over
-    ? 'They are not played again: too many collections have failed them, or one for good.'
-    : `+resume_from_cache=true plays ${without === 1 ? 'it' : 'them'} again.`;
-  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${covered}. ${then}`;
+  const those = covered === null ? '' : `; the metrics cover ${formatNumber(covered)}`;
+  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${those}. ${thenOf({ without, again })}`;
+}
+
+function thenOf({ without, again }: { without: number; again: number }): string {
+  const them = without === 1 ? 'it' : 'them';
+  const gated = `not played again: too many collections have failed ${them}, or one for good.`;
+  if (again === 0) return `${without === 1 ? 'It is' : 'They are'} ${gated}`;
+  const resume = '+resume_from_cache=true plays';
+  if (again === without) return `${resume} ${them} again.`;
+  return `${resume} ${formatNumber(again)} of them again; the others are ${gated}`;
 }
 
 /** Why the collection is incomplete. */
@@ -154,12 +189,12 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   ];
 }
 
-/** How many of these rows have a result. */
-async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
+/** The names of those of these rows that have a result. */
+async function findResults(file: string, names: ReadonlySet<string>): Promise<Set<string>> {
   const found = new Set<string>();
   for await (const line of textsOf(file)) {
     const held = heldKeyOf(line);
     if (held !== null && names.has(rolloutName(held.key))) found.add(rolloutName(held.key));
   }
-  return found.size;
+  return found;
 }

@@ -27,7 +27,7 @@ export interface Deployment {
   inputs_dir: string;
   /** Name of the environment. */
   environment: string;
-  agents: AgentSettings;
+  agents: Pick<AgentSettings, 'head_server' | 'agents'>;
   /** null: unknown. */
   ui_url: string | null;
   /** Folder of a stack that serves only this command; null: a shared deployment. */

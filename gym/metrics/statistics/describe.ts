@@ -1,5 +1,6 @@
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { COUNTS, WHOLE, type RolloutTable } from '../table/rollout-table.js';
+import { pairwiseSum, type Column } from './sums.js';
 
 /** Some rows of a table, in this order. */
 export type Rows = Uint32Array;
@@ -72,6 +73,7 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
   let counts = new Uint32Array(0);
   let ends = new Uint32Array(0);
   let values = new Float64Array(0);
+  let places = new Uint32Array(0);
   const count = (rows: Rows): number => {
     let total = 0;
     for (const row of rows) {
@@ -86,13 +88,16 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
     return total;
   };
   const place = (rows: Rows): void => {
+    let index = -1;
     for (const row of rows) {
+      index += 1;
       const end = table.firstCell(row + 1);
       for (let cell = table.firstCell(row); cell < end; cell++) {
         if ((table.flagsOf(cell) & COUNTS) === 0) continue;
         const column = table.columnOf(cell);
         const at = ends[column] ?? 0;
         values[at] = table.valueOf(cell);
+        places[at] = index;
         ends[column] = at + 1;
       }
     }
@@ -104,7 +109,10 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
     }
     counts.fill(0);
     const total = count(rows);
-    if (values.length < total) values = new Float64Array(total);
+    if (values.length < total) {
+      values = new Float64Array(total);
+      places = new Uint32Array(total);
+    }
     let start = 0;
     for (let column = 0; column < counts.length; column++) {
       ends[column] = start;
@@ -114,7 +122,9 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
     return (column) => {
       const end = ends[column] ?? 0;
       const own = counts[column] ?? 0;
-      return own === 0 ? null : statisticsOf(values.subarray(end - own, end));
+      if (own === 0) return null;
+      const [from, size] = [end - own, rows.length];
+      return statisticsOf({ values: values.subarray(from, end), places: places.subarray(from, end), size }); // prettier-ignore
     };
   };
 }
@@ -130,32 +140,34 @@ interface Statistics {
   std: number | null;
 }
 
-/** Sorts `values` in place, so that the result does not depend on their order. At least one value. */
-function statisticsOf(values: Float64Array): Statistics {
-  values.sort();
+/** Sorts the values in place. At least one value. */
+function statisticsOf(column: Column): Statistics {
+  const { values } = column;
   const count = values.length;
+  const mean = pairwiseSum(column) / count;
+  const std = count < 2 ? null : spreadOf(column, mean);
+  values.sort();
   const at = (index: number): number => values[index] ?? Number.NaN;
   const middle = count >>> 1;
-  const mean = sumOf(values, (value) => value) / count;
   return {
     count,
     mean,
     max: at(count - 1),
     min: at(0),
     median: count % 2 === 1 ? at(middle) : (at(middle - 1) + at(middle)) / 2,
-    std: count < 2 ? null : Math.sqrt(sumOf(values, (value) => (value - mean) ** 2) / (count - 1)),
+    std,
   };
 }
 
-/** Neumaier's sum: a million values lose no precision. */
-function sumOf(values: Float64Array, term: (value: number) => number): number {
-  let sum = 0;
-  let lost = 0;
-  for (const value of values) {
-    const next = term(value);
-    const total = sum + next;
-    lost += Math.abs(sum) >= Math.abs(next) ? sum - total + next : next - total + sum;
-    sum = total;
+let squares = new Float64Array(0);
+
+function spreadOf({ values, ...column }: Column, mean: number): number {
+  const count = values.length;
+  if (squares.length < count) squares = new Float64Array(count);
+  for (let index = 0; index < count; index++) {
+    const distance = mean - (values[index] ?? 0);
+    squares[index] = distance * distance;
   }
-  return sum + lost;
+  const own = { ...column, values: squares.subarray(0, count) };
+  return Math.sqrt(pairwiseSum(own) / (count - 1));
 }

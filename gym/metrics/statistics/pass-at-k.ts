@@ -1,15 +1,17 @@
+import { addTo, emptySum, floatSum, ratioOf, sumOf, type PythonNumber } from './sums.js';
+
 /** One score in one task: a value per rollout, in order; null if the rollout has no such score. */
-export type Scores = readonly (number | null)[];
+export type Scores = readonly (PythonNumber | null)[];
 
 /** An extracted answer; null: none. */
 export type ExtractedAnswer = string | number | boolean | null;
 
-/** Running sums of one score over tasks; k counts from 1. */
+/** Running sums of one score over tasks, in their order; k counts from 1. */
 export interface PassCounts {
   /** Adds one task; with its answers there is also a majority. */
   add(scores: Scores, answers?: readonly ExtractedAnswer[]): void;
   /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
-  percentages(max_k: number): PassPercentages;
+  percentages(): PassPercentages;
 }
 
 export interface PassPercentages {
@@ -38,118 +40,145 @@ export interface PassMetrics {
   sample_std_dev: Record<string, number>;
 }
 
-export function createPassCounts(): PassCounts {
-  const pass = createMeans();
-  const average = createMeans();
-  const majority = createMeans();
-  const runs = createMeans();
-  const spread = createMeans();
+/** For k up to `max_k`, which is at least the number of rollouts of each task, or what is asked for. */
+export function createPassCounts(max_k: number): PassCounts {
+  const [pass, average, majority, runs, spread] = [0, 1, 2, 3, 4].map(() => createMeans(max_k)) as [Means, Means, Means, Means, Means]; // prettier-ignore
+  const passes = createPasses(max_k);
   return {
     add: (scores, answers) => {
-      const present = scores.filter((score) => score !== null);
-      passes(present).forEach((value, index) => {
-        pass.add({ value, from: index, to: index });
-      });
-      scores.forEach((value, index) => {
-        if (value !== null) runs.add({ value, from: index, to: index });
-      });
-      prefixes(scores).forEach(({ mean, std }, index) => {
-        const to = index === scores.length - 1 ? null : index;
-        if (mean !== null) average.add({ value: mean, from: index, to });
-        if (std !== null) spread.add({ value: std, from: index, to });
-      });
-      if (answers === undefined) return;
-      if (answers.length === 0) majority.add({ value: 0, from: 0, to: null });
-      majorities(scores, answers).forEach((value, index) => {
-        majority.add({ value, from: index, to: index === scores.length - 1 ? null : index });
-      });
+      const first = scores.slice(0, max_k);
+      pass.add(passes(scores));
+      runs.add(first);
+      const own = prefixes(first);
+      average.add(filled(own.means, max_k));
+      spread.add(filled(own.spreads, max_k));
+      if (answers !== undefined) majority.add(filled(majorities(first, answers), max_k));
     },
-    percentages: (max_k) => ({
-      pass: pass.means(max_k).map(percent),
-      average: average.means(max_k).map(percent),
-      majority: majority.means(max_k).map(percent),
-      runs: runs.means(max_k).flatMap((mean) => (mean === null ? [] : [100 * mean])),
-      sample_std_dev: spread.means(max_k),
+    percentages: () => ({
+      pass: pass.means(100),
+      average: average.means(100),
+      majority: majority.means(100),
+      runs: runs.means(100).filter((mean) => mean !== null),
+      sample_std_dev: spread.means(1),
     }),
   };
 }
 
-const percent = (mean: number | null): number | null => (mean === null ? null : 100 * mean);
+/** All of a task's rollouts count for each k beyond their number. */
+function filled(values: Scores, max_k: number): Scores {
+  const last = values.at(-1) ?? null;
+  return Array.from({ length: max_k }, (_, index) => values[index] ?? last);
+}
 
-/** Means at index 0, 1, …: a value counts from one index to another, or (null) for all following ones. */
-function createMeans() {
-  const steps: { sum: number; count: number }[] = [];
-  const own: { sum: number; count: number }[] = [];
-  const into = (list: typeof own, { index, value }: { index: number; value: number }): void => {
-    while (list.length <= index) list.push({ sum: 0, count: 0 });
-    const entry = list[index];
-    if (entry === undefined) return;
-    entry.sum += value;
-    entry.count += 1;
-  };
+interface Means {
+  /** One task's values, at index k - 1; null does not count. */
+  add: (values: Scores) => void;
+  /** `factor * sum / count`, as upstream computes it. */
+  means: (factor: number) => (number | null)[];
+}
+
+function createMeans(length: number): Means {
+  const sums = Array.from({ length }, () => ({ ...emptySum(), count: 0 }));
   return {
-    add: ({ value, from, to }: { value: number; from: number; to: number | null }): void => {
-      into(to === null ? steps : own, { index: from, value });
+    add: (values) => {
+      for (const [index, value] of values.entries()) {
+        const sum = sums[index];
+        if (value === null || sum === undefined) continue;
+        addTo(sum, value);
+        sum.count += 1;
+      }
     },
-    means: (length: number): (number | null)[] => {
-      let [sum, count] = [0, 0];
-      return Array.from({ length }, (_, index) => {
-        sum += steps[index]?.sum ?? 0;
-        count += steps[index]?.count ?? 0;
-        const all = count + (own[index]?.count ?? 0);
-        return all === 0 ? null : (sum + (own[index]?.sum ?? 0)) / all;
-      });
-    },
+    means: (factor) =>
+      sums.map((sum) => (sum.count === 0 ? null : (factor * sumOf(sum)) / sum.count)),
   };
 }
 
+const float = (value: number): PythonNumber => ({ value, whole: false });
+
 /** For each k up to the number of scores. */
-function passes(scores: readonly number[]): number[] {
-  if (!scores.every((score) => score === 0 || score === 1)) {
-    let best = -Infinity;
-    return scores.map((score) => (best = Math.max(best, score)));
-  }
-  const wrong = scores.filter((score) => score === 0).length;
-  // C(wrong, k) / C(all, k), from that of k - 1: 0 as soon as k exceeds `wrong`.
-  let allWrong = 1;
-  return scores.map((_, k) => {
-    allWrong *= (wrong - k) / (scores.length - k);
-    return 1 - Math.max(0, allWrong);
+function createPasses(max_k: number): (all: Scores) => Scores {
+  const known = new Map<string, Scores>();
+  const ofBinary = (counts: { wrong: number; all: number }): Scores => {
+    const name = `${counts.wrong}/${counts.all}`;
+    const found = known.get(name) ?? allWrong({ ...counts, max_k }).map((p) => float(1 - p));
+    known.set(name, found);
+    return found;
+  };
+  return (given) => {
+    const scores = given.filter((score) => score !== null);
+    const [first] = scores;
+    if (first === undefined) return [];
+    if (scores.every(({ value }) => value === 0 || value === 1)) {
+      const wrong = scores.filter(({ value }) => value === 0).length;
+      return ofBinary({ wrong, all: scores.length });
+    }
+    let best = first;
+    return scores.slice(0, max_k).map((score) => (best = score.value > best.value ? score : best));
+  };
+}
+
+/** C(wrong, k) / C(all, k) for each k: 0 as soon as k exceeds `wrong`. */
+function allWrong({ wrong, all, max_k }: { wrong: number; all: number; max_k: number }): number[] {
+  let [bad, any] = [1n, 1n];
+  return Array.from({ length: Math.min(all, max_k) }, (_, k) => {
+    bad = (bad * BigInt(Math.max(0, wrong - k))) / BigInt(k + 1);
+    any = (any * BigInt(all - k)) / BigInt(k + 1);
+    return ratioOf(bad, any);
   });
 }
 
 /** Mean and spread of the first k, for each k; null if too few have a value. */
-function prefixes(scores: Scores): { mean: number | null; std: number | null }[] {
-  // Welford's sums, which are exact enough even if scores hardly differ.
-  let [count, mean, squares] = [0, 0, 0];
-  return scores.map((score) => {
+function prefixes(scores: Scores): { means: Scores; spreads: Scores } {
+  const sum = emptySum();
+  const seen: number[] = [];
+  const spreads: (PythonNumber | null)[] = [];
+  const means = scores.map((score) => {
     if (score !== null) {
-      count += 1;
-      const off = score - mean;
-      mean += off / count;
-      squares += off * (score - mean);
+      addTo(sum, score);
+      seen.push(score.value);
     }
-    return {
-      mean: count === 0 ? null : mean,
-      std: count < 2 ? null : Math.sqrt(Math.max(0, squares) / (count - 1)),
-    };
+    const mean = sumOf(sum) / seen.length;
+    spreads.push(seen.length < 2 ? null : float(spreadOf(seen, mean)));
+    return seen.length === 0 ? null : float(mean);
   });
+  return { means, spreads };
 }
 
-function majorities(scores: Scores, answers: readonly ExtractedAnswer[]): number[] {
-  const votes = new Map<string, number>();
-  let [most, sum, tied] = [0, 0, 0];
-  return scores.map((score, index) => {
+const spreadOf = (values: readonly number[], mean: number): number =>
+  Math.sqrt(floatSum(values.map((value) => (value - mean) * (value - mean))) / (values.length - 1));
+
+function majorities(scores: Scores, answers: readonly ExtractedAnswer[]): Scores {
+  const votes = new Map<string, { count: number; score: PythonNumber }>();
+  let [most, best] = [0, 0];
+  const found = scores.map((score, index) => {
     const answer = answers[index] ?? null;
     if (answer !== null && score !== null) {
-      const key = `${voteOf(answer)} ${score}`;
-      const count = (votes.get(key) ?? 0) + 1;
-      votes.set(key, count);
-      if (count > most) [most, sum, tied] = [count, score, 1];
-      else if (count === most) [sum, tied] = [sum + score, tied + 1];
+      const key = `${voteOf(answer)} ${score.value}`;
+      const vote = votes.get(key) ?? { count: 0, score };
+      vote.count += 1;
+      votes.set(key, vote);
+      if (vote.count >= most) {
+        most = vote.count;
+        best = tied(votes, most);
+      }
     }
-    return tied === 0 ? 0 : sum / tied;
+    return votes.size === 0 ? NOBODY : float(best);
   });
+  return found.length === 0 ? [NOBODY] : found;
+}
+
+const NOBODY: PythonNumber = { value: 0, whole: true };
+
+/** The mean of those with the most votes, in the order in which they got their first one. */
+function tied(votes: ReadonlyMap<string, { count: number; score: PythonNumber }>, most: number) {
+  const sum = emptySum();
+  let count = 0;
+  for (const vote of votes.values()) {
+    if (vote.count !== most) continue;
+    addTo(sum, vote.score);
+    count += 1;
+  }
+  return sumOf(sum) / count;
 }
 
 /** As Python compares them: `True` is 1, `"1"` is not. */
@@ -158,7 +187,7 @@ const voteOf = (answer: string | number | boolean): string =>
 
 /** The metrics of scores, by name, whose tasks have been added. */
 export function passMetrics(counts: ReadonlyMap<string, PassCounts>, max_k: number): PassMetrics {
-  const scores = [...counts].map(([name, count]) => ({ name, ...count.percentages(max_k) }));
+  const scores = [...counts].map(([name, count]) => ({ name, ...count.percentages() }));
   const metrics: PassMetrics['metrics'] = {};
   const sample_std_dev: Record<string, number> = {};
   const put = (into: Record<string, unknown>, [name, value]: [string, number | null]): void => {
@@ -188,8 +217,6 @@ export function passMetrics(counts: ReadonlyMap<string, PassCounts>, max_k: numb
 
 function acrossRuns(runs: number[]): { std_dev: number; std_err: number } | null {
   if (runs.length < 2) return null;
-  const mean = runs.reduce((sum, run) => sum + run, 0) / runs.length;
-  const squares = runs.reduce((sum, run) => sum + (run - mean) ** 2, 0);
-  const std_dev = Math.sqrt(squares / (runs.length - 1));
+  const std_dev = spreadOf(runs, floatSum(runs) / runs.length);
   return { std_dev, std_err: std_dev / Math.sqrt(runs.length) };
 }

@@ -3,7 +3,8 @@ import type { Labels } from '../table/labels.js';
 import { createPassCounts, passMetrics, type PassCounts, type PassMetrics } from './pass-at-k.js';
 import { groupsOf } from '../profile.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
-import { COUNTS, type RolloutTable } from '../table/rollout-table.js';
+import { COUNTS, WHOLE, type RolloutTable } from '../table/rollout-table.js';
+import type { PythonNumber } from './sums.js';
 
 /** The largest reported k. */
 const MAX_K = 1024;
@@ -21,18 +22,23 @@ export interface PassInput {
  */
 export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
   const { table, answers, subsets } = input;
-  const whole = createTaskTally(input);
-  const parts = new Map<number, TaskTally>();
+  const subsetOf = (group: Rows): number | null => subsets?.of(group[0] ?? 0) ?? null;
+  const most = { whole: 0, parts: new Map<number, number>() };
   for (const group of groupsOf(table, rows)) {
-    whole.add(group);
-    const subset = subsets?.of(group[0] ?? 0) ?? null;
+    most.whole = Math.max(most.whole, group.length);
+    const subset = subsetOf(group);
     if (subset === null) continue;
-    const part = parts.get(subset) ?? createTaskTally(input);
-    parts.set(subset, part);
-    part.add(group);
+    most.parts.set(subset, Math.max(most.parts.get(subset) ?? 0, group.length));
   }
   const isAsked = answers !== null || subsets !== null;
-  if (whole.most() < 2 && !isAsked) return { all: [], key: [] };
+  if (most.whole < 2 && !isAsked) return { all: [], key: [] };
+  const whole = createTaskTally(input, most.whole);
+  const parts = new Map<number, TaskTally>();
+  for (const [subset, own] of most.parts) parts.set(subset, createTaskTally(input, own));
+  for (const group of groupsOf(table, rows)) {
+    whole.add(group);
+    parts.get(subsetOf(group) ?? -1)?.add(group);
+  }
   const { metrics, sample_std_dev } = whole.result();
   const all: Metrics = { ...metrics, ...sample_std_dev };
   const key = {
@@ -54,23 +60,21 @@ type Metrics = PassMetrics['metrics'];
 interface TaskTally {
   /** One task. */
   add: (group: Rows) => void;
-  /** The rollouts of the largest task. */
-  most: () => number;
   result: () => PassMetrics;
 }
 
-function createTaskTally({ table, answers }: PassInput): TaskTally {
+/** `most`: the rollouts of the largest task. */
+function createTaskTally({ table, answers }: PassInput, most: number): TaskTally {
+  const max_k = Math.min(most, MAX_K);
   const column = table.names.indexOf('reward');
   // By name, as upstream sorts them.
   const counts = new Map<string, PassCounts>();
-  const no_answer = createPassCounts();
-  const reward = createPassCounts();
+  const no_answer = createPassCounts(max_k);
+  const reward = createPassCounts(max_k);
   if (answers !== null) counts.set('no_answer', no_answer);
   if (column !== -1) counts.set('reward', reward);
-  let most = 0;
   return {
     add: (group) => {
-      most = Math.max(most, group.length);
       const rewards = Array.from(group, (row) => rewardOf(table, { row, column }));
       if (answers === null) {
         reward.add(rewards);
@@ -79,23 +83,22 @@ function createTaskTally({ table, answers }: PassInput): TaskTally {
       const own = Array.from(group, (row) => answers.of(row));
       reward.add(rewards, own);
       no_answer.add(
-        own.map((answer) => (answer === null ? 1 : 0)),
+        own.map((answer) => ({ value: answer === null ? 1 : 0, whole: true })),
         own,
       );
     },
-    most: () => most,
-    result: () => passMetrics(counts, Math.min(most, MAX_K)),
+    result: () => passMetrics(counts, max_k),
   };
 }
 
 function rewardOf(
   table: RolloutTable,
   { row, column }: { row: number; column: number },
-): number | null {
+): PythonNumber | null {
   const end = table.firstCell(row + 1);
   for (let cell = table.firstCell(row); cell < end; cell++) {
     if (table.columnOf(cell) === column && (table.flagsOf(cell) & COUNTS) !== 0) {
-      return table.valueOf(cell);
+      return { value: table.valueOf(cell), whole: (table.flagsOf(cell) & WHOLE) !== 0 };
     }
   }
   return null;

@@ -5,7 +5,7 @@ import { growingDoubles, growingIntegers } from './growing-array.js';
 /** Positions of lines, about 24 bytes each, so that they can be read again in any order. */
 export interface LineIndex {
   readonly size: number;
-  add(line: Omit<FileLine, 'text'> & { file: number; agent: string | null }): void;
+  add(line: Omit<FileLine, 'text' | 'ended'> & { file: number; agent: string | null }): void;
   agentOf(row: number): string | null;
   /** `FILE, line N`, for messages. */
   placeOf(row: number): string;

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { startMlflow } from '../upload/mlflow-server.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
@@ -74,6 +75,42 @@ describe('temporal-rollout aggregate', () => {
     ]);
   });
 
+  test('shards that each number their tasks from 0 are an error with the total, and nothing is written', async (t) => {
+    const { write, run, folder } = await bed(t);
+    const scored = (name: string, reward: number) => line(name, `"reward":${reward},"response":{}`);
+    for (const [shard, reward] of [0, 1, 0.5].entries())
+      await write(
+        `rs${shard}.jsonl`,
+        ['0-0', '1-0', '2-0'].map((name) => scored(name, reward)),
+      );
+    const { code, stdout, stderr } = await run(
+      'aggregate',
+      '+input_glob=rs*.jsonl',
+      '+output_jsonl_fpath=out.jsonl',
+      NOWHERE,
+    );
+    assert.equal(code, 1, stdout);
+    assert.match(stderr, /6 of 9 results have the task and the rollout of another result/);
+    assert.match(stderr, /\n {2}- rs1\.jsonl, line 1, and rs0\.jsonl, line 1, are 0-0\n/);
+    assert.match(stderr, /\n {2}- and 3 more\n.*_ng_task_index/s);
+    assert.deepEqual(await readdir(folder), ['rs0.jsonl', 'rs1.jsonl', 'rs2.jsonl']);
+  });
+
+  test('a second run has the numbers of its shards, not those of its own first output', async (t) => {
+    const { write, read, run } = await bed(t);
+    const aggregated = async (reward: number): Promise<string> => {
+      await write('rs0.jsonl', [line('0-0', `"reward":${reward},"response":{}`)]);
+      const args = ['+input_glob=*.jsonl', '+output_jsonl_fpath=all.jsonl', NOWHERE];
+      const { code, stdout, stderr } = await run('aggregate', ...args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    await aggregated(0);
+    assert.match(await aggregated(1), /^all\.jsonl is not a shard: it is the output, from an earlier run$/m); // prettier-ignore
+    assert.match(await read('all_aggregate_metrics.json'), /"mean\/reward": 1\.0/);
+    assert.match(await read('all.jsonl'), /"reward":1,/);
+  });
+
   test('asks the agent’s server, which the head server lists', async (t) => {
     const agent_metrics = { 'arena/score': 61 };
     const script = { agents: ['simple_agent'], aggregate_metrics: { agent_metrics } };
@@ -96,6 +133,23 @@ describe('temporal-rollout aggregate', () => {
       /"agent_metrics": \{\n {6}"arena\/score": 61\n/,
     );
     assert.deepEqual(await readdir(folder), ['a.jsonl', 'out_aggregate_metrics.json']);
+  });
+
+  test('uploads its metrics to the MLflow server that is named', async (t) => {
+    const server = await startMlflow(t);
+    const { write, run } = await bed(t);
+    await write('a.jsonl', [line('0-0'), line('0-1')]);
+    const names = ['experiment_name=e', 'run_name=r', `tracking_uri=${server.url}`];
+    const { code, stderr } = await run(
+      'aggregate',
+      ...['-i', 'a.jsonl', '-o', 'out.jsonl', NOWHERE],
+      ...names.map((name) => `+mlflow_${name}`),
+    );
+    assert.equal(code, 0, stderr);
+    const found = Object.fromEntries(server.metrics.map(({ key, value }) => [key, value]));
+    assert.equal(found['simple_agent/pass_at_2/reward'], 100);
+    assert.equal(found['key_metrics/simple_agent/mean/reward'], 1);
+    assert.deepEqual(server.runs.map(({ status }) => status), ['FINISHED']); // prettier-ignore
   });
 
   test('has upstream’s message if no shard matches, and names an unknown field', async (t) => {

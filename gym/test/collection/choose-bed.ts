@@ -42,7 +42,7 @@ export async function bed(t: TestContext) {
       queues.push(taskQueue);
       await note(`start ${batchId}`);
       statuses.set(batchId, 'running');
-      return { ...handle, joined: false, continued: false };
+      return { ...handle, started: { how: 'started' } };
     },
     attach: (batchId) => {
       void note(`attach ${batchId}`);

@@ -14,12 +14,14 @@ import { temporaryFolder } from '../../../test/dev/fakes.js';
 /** What is said at the end of a collection of these rows. */
 async function said(
   t: TestContext,
-  { rows, results, failed, over = false, routed = false }: { rows: number; results: number; failed: number; over?: boolean; routed?: boolean }, // prettier-ignore
+  { rows, results, failed, over = false, routed = false, failures = [] }: { rows: number; results: number; failed: number; over?: boolean; routed?: boolean; /** Tasks, for good if negative. */ failures?: number[] }, // prettier-ignore
 ): Promise<string> {
   const files = collectionFiles(path.join(await temporaryFolder(t), 'out.jsonl'));
   const lines = Array.from({ length: results }, (_, task) => `{"reward":1,"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`); // prettier-ignore
   // A row may have two.
   await writeFile(files.main, [...lines, ...lines.slice(0, 1)].join(''));
+  const failure = (task: number): string => `{"_ng_failure_class":"x",${task < 0 ? '"_ng_failure_terminal":true,' : ''}"_ng_task_index":${Math.abs(task)},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`; // prettier-ignore
+  if (failures.length > 0) await writeFile(files.failures, failures.map(failure).join(''));
   const config = RolloutCollectionConfig.parse(
     parseJson(
       `{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl","route_failures_to_sidecar":${routed}}`,
@@ -56,7 +58,19 @@ test('the metrics of a collection in which rows failed say of how many rows they
 
 test('rows that are not played again are still missed', async (t) => {
   const text = await said(t, { rows: 3, results: 2, failed: 0, over: true });
-  assert.match(text, /WARNING: 1 of 3 rows has no result; the metrics cover 2\. They are not played again/); // prettier-ignore
+  assert.match(text, /WARNING: 1 of 3 rows has no result; the metrics cover 2\. It is not played again/); // prettier-ignore
+});
+
+test('only rows that a resume plays are promised again: none that failed for good, or too often', async (t) => {
+  const promised = async (failures: number[], rows = 5) =>
+    /no result.*\. (.*)$/m.exec(await said(t, { rows, results: 2, failed: 3, failures }))?.[1];
+  assert.equal(await promised([2, 3, 4]), '+resume_from_cache=true plays them again.');
+  const others = 'the others are not played again: too many collections have failed them, or one for good.'; // prettier-ignore
+  assert.equal(await promised([-2, 3, 4]), `+resume_from_cache=true plays 2 of them again; ${others}`); // prettier-ignore
+  assert.equal(await promised([2, 2, 2, -3, 4]), `+resume_from_cache=true plays 1 of them again; ${others}`); // prettier-ignore
+  assert.equal(await promised([-2, -3, 4, 4, 4]), 'They are not played again: too many collections have failed them, or one for good.'); // prettier-ignore
+  assert.equal(await promised([2], 3), '+resume_from_cache=true plays it again.');
+  assert.equal(await promised([-2], 3), 'It is not played again: too many collections have failed it, or one for good.'); // prettier-ignore
 });
 
 test('a row that failed is an exit code, unless failures are routed aside', async (t) => {

@@ -294,3 +294,22 @@ test('a journal that cannot be read costs no other row its result, and is read l
   assert.deepEqual(written, [1, 0]);
   await file.close();
 });
+
+test('an answer whose reward is no use is a failure with all that it answered, so that it can still be scored', async (t) => {
+  const { play, follow, main, failures } = await bed(t);
+  const follower = await follow();
+  const answer = '"response":{"id":"r","output":[1.0]},"answer":9007199254740993';
+  await play(0, { unscored: `{${answer}}` });
+  await play(1, { unscored: `{"reward":null,${answer},"error":"judge"}` });
+  assert.equal(await follower.sweep(), 2);
+  await follower.end();
+  assert.equal(await readFile(main, 'utf8'), '');
+  const [first = '', second = ''] = (await readFile(failures, 'utf8')).split('\n');
+  const stamps = '"agent_ref":{"name":"simple_agent"}';
+  const error = '{"type":"EnvironmentRejected","message":"reward: expected a finite number","status":null}'; // prettier-ignore
+  assert.equal(
+    first,
+    `{${answer},"_ng_task_index":0,"_ng_rollout_index":0,${stamps},"_ng_failure_class":"agent_run_error","error":${error}}`,
+  );
+  assert.match(second, /^\{"reward":null,"response":.*"error":\{"type":"EnvironmentRejected",/);
+});

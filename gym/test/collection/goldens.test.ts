@@ -151,8 +151,7 @@ function player({
         await play(row, 'raise' in reply ? { status: 500 } : { text: JSON.stringify(reply) });
       }
       return {
-        joined: false,
-        continued: false,
+        started: { how: 'started' },
         look: () => Promise.resolve({ closed: true, progress: null, trouble: null }),
         outcome: () => Promise.resolve({ failure: 'not asked for' }),
       };

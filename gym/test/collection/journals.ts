@@ -6,6 +6,8 @@ import { SETTINGS } from '../../../test/fakes/journal-lines.js';
 export type Ending =
   | { text: string; /** Where the text is not to be read for it. */ reward?: number }
   | { status: number }
+  /** An answer that lacks only a usable reward. */
+  | { unscored: string }
   /** Stopped or cancelled before it was done. */
   | { reason: 'cancelled' | 'stopped' | 'timeout' }
   /** It waits for its agent's server. */
@@ -56,6 +58,18 @@ export function agentJournals(
     await journal.append({ kind: 'run', attempt, agent: 'ag', url: 'http://127.0.0.1:1' });
     if (ending !== null) {
       const end = 'text' in ending ? await answered(ending) : ended(ending);
+      if ('unscored' in ending) {
+        const none = { reward: null, failure_class: null, terminal: false, persist: true, usage: null }; // prettier-ignore
+        await journal.append({ kind: 'result', attempt, text: ending.unscored, ...none, run_s: 0 });
+        await journal.append({
+          kind: 'fault',
+          turn: 0,
+          type: 'EnvironmentRejected',
+          message: 'reward: expected a finite number',
+          replica: null,
+          failure_class: 'agent_run_error',
+        });
+      }
       if ('status' in ending) {
         await journal.append({
           kind: 'fault',
@@ -109,4 +123,4 @@ export function agentJournals(
 
 const ended = (
   ending: Exclude<Ending, null | { text: string; reward?: number } | { absent: string }>,
-) => ('status' in ending ? 'failed' : ending.reason);
+) => ('reason' in ending ? ending.reason : 'failed');

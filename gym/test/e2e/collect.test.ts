@@ -143,6 +143,8 @@ test('whatever an agent answers is a result or a failure of its row, and changed
     '4-0': 'timeout',
     '6-0': 'agent_request_failed',
   });
+  const unscored = failures.find((row) => nameOf(row) === '0-0');
+  assert.ok(unscored !== undefined && !('reward' in unscored) && 'response' in unscored);
   const failed = failures.find((row) => nameOf(row) === '3-0');
   assert.ok(failed !== undefined && !('reward' in failed) && !('response' in failed));
   assert.match(JSON.stringify(failed['error']), /"message":".*boom.*","status":500/);

@@ -61,6 +61,8 @@ describe('temporal-rollout collect-e2e', () => {
     assert.deepEqual(names.sort(), expected);
     const prepared = readFileSync(at('out/results/preprocessed_datasets/validation.jsonl'), 'utf8');
     assert.equal(prepared.split('\n').length - 1, 10);
+    const metrics = at('out/results/preprocessed_datasets/validation_metrics.json');
+    assert.match(readFileSync(metrics, 'utf8'), /"Number of examples": 10,/);
     assert(existsSync(at('out/results_aggregate_metrics.json')));
     assert.match(readFileSync(at('out/results/servers.log'), 'utf8'), /http:\/\/127\.0\.0\.1:/);
     assert.match(output, /Stopping servers/);

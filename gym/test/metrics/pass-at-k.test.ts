@@ -60,10 +60,13 @@ function counted(
   );
   const score_names = [...new Set(scored.flat().flatMap((rollout) => Object.keys(rollout)))].sort();
   const max_k = Math.max(0, ...tasks.map(({ length }) => length));
-  const counts = new Map(score_names.map((name) => [name, createPassCounts()]));
+  const counts = new Map(score_names.map((name) => [name, createPassCounts(max_k)]));
   for (const [name, count] of counts) {
     scored.forEach((rollouts, task) => {
-      const values = rollouts.map((rollout: Record<string, number>) => rollout[name] ?? null);
+      const values = rollouts.map((rollout: Record<string, number>) => {
+        const value = rollout[name];
+        return value === undefined ? null : { value, whole: Number.isInteger(value) };
+      });
       const answers = answer_key === null ? undefined : tasks[task]?.map(answerOf);
       count.add(values, answers);
     });

@@ -92,7 +92,7 @@ describe('data of a split', () => {
       'x: {responses_api_agents: {s: {datasets: [{name: a, type: train, num_repeats: 0}]}}}';
     assert.throws(
       () => datasetsOf(gymOf(yaml), 'train'),
-      /dataset 0 of x: jsonl_fpath: expected text, got nothing; num_repeats: expected 1 or more/,
+      /dataset 0 of x: jsonl_fpath: expected text, got nothing; num_repeats: expected 1 or more, got 0$/,
     );
   });
 
@@ -112,8 +112,8 @@ x:
       const lines = error.message.split('\n').map((line) => line.replace(`${directory.path}/`, ''));
       assert.deepEqual(lines, [
         'data files are missing (nothing is downloaded here):',
-        '  - h.jsonl: dataset h of x; get it by: gym dataset download +repo_id=org/set +split=train +output_fpath=h.jsonl',
-        '  - f.jsonl: dataset f of x; get it by: gym dataset download +repo_id=org/set +artifact_fpath=t.jsonl +output_fpath=f.jsonl',
+        '  - h.jsonl: dataset h of x; get it by: gym dataset download +repo_id=org/set +split=train +output_fpath=h.jsonl (or from https://huggingface.co/datasets/org/set)',
+        '  - f.jsonl: dataset f of x; get it by: gym dataset download +repo_id=org/set +artifact_fpath=t.jsonl +output_fpath=f.jsonl (or from https://huggingface.co/datasets/org/set/resolve/main/t.jsonl)',
         '  - g.jsonl: dataset g of x; get it by: gym dataset download --storage gitlab +dataset_name=d +version=0.0.1 +artifact_fpath=t.jsonl +output_fpath=g.jsonl',
         "  - p.jsonl: dataset p of x; get it by: gym eval prepare '+config_paths=[…]' (it runs bench/prepare.py)",
         '  - o.jsonl: dataset o of x; put it there',

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import time
 import unittest
 from pathlib import Path
@@ -82,7 +83,44 @@ class Batches(unittest.TestCase):
     def test_started_again_when_it_has_ended_has_the_same_rows(self):
         batch = self.start(FAST)
         rows = batch.rows()
-        self.assertEqual(self.start(FAST).rows(), rows)
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            self.assertEqual(self.start(FAST).rows(), rows)
+        self.assertRegex(log.output[0], "8 of 8 rows are already there, and are not played again")
+
+    def test_restarted_when_it_has_ended_is_played_again_and_not_while_it_runs(self):
+        rows = self.start(FAST).rows()
+        played = {file.name: file.stat().st_ino for file in (self.folder(self.client.batch(self.name)) / "journals").iterdir()}
+        again = self.client.start_batch(FAST, self.name, restart=True)
+        fresh = again.rows()
+        self.assertEqual([key(row) for row in fresh], [key(row) for row in rows])
+        self.assertNotEqual([row["timing"] for row in fresh], [row["timing"] for row in rows])
+        self.assertEqual({row["attempts"] for row in fresh}, {row["attempts"] for row in rows}, "nothing of before is inherited")
+        self.assertEqual(played.keys(), {file.name for file in (self.folder(again) / "journals").iterdir()})
+        slow = self.start(SLOW, "-slow")
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "runs: restart plays a batch again that has ended"):
+            self.client.start_batch(SLOW, slow.id, restart=True)
+        slow.cancel()
+
+    def test_takes_more_samples_than_a_request_has_room_for_and_puts_them_once(self):
+        rows = [{**FAST["samples"][n % 4], "n": n, "padding": "x" * 2000} for n in range(200)]
+        request = {**FAST, "samples": (row for row in rows), "limit": 4}
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            batch = self.start(request)
+        [file] = re.findall(r"put 200 samples \(\d\.\d MB\) into (\S+\.jsonl), once", log.output[0])
+        put = os.stat(file)
+        self.assertEqual([row["n"] for row in batch.rows()], [0, 0, 1, 1, 2, 2, 3, 3])
+        self.assertEqual(self.start({**request, "samples": iter(rows)}).rows(), batch.rows())
+        self.assertEqual(os.stat(file), put)
+        self.assertEqual([name for name in os.listdir(Path(file).parent) if not name.endswith(".jsonl")], [".gitignore"])
+
+    def test_makes_samples_of_rows_with_other_columns(self):
+        rows = [{"question": sample["message_log"], **sample["extra_env_info"], "id": n} for n, sample in enumerate(FAST["samples"])]
+        state = {name: f"extra_env_info.{name}" for name in FAST["samples"][0]["extra_env_info"]}
+        request = {**FAST, "samples": rows}
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "probably columns=.'question': 'prompt'"):
+            self.start(request)
+        batch = self.client.start_batch(request, self.name, columns={"question": "prompt", **state}, task_name="sliding_puzzle")
+        self.assertEqual([row["id"] for row in batch.rows()], [0, 0, 1, 1, 2, 2, 3, 3])
 
     def test_gives_groups_while_others_run_each_once_as_its_rows_have_them(self):
         batch = self.start(PACED)

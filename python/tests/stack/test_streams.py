@@ -75,6 +75,13 @@ class ScriptedStream:
         self.stopped = True
 
 
+@workflow.defn(name="inputs")
+class ScriptedInputs:
+    @workflow.run
+    async def run(self, asked):
+        return {"inputs_dir": "/nowhere", "worker": "1@host", "most_characters": 10**9, "sees": False}
+
+
 @workflow.defn(name="policy")
 class ScriptedPolicy:
     def __init__(self):
@@ -106,7 +113,7 @@ class Scripted(unittest.IsolatedAsyncioTestCase):
         self.worker = Worker(
             self.client._temporal,
             task_queue=self.queue,
-            workflows=[ScriptedStream, ScriptedPolicy],
+            workflows=[ScriptedStream, ScriptedInputs, ScriptedPolicy],
             workflow_runner=UnsandboxedWorkflowRunner(),
             graceful_shutdown_timeout=timedelta(0),
         )
@@ -178,10 +185,13 @@ class Streams(Scripted):
             with self.assertRaises(durable_rollouts.Terminated):
                 await call()
 
-    async def test_with_more_inline_samples_than_the_server_takes_is_refused_at_once(self):
+    async def test_with_more_samples_than_a_request_has_room_for_is_refused_where_no_disk_is_shared(self):
         samples = ["x" * 2**20] * 5
-        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "expected at most 256 kB of inline samples"):
-            await asyncio.wait_for(self.stream({**REQUEST, "samples": samples}), 5)
+        with self.assertRaisesRegex(
+            durable_rollouts.InvalidBatchRequest,
+            r"has to be below /nowhere, the inputs_dir of worker 1@host: here that is not possible \(No such file or directory: /nowhere/.samples\)",
+        ):
+            await asyncio.wait_for(self.stream({**REQUEST, "samples": samples}), 20)
 
     async def test_of_an_id_that_nobody_started_is_not_found(self):
         with self.assertRaises(durable_rollouts.NotFound):

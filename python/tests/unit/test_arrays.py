@@ -87,6 +87,13 @@ class ToArrays(unittest.TestCase):
         rows = [row(row=5), row(row=3), row(row=5), row(row=5, batch_id="c")]
         self.assertEqual(to_arrays(rows).group_ids.tolist(), [0, 1, 0, 2])
 
+    def test_rollouts_of_one_task_of_an_agent_are_one_group_and_those_of_another_agent_or_environment_are_not(self):
+        def played(task, agent="a", **more):
+            return row(agent_result={}, extra_env_info={"agent": agent, "task_index": task}, **more)
+
+        rows = [played(3, row=0), played(4, row=1), played(3, row=2), played(3, agent="b"), played(3, task_name="other")]
+        self.assertEqual(to_arrays(rows).group_ids.tolist(), [0, 1, 0, 2, 3])
+
     def test_refuses_rows_without_logprobs_unless_asked_and_has_nan_for_them_then(self):
         bare = without_logprobs(row())
         with self.assertRaisesRegex(ValueError, "^b/0-0: expected a logprob of each sampled token, got none"):
@@ -193,6 +200,16 @@ class ToArrays(unittest.TestCase):
 
 
 class Groups(unittest.TestCase):
+    def test_are_the_tasks_of_agents_whose_rollouts_have_samples_of_their_own(self):
+        def played(task, **more):
+            info = {"agent": "a", "task_index": task, "rollout_index": 0, "row": "{}"}
+            return row(extra_env_info=info, **more)
+
+        failure = {"type": "AgentFailed", "message": "", "turn": 0}
+        first, second = to_groups([played(3, row=0), played(4, row=1), played(3, row=2, failure=failure)])
+        self.assertEqual([first.row, second.row], [0, 1])
+        self.assertEqual([len(first.rows), len(first.failures), len(second.rows)], [1, 1, 1])
+
     def test_hold_valid_rows_and_failures_apart_in_the_order_in_which_groups_come(self):
         failed = row(row=2, repeat=1, failure={"type": "Stopped", "message": "", "turn": 0})
         second, first = to_groups([row(row=2), failed, row(row=1, total_reward=math.pi)])

@@ -8,19 +8,20 @@ import unittest
 from unittest import mock
 
 from durable_rollouts import bar
+from durable_rollouts.waits import Seen
 
 PROGRESS = {"phase": "running", "requested": 64, "done": 12, "valid": 10, "failed": 2, "reward_sum": 9.0, "waiting": None}
 
 
-def lines_of(*states, cancelled=False):
-    """What is printed without tqdm while a batch goes through these states; None: nobody answers."""
+def lines_of(*states, cancelled=False, every_s=0.01):
+    """What is printed without tqdm while a batch goes through these states; None: nobody answers; text: why."""
     left = list(states)
 
     async def look():
         state = left.pop(0) if len(left) > 1 else left[0]
-        if state is None:
-            raise TimeoutError
-        return {**PROGRESS, **state}
+        if state is None or isinstance(state, str):
+            return Seen(None, state)
+        return Seen({**PROGRESS, **state}, None)
 
     async def main():
         async with bar.shown(look, "step-17"):
@@ -30,8 +31,9 @@ def lines_of(*states, cancelled=False):
                 raise asyncio.CancelledError
 
     without_tqdm = mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None})
-    fast = mock.patch.object(bar._Lines, "every_s", 0.01)
-    with without_tqdm, fast, contextlib.redirect_stderr(io.StringIO()) as shown:
+    rarely = mock.patch.object(bar._Lines, "every_s", every_s)
+    fast = mock.patch.object(bar, "LOOK_S", 0.01)
+    with without_tqdm, rarely, fast, contextlib.redirect_stderr(io.StringIO()) as shown:
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(main())
     return shown.getvalue().splitlines()
@@ -56,6 +58,19 @@ class WithoutTqdm(unittest.TestCase):
         shown = lines_of(planned, waits, waits)
         self.assertEqual(shown[:2], ["step-17: planning", "step-17: 0 of 64 done, 0 failed, waits for policy"])
 
+    def test_what_it_waits_for_has_a_line_at_once_and_counts_have_one_only_now_and_then(self):
+        waits = {"done": 13, "waiting": {"service": "policy", "message": "away"}}
+        shown = lines_of({}, {"done": 13}, waits, "no worker polls", "no worker polls", {"done": 14}, {"done": 15}, every_s=60)
+        self.assertEqual(
+            shown,
+            [
+                "step-17: 12 of 64 done, 2 failed, mean reward 0.9",
+                "step-17: 13 of 64 done, 2 failed, mean reward 0.9, waits for policy",
+                "step-17: no worker polls",
+                "step-17: 14 of 64 done, 2 failed, mean reward 0.9",
+            ],
+        )
+
     def test_a_caller_that_is_cancelled_is_not_kept_by_another_question(self):
         self.assertEqual(len(lines_of({}, {}, cancelled=True)), 1)
 
@@ -69,3 +84,5 @@ class WithTqdm(unittest.TestCase):
             display.draw(PROGRESS)
         self.assertEqual((shown.getvalue(), made.n, made.total), ("", 12, 64))
         made.set_postfix_str.assert_called_once_with("running, 2 failed", refresh=False)
+        display.say("no worker polls")
+        made.set_postfix_str.assert_called_with("no worker polls", refresh=False)

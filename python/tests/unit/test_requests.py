@@ -1,5 +1,6 @@
 """Requests, rows and results against the project's schemas: SCHEMAS names a file of JSON Schemas that zod has written, by name."""
 
+import collections.abc
 import json
 import os
 import types
@@ -46,7 +47,7 @@ def of_type(hint):
         return one_of(of_type(arg) for arg in args)
     if origin is typing.Literal:
         return ("literal", sorted(args))
-    if origin is list:
+    if origin in (list, collections.abc.Iterable):
         return ("list", of_type(args[0]))
     if is_typeddict(hint):
         hints = get_type_hints(hint, include_extras=True)

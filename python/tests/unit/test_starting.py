@@ -34,7 +34,7 @@ class Run:
     async def result(self):
         if self.refused is not None:
             raise WorkflowFailureError(cause=ApplicationError(self.refused, type="InvalidBatchRequest"))
-        return {"of": self.run_id}
+        return {"of": self.run_id, "counts": {"requested": 20, "completed": 19}}
 
 
 class Nothing:
@@ -64,10 +64,10 @@ class Server:
         assert (request.namespace, request.task_queue.name) == ("ns", "q"), request
         return SimpleNamespace(pollers=[SimpleNamespace(identity=identity) for identity in self.workers])
 
-    async def start_workflow(self, *args, id, **options):
+    async def start_workflow(self, workflow, *, args, id, **options):
         if self.newest is not None and self.newest.run_id is None:
-            raise WorkflowAlreadyStartedError(id, args[0])
-        self.started.append(sent(args))
+            raise WorkflowAlreadyStartedError(id, workflow)
+        self.started.append(sent(workflow, args))
 
     async def list_workflows(self, query):
         if not self.searches:
@@ -83,15 +83,15 @@ class Server:
         return next(run for run in self.completed if run.run_id == run_id)
 
 
-def sent(args):
+def sent(workflow, args):
     """What the server gets of the arguments."""
-    workflow, raw = args
-    assert raw.payload.metadata == {"encoding": b"json/plain"}, raw
-    return workflow, json.loads(raw.payload.data, parse_constant=lambda text: unittest.TestCase().fail(f"no JSON: {text}"))
+    assert all(raw.payload.metadata == {"encoding": b"json/plain"} for raw in args), args
+    given = [json.loads(raw.payload.data, parse_constant=lambda text: unittest.TestCase().fail(f"no JSON: {text}")) for raw in args]
+    return (workflow, *given)
 
 
-def start(server, request=FILE, id="b"):
-    return starting.start_once(server, "rolloutBatch", request, id=id, task_queue="q", defaults=BATCH_DEFAULTS)
+def start(server, request=FILE, id="b", **options):
+    return starting.start_once(server, "rolloutBatch", request, id=id, task_queue="q", defaults=BATCH_DEFAULTS, **options)
 
 
 class StartOnce(unittest.TestCase):
@@ -109,6 +109,34 @@ class StartOnce(unittest.TestCase):
         terminated = Run("a")
         [said, *_] = self.logged(Server(newest=terminated))
         self.assertEqual(said, "continued rolloutBatch b on host:7233, namespace ns, task queue q")
+
+    def test_of_a_batch_that_has_rows_says_how_many_and_how_they_are_played_again(self):
+        ended = Run("a")
+        said = self.logged(Server(newest=ended, completed=[ended]))
+        self.assertEqual(
+            said,
+            [
+                "continued rolloutBatch b on host:7233, namespace ns, task queue q",
+                "b continues: 19 of 20 rows are already there, and are not played again. If the code of the reward has changed: "
+                "another id, or restart=True",
+            ],
+        )
+
+    def test_restarts_an_ended_batch_and_says_no_more_of_its_rows(self):
+        ended = Run("a")
+        server = Server(newest=ended, completed=[ended])
+        with self.assertLogs("durable_rollouts", "INFO") as log:
+            asyncio.run(start(server, restart=True))
+        self.assertEqual([record.getMessage() for record in log.records], ["restarted rolloutBatch b on host:7233, namespace ns, task queue q"])
+        self.assertEqual(server.started, [("rolloutBatch", FILE, {"restart": True})])
+
+    def test_refuses_to_restart_a_batch_that_runs_or_that_has_another_request(self):
+        with self.assertRaisesRegex(InvalidBatchRequest, r"^b runs: restart plays a batch again that has ended; end it first, with client.batch\('b'\).stop\(\)$"):
+            asyncio.run(start(Server(newest=Run(None)), restart=True))
+        ended = Server(completed=[Run("a", {**FILE, "limit": 4})])
+        with self.assertRaisesRegex(InvalidBatchRequest, "^b has another request: limit: 4 there, 3 here; use another id$"):
+            asyncio.run(start(ended, {**FILE, "limit": 3}, restart=True))
+        self.assertEqual(ended.started, [])
 
     def test_says_that_no_worker_polls_the_task_queue(self):
         with self.assertLogs("durable_rollouts", "WARNING") as log:
@@ -159,7 +187,7 @@ class RefusedStart(unittest.TestCase):
     def test_leaves_the_result_of_the_newest_run_before_it_and_logs_the_refusal(self):
         with self.assertLogs("durable_rollouts", "WARNING") as log:
             result = asyncio.run(aio.Batch(self.SERVER, "b").wait())
-        self.assertEqual(result, {"of": "b"})
+        self.assertEqual(result["of"], "b")
         self.assertRegex(log.output[0], "the newest start of batch b was refused: limit: the batch of this id has 4, got 3")
 
     def test_raises_for_the_process_that_started_it_and_where_nothing_was_before(self):
@@ -168,27 +196,30 @@ class RefusedStart(unittest.TestCase):
                 asyncio.run(batch.wait())
 
 
+class Asked(Exception):
+    """What a worker is asked where samples that no request has room for are put."""
+
+
 class TooMuch(unittest.TestCase):
     def start(self, request):
         started = []
 
-        async def start_workflow(*args, **options):
-            started.append(sent(args))
+        async def start_workflow(workflow, *, args, **options):
+            started.append(sent(workflow, args))
 
-        asyncio.run(start(Server(start_workflow=start_workflow), request))
+        async def execute_workflow(workflow, *args, **options):
+            raise Asked(workflow)
+
+        server = Server(start_workflow=start_workflow)
+        server.execute_workflow = execute_workflow
+        asyncio.run(start(server, request))
         return started
-
-    def test_more_inline_samples_than_a_worker_takes_are_refused_before_they_are_sent(self):
-        for count in (2**18, 5 * 2**20):
-            with self.assertRaisesRegex(
-                InvalidBatchRequest,
-                f"^samples: expected at most 256 kB of inline samples, got {count + 4} bytes; write them to a JSONL file",
-            ):
-                self.start({"samples": ["x" * count]})
 
     def test_inline_samples_are_counted_as_the_worker_counts_them(self):
         sample = "語" * ((2**18 - 4) // 3)
         self.assertEqual(self.start({"samples": [sample]}), [("rolloutBatch", {"samples": [sample]})])
+        with self.assertRaisesRegex(Asked, "inputs"):
+            self.start({"samples": [sample, 1]})
 
     def test_other_fields_are_refused_where_no_server_would_take_them(self):
         request = {"samples": {"path": "samples.jsonl"}, "generation": {"stop_strings": ["x" * 2**22]}}

@@ -127,7 +127,7 @@ function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
 }
 
 function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Fault {
-  if (failure !== null) return agentFailed(failure, sample);
+  if (failure !== null && fault === null) return agentFailed(failure, sample);
   const { agent, max_attempts } = sample;
   const type =
     fault?.type === 'EnvironmentRejected' ? 'EnvironmentRejected' : 'EnvironmentUnavailable';
@@ -138,7 +138,7 @@ function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Faul
 }
 
 function agentFailed(
-  { failure_class, masked, refused, persist, attempt }: LineOf<'result'>,
+  { failure_class, masked, refused, persist, attempt, reward }: LineOf<'result'>,
   { agent }: AgentSample,
 ): Fault {
   if (refused !== undefined) {
@@ -151,6 +151,8 @@ function agentFailed(
     ...(persist ? [] : ['_ng_no_persist']),
     ...(masked === undefined ? [] : [`${masked}: its reward means nothing`]),
   ];
+  // Its worker died before it could journal what is wrong with the reward.
+  if (said.length === 0 && reward === null) said.push('no usable reward');
   const message = `${agent} answered attempt ${attempt} with ${said.join(' ')}`;
   return new Fault({ type: 'AgentFailed', message });
 }

@@ -18,6 +18,7 @@ import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { journalLost } from '../hold.js';
+import { unshelved } from '../pictures.js';
 import { requestOf, sampleOf } from '../request-of.js';
 
 /** Journals become rows and their summaries, one at a time and in input order. */
@@ -75,6 +76,7 @@ export async function* foldRows(
     if (isWritten) continue;
     if (played === null || ref.repeat === 0) played = await sampleOf(ref, store);
     const row = toRow({ sample: played.sample, ref, semantics, trajectory, outcome });
+    row.message_log = await unshelved(row.message_log, { ref, store });
     const folded = { row, summary: toSummary(row, trajectory) };
     yield {
       place,

@@ -25,6 +25,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
 import { orAborted } from '../../platform/waits/abort.js';
+import { picturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
@@ -77,6 +78,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
           special_tokens,
           lease,
           distrust: distrustOf(settings, dependencies),
+          dependencies,
         }),
       );
       return;
@@ -113,6 +115,7 @@ interface Placed {
   special_tokens: readonly string[];
   lease: Lease;
   distrust: ReturnType<typeof distrustOf>;
+  dependencies: Pick<Dependencies, 'store'>;
 }
 
 /**
@@ -194,7 +197,7 @@ interface Generating extends Placed {
 /** Generates from where the journal is to the turn's `generation` line. */
 async function generateFromJournal(
   service: GenerationService,
-  { hold, settings, special_tokens, mode, waited_s, lease, distrust }: Generating,
+  { hold, settings, special_tokens, mode, waited_s, lease, distrust, dependencies }: Generating,
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { trajectory } = journal;
@@ -210,8 +213,10 @@ async function generateFromJournal(
   const inherited = [...open.token_ids];
   const { fence, policy } = lease;
   const salt = fence?.version ?? null;
+  const pictures = await picturesOf(hold, dependencies);
   const request = {
     ...requestFor(hold, { settings, facts }),
+    ...(pictures.length > 0 && { pictures }),
     ...(salt !== null && { cache_salt: String(salt) }),
   };
   const labels =
@@ -222,7 +227,8 @@ async function generateFromJournal(
       service,
       // A stop string is matched on this side and ends the stream before its last chunk names the weights.
       offset: inherited.length,
-      names_spans: () => service.tells_text?.() === false && request.stop_strings.length === 0,
+      names_spans: () =>
+        service.tells_text?.(request) === false && request.stop_strings.length === 0,
       signal,
       sleep: (ms) => sleep(ms, undefined, { signal }),
       distrust: (why) => distrust(service.replica, { fence, why }),
@@ -284,7 +290,7 @@ async function sampleOrResume(
 ): Promise<GenerationEnd | Resumed> {
   const { request, inherited, finish } = seam;
   if (request.max_tokens <= 0) return EMPTY;
-  const isText = context.service.tells_text?.() ?? true;
+  const isText = context.service.tells_text?.(request) ?? true;
   if (inherited.length > 0 || finish !== null || !isText)
     return await resumeGeneration(seam, context);
   let last = null as Delta | null;

@@ -20,7 +20,7 @@ export async function askAboutSamples(
 ): Promise<void> {
   const asked = new Set([...tasks.keys()].filter((task) => canTell(task, dependencies)));
   if (request.semantics !== 'standard' || asked.size === 0) return;
-  const problems = collectProblems();
+  const problems = collectProblems(request.samples);
   const late = AbortSignal.timeout(ASKED_MS);
   const ask = async (text: string): Promise<Problem[]> => {
     const sample = parseSample(text);

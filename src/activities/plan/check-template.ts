@@ -22,7 +22,7 @@ const MOST_CONTINUED = 8;
  * asks every replica for each list of roles, with other texts; a template may still refuse a sample's own text.
  */
 export async function checkPrompts(
-  { request: { generation }, pool, signal }: Asked,
+  { request: { generation, samples }, pool, signal }: Asked,
   { prompts, dependencies }: { prompts: Prompts; dependencies: Pick<Dependencies, 'environment'> },
 ): Promise<void> {
   if (generation.prompt_format === 'raw') return;
@@ -38,7 +38,10 @@ export async function checkPrompts(
   const answers = await askedOnce(() => pool.askEach(refusals, signal));
   const problems = lists.flatMap(({ rows }, k) => {
     const refused = answers.flatMap(({ answer }) => answer[k] ?? []).slice(0, 1);
-    return refused.map((what) => ({ where: placeOf(rows, 'message_log'), what }));
+    return refused.map((what) => ({
+      where: placeOf(rows, { where: 'message_log', samples }),
+      what,
+    }));
   });
   if (problems.length > 0) throw invalidBatchRequest(problems);
 }

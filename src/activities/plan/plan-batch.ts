@@ -4,6 +4,7 @@ import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { priorityOf } from '../../model/priority.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareBatch } from './prepare-batch.js';
@@ -14,15 +15,17 @@ import { prepareBatch } from './prepare-batch.js';
  */
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
   const { attempt, store, countOpenRollouts } = dependencies;
-  return (input) =>
+  return (input, options) =>
     attempt(async ({ workflow_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
       const { logprobs_mode, ...batch } = await prepareBatch({ input, signal, warn }, dependencies);
       const { request, samples } = batch;
       const { existed } = await store.createBatch({ batch_id, ...batch });
+      const isAgain = options?.restart === true;
       if (existed) {
         await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
         await store.reopenBatch(batch_id);
+        if (isAgain) await forgetRollouts(batch_id, store);
       }
       const { num_repeats } = request;
       const slices = slicesOf({ samples: samples.length, num_repeats });
@@ -39,11 +42,26 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         refill: refillOf(request.completion),
         logprobs_mode,
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
-        continued: existed,
+        continued: existed && !isAgain,
         looks: true as const,
         ...(!request.rollout_workflows && { plays_rollouts: true as const }),
       };
     });
+}
+
+/** What an earlier run has played. Its request and its samples stay, and its rows until the closing pass. */
+async function forgetRollouts(
+  batch_id: string,
+  store: Pick<TrajectoryStore, 'listJournals' | 'forgetJournals'>,
+): Promise<void> {
+  const repeatsOf = new Map<number, number>();
+  // One row of a thousand replacements is no reason to look for as many of every other row.
+  for (const { row, repeat } of await store.listJournals(batch_id))
+    repeatsOf.set(row, Math.max(repeatsOf.get(row) ?? 0, repeat + 1));
+  for (const repeats of new Set(repeatsOf.values())) {
+    const rows = [...repeatsOf].filter(([, own]) => own === repeats).map(([row]) => row);
+    await store.forgetJournals({ batch_id, rows, repeats });
+  }
 }
 
 function minKOf(completion: Completion): BatchPlan['min_k'] {

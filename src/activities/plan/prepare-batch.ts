@@ -1,3 +1,4 @@
+import { unstamped } from '../../model/agent/placed-row.js';
 import { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
@@ -13,6 +14,7 @@ import { askedOnce } from './asked-once.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
+import { checkPictures } from './check-pictures.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -42,8 +44,9 @@ export async function prepareRequest(
     dependencies,
   }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
 ): Promise<PreparedBatch> {
-  const { samples, tasks, prompts } = await readSamples(request, dependencies);
+  const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
   checkWorkflows(request, { tasks, dependencies });
+  checkStamps(request, { tasks, ...dependencies });
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
@@ -53,6 +56,7 @@ export async function prepareRequest(
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
   await checkPrompts(asked, { prompts, dependencies });
+  if (picture_at !== null) await checkPictures(asked, picture_at);
   await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
@@ -74,6 +78,20 @@ const asksPolicy = (tasks: Tasks, dependencies: Dependencies): boolean =>
 
 const tasksOfPolicy = (tasks: Tasks, { environment }: Dependencies): string[] =>
   [...tasks.keys()].filter((task) => environment(task)?.environment.agent === undefined);
+
+/** An agent whose rows get the request's settings is refused those that no row can have. */
+function checkStamps(
+  { generation }: BatchRequest,
+  { tasks, environment }: Pick<Dependencies, 'environment'> & { tasks: Tasks },
+): void {
+  const isStamped = (task: string): boolean =>
+    environment(task)?.environment.agent?.sampling === 'request';
+  const task = [...tasks.keys()].find(isStamped);
+  const names = task === undefined ? [] : unstamped(generation);
+  if (names.length === 0) return;
+  const what = `expected the default, since environment ${task} stamps rows of NeMo Gym (\`sampling: request\`), which have no such field, got another value`;
+  throw invalidBatchRequest(names.map((name) => ({ where: `generation.${name}`, what })));
+}
 
 function poolFor(
   { generation }: BatchRequest,

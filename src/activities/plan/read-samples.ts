@@ -9,15 +9,18 @@ import { describeError } from '../../platform/errors.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
+import type { Message } from '../../model/sample.js';
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { whyNoJson } from '../../platform/json/fault-place.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
+import { withColumns } from './other-columns.js';
 import type { Ranges } from './sample-problems.js';
 import { addRow, collectProblems } from './sample-problems.js';
 
@@ -44,11 +47,19 @@ export type Prompts = ReadonlyMap<string, PromptRoles>;
 const MOST_PROMPTS = 64;
 const LONGEST_PROMPT = 64;
 
+interface ReadSamples {
+  samples: string[];
+  tasks: Tasks;
+  prompts: Prompts;
+  /** Where the first picture is that an engine is to take; null: there is none. */
+  picture_at: string | null;
+}
+
 /** The raw JSON of every sample, in order and checked, and their tasks; or the problems, by row. */
 export async function readSamples(
   request: StoredRequest,
   dependencies: Dependencies,
-): Promise<{ samples: string[]; tasks: Tasks; prompts: Prompts }> {
+): Promise<ReadSamples> {
   const { samples, limit } = request;
   // A stream's history does not grow with its samples.
   const most = request.stream === undefined ? mostSamples(request) : Infinity;
@@ -63,15 +74,15 @@ export async function readSamples(
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
-  const problems = collectProblems();
-  const training = { trains: false };
+  const problems = collectProblems(samples);
+  const seen: SampleContext['seen'] = { trains: false, picture_at: null };
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     left -= text.length;
     const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
     if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
     const row = raw.length;
-    problems.add(row, checkSample(text, { row, tasks, prompts, training, request, dependencies }));
+    problems.add(row, checkSample(text, { row, tasks, prompts, seen, request, dependencies }));
     if (problems.isEnough()) throw problems.fault({ is_all: false });
     raw.push(text);
     if (raw.length === limit) break;
@@ -82,9 +93,9 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
-  if (request.stream !== undefined && request.stream.filter !== null && !training.trains)
+  if (request.stream !== undefined && request.stream.filter !== null && !seen.trains)
     throw nothingTrains(request.stream.filter);
-  return { samples: raw, tasks, prompts };
+  return { samples: raw, tasks, prompts, picture_at: seen.picture_at };
 }
 
 /** Each of their groups would be replaced by another one. */
@@ -114,7 +125,7 @@ const tooLong = (most: number): Fault =>
   ]);
 
 /** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
-async function locate(file: string, inputsDirectory: string): Promise<string> {
+export async function locate(file: string, inputsDirectory: string): Promise<string> {
   const badPath = badPathBelow(inputsDirectory);
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
@@ -187,8 +198,8 @@ interface SampleContext {
   tasks: Map<string, Set<string>>;
   /** Receives the sample's. */
   prompts: Map<string, PromptRoles>;
-  /** Receives whether a token of any sample's rollouts may train. */
-  training: { trains: boolean };
+  /** Receives whether a token of any sample's rollouts may train, and where the first picture is. */
+  seen: { trains: boolean; picture_at: string | null };
   request: StoredRequest;
   dependencies: Dependencies;
 }
@@ -207,15 +218,12 @@ function lineOf(text: string): unknown {
   try {
     return readJson(text, IN_SAMPLES);
   } catch (error) {
-    const got = `${preview(text)} (${describeError(error)})`;
+    const got = `${preview(text)} (${whyNoJson(text, error)})`;
     throw new Error(`expected a JSON object, got ${got}`);
   }
 }
 
-function checkSample(
-  text: string,
-  { tasks, prompts, training, ...context }: SampleContext,
-): Problem[] {
+function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleContext): Problem[] {
   let value: unknown;
   try {
     value = lineOf(text);
@@ -224,10 +232,10 @@ function checkSample(
   }
   const parsed = Sample.safeParse(value);
   if (!parsed.success) {
-    return problemsOf(parsed.error, value);
+    return problemsOf(parsed.error, value).map((problem) => withColumns(problem, value));
   }
   const problems: Problem[] = streamColumns(parsed.data, context);
-  if (mayTrain(parsed.data)) training.trains = true;
+  if (mayTrain(parsed.data)) seen.trains = true;
   const lost = firstLostInteger(text);
   if (lost !== null) {
     problems.push({
@@ -241,7 +249,8 @@ function checkSample(
   const agents = tasks.get(task_name) ?? new Set();
   tasks.set(task_name, agents);
   if (deployed?.environment.agent !== undefined) {
-    const wrong = agentSampleProblems(parsed.data);
+    const { sampling } = deployed.environment.agent;
+    const wrong = agentSampleProblems(parsed.data, { sampling });
     problems.push(...wrong);
     if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
     return problems;
@@ -261,8 +270,11 @@ function checkSample(
   for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
   addPrompt(prompts, { sample: parsed.data, row: context.row });
   const k = message_log.findIndex(({ content }) => hasImages(content));
-  const what = k === -1 ? null : imageProblem(context);
-  if (what !== null) problems.push({ where: `message_log.${k}.content`, what });
+  if (k === -1) return problems;
+  const where = `message_log.${k}.content`;
+  const what = imageProblem(message_log, context);
+  if (what !== null) problems.push({ where, what });
+  if (isSent(context)) seen.picture_at ??= `row ${context.row}: ${where}`;
   return problems;
 }
 
@@ -289,16 +301,25 @@ const streamColumns = (
     what: 'this column is written by the stream; rename it in the sample',
   }));
 
+type Asking = Pick<SampleContext, 'request' | 'dependencies'>;
+
+/** Whether pictures reach the engine. */
+const isSent = ({ request: { generation }, dependencies }: Asking): boolean =>
+  dependencies.service(generation.service)?.images === 'engine';
+
 /** Why a prompt with images cannot be played, or null. */
-function imageProblem({
-  request: { generation },
-  dependencies,
-}: Pick<SampleContext, 'request' | 'dependencies'>): string | null {
-  const { service, prompt_format } = generation;
+function imageProblem(messages: readonly Message[], asking: Asking): string | null {
+  const { service, prompt_format, prompt_logprobs } = asking.request.generation;
   if (prompt_format === 'raw') {
     return 'expected text under prompt_format raw, got an image: only a chat template renders images';
   }
-  return dependencies.service(service)?.images === false
-    ? `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`
+  const { images } = asking.dependencies.service(service) ?? {};
+  if (images === 'none')
+    return `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`;
+  if (!isSent(asking)) return null;
+  if (messages.some(({ token_ids }) => token_ids !== undefined))
+    return 'expected no token_ids beside an image, got some: only the engine knows which of its ids stand for it; leave them out';
+  return prompt_logprobs
+    ? 'expected text with generation.prompt_logprobs, got an image: the route that gives them takes no pictures'
     : null;
 }

@@ -1,6 +1,9 @@
+import type { BatchRequest } from '../../model/batch-request.js';
 import type { Fault } from '../../model/faults.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest } from '../../model/problems.js';
+import { shortened } from '../../platform/errors.js';
+import { isPut } from './put-samples.js';
 
 /** More than ten problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
@@ -30,7 +33,8 @@ interface Found extends Problem {
   ranges: Ranges;
 }
 
-export function collectProblems(): SampleProblems {
+/** `samples`: of the request, whose file the problems name. */
+export function collectProblems(samples: BatchRequest['samples']): SampleProblems {
   const found = new Map<string, Found>();
   return {
     add: (row, problems) => {
@@ -46,7 +50,7 @@ export function collectProblems(): SampleProblems {
     fault: (read) =>
       invalidBatchRequest(
         [...found.values()].map(({ where, what, ranges }) => ({
-          where: placeOf(ranges, where),
+          where: placeOf(ranges, { where, samples }),
           what,
         })),
         read,
@@ -55,8 +59,20 @@ export function collectProblems(): SampleProblems {
 }
 
 /** A field of samples, in messages. */
-export const placeOf = (ranges: Ranges, where: string): string =>
-  [`samples ${rowsText(ranges)}`, where].filter((part) => part !== '').join(': ');
+export const placeOf = (
+  ranges: Ranges,
+  { where, samples }: { where: string; samples: BatchRequest['samples'] },
+): string =>
+  [`samples ${rowsText(ranges)}${lineText(ranges, samples)}`, where]
+    .filter((part) => part !== '')
+    .join(': ');
+
+/** The line of the first row, which editors count from 1, in a file that somebody wrote by hand or by a script. */
+function lineText(ranges: Ranges, samples: BatchRequest['samples']): string {
+  const [first] = ranges;
+  if (first === undefined || Array.isArray(samples) || isPut(samples.path)) return '';
+  return ` (${shortened(samples.path, 80)}:${first[0] + 1})`;
+}
 
 function rowsText(ranges: Ranges): string {
   const named = ranges.slice(0, MOST_RANGES).map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`)); // prettier-ignore

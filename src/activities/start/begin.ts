@@ -1,4 +1,5 @@
-import type { BatchRequest } from '../../model/batch-request.js';
+import { type Placing, placedInfo } from '../../model/agent/placed-row.js';
+import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { referenceImages } from '../../model/content.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
@@ -19,7 +20,7 @@ import { renderPrompt } from './render-prompt.js';
 /** Writes the rollout's first line: its settings, and the rendered prompt, so that it is rendered once. */
 export async function begin(
   hold: Hold,
-  { request, ...dependencies }: Dependencies & { request: BatchRequest },
+  { request, ...dependencies }: Dependencies & { request: StoredRequest },
 ): Promise<void> {
   const { journal } = hold;
   const { attempts } = request;
@@ -38,7 +39,10 @@ export async function begin(
     task_name: sample.task_name,
     settings: { ...settingsOf(request), ...(await epochOf(hold, { ...dependencies, request })) },
     ...opening,
-    extra_env_info: sample.extra_env_info ?? {},
+    extra_env_info:
+      opening.plays === 'agent'
+        ? placedInfo(sample.extra_env_info ?? {}, placingOf(hold.ref, { sample, request, ...dependencies })) // prettier-ignore
+        : (sample.extra_env_info ?? {}),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
     ...(!mayTrain(sample) && { untrained: true as const }),
     ...(journal.trajectory.start === null
@@ -77,6 +81,7 @@ async function renderSample(
       const rendered = await renderPrompt(sample.message_log, {
         service,
         generation,
+        sends_pictures: dependencies.service(generation.service)?.images === 'engine',
         signal,
         check,
       });
@@ -85,6 +90,22 @@ async function renderSample(
       return await withPromptLogprobs(rendered, { service, lease, model: generation.model ?? '', signal }); // prettier-ignore
     },
   );
+}
+
+function placingOf(
+  { row, repeat }: RolloutRef,
+  {
+    sample,
+    request,
+    environment,
+  }: Pick<Dependencies, 'environment'> & { sample: Sample; request: StoredRequest },
+): Placing {
+  const stamps = environment(sample.task_name)?.environment.agent?.sampling === 'request';
+  return {
+    repeat,
+    group: request.stream === undefined ? null : row,
+    sampling: stamps ? request.generation : null,
+  };
 }
 
 /** Without the epoch, a stream's samples would get the same seeds in each, and under the same weights the same texts. */

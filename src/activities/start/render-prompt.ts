@@ -3,11 +3,15 @@ import { textOf } from '../../model/content.js';
 import type { LogMessage, Message } from '../../model/sample.js';
 import { commonPrefix } from '../../model/turn/chat-turn.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
-import type { GenerationService } from '../../generation/generation-service.js';
+import type { GenerationService, Rendering } from '../../generation/generation-service.js';
+import { withPictures } from '../../model/pictures.js';
+import { pictureRoute, placed, showsPictures } from '../pictures.js';
 
 interface RenderContext {
   service: GenerationService;
   generation: GenerationSettings;
+  /** Default: its engines get only the ids of pictures, and whoever adds them the pictures. */
+  sends_pictures?: boolean;
   signal: AbortSignal;
   /** Throws if a prompt of this many tokens is too long. It is called before the messages are rendered one by one. */
   check: (tokens: number) => void;
@@ -25,11 +29,14 @@ export async function renderPrompt(
   if (messages.every((message) => message.token_ids !== undefined)) {
     return messages.map((message) => ({ ...message, token_ids: message.token_ids ?? [] }));
   }
-  const ids =
+  const { ids, places } =
     context.generation.prompt_format === 'raw'
-      ? await encodeEach(messages, context)
+      ? { ids: await encodeEach(messages, context), places: [] }
       : await renderChat(messages, context);
-  return messages.map((message, k) => ({ ...message, token_ids: ids[k] ?? [] }));
+  return withPictures(
+    messages.map((message, k) => ({ ...message, token_ids: ids[k] ?? [] })),
+    placed({ places }, messages),
+  );
 }
 
 /** Each content alone; only the first may get the tokenizer's beginning of sequence. */
@@ -55,32 +62,30 @@ function encodeEach(
  */
 async function renderChat(
   messages: readonly Message[],
-  { service, generation, signal, check }: RenderContext,
-): Promise<number[][]> {
+  { service, generation, sends_pictures = false, signal, check }: RenderContext,
+): Promise<{ ids: number[][]; places: Rendering['places'] }> {
   const { model, chat_template_kwargs } = generation;
   const chat = messages.map(({ role, content }) => ({ role, content }));
-  const render = (count: number): Promise<number[]> =>
-    service.renderChat(
-      {
-        model: model ?? '',
-        messages: chat.slice(0, count),
-        add_generation_prompt: count === chat.length,
-        chat_template_kwargs,
-      },
-      signal,
-    );
-  const whole = await render(chat.length);
+  const render = async (count: number): Promise<Rendering> => {
+    const some = chat.slice(0, count);
+    const add_generation_prompt = count === chat.length;
+    const asked = { model: model ?? '', messages: some, add_generation_prompt, chat_template_kwargs }; // prettier-ignore
+    return sends_pictures && showsPictures(some)
+      ? await pictureRoute(service).render(asked, signal)
+      : { token_ids: await service.renderChat(asked, signal), places: [] };
+  };
+  const { token_ids: whole, places } = await render(chat.length);
   check(whole.length);
   const before = await eachInTurn(chat.slice(1), async (_, k) => {
     try {
-      return lengthWithin(whole, await render(k + 1));
+      return lengthWithin(whole, (await render(k + 1)).token_ids);
     } catch (error) {
       // As templates do that want a message of role user.
       if (isTemplateRefusal(error)) return null;
       throw error;
     }
   });
-  return splitRendering(whole, [...before, whole.length]);
+  return { ids: splitRendering(whole, [...before, whole.length]), places };
 }
 
 /** In a prompt of thousands of messages, each request contains all earlier ones, so only few are held at once. */

@@ -1,4 +1,5 @@
 import type { Beginning } from '../../environments/environment.js';
+import { sizeOf } from '../../model/content.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { writeJson } from '../../platform/json/kept.js';
 import { Fault } from '../../model/faults.js';
@@ -60,7 +61,7 @@ function checkState(
   if (state > most) throw tooMuch(task, `${most} bytes of metadata, got ${state}`);
 }
 
-const lengthOf = ({ message }: Pick<Answer, 'message'>): number => message?.content.length ?? 0;
+const lengthOf = ({ message }: Pick<Answer, 'message'>): number => sizeOf(message?.content ?? '');
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(writeJson(value ?? null));
 

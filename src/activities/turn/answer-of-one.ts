@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import type { EnvironmentReturn } from '../../environments/environment.js';
+import { Content } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
 import { Reward } from '../../model/journal.js';
+import { numberOfBoolean } from '../../model/untrusted.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
 import { IN_LINES } from '../../model/workflow-safe/foreign.js';
 import { withoutHalves } from '../../platform/json/halves.js';
@@ -35,7 +37,7 @@ const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
 
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
-    observations: one(z.object({ role: z.string(), content: z.string() }).nullable()),
+    observations: one(z.object({ role: z.string(), content: Content }).nullable()),
     metadata: one(foreignObject().nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
@@ -43,7 +45,8 @@ const answerWith = <T extends z.ZodType>(rewards: T) =>
     truncateds: one(flag).nullish(),
     answers: one(z.string().nullable()).nullish(),
   });
-const WithReward = answerWith(one(Reward));
+const Given = numberOfBoolean(Reward);
+const WithReward = answerWith(one(Given));
 /** Rows and metrics are objects with these names. A name that JavaScript objects cannot have would be lost. */
 const isNamed = (rewards: unknown): boolean =>
   typeof rewards === 'object' &&
@@ -54,7 +57,7 @@ const isNamed = (rewards: unknown): boolean =>
 const WithRewards = answerWith(
   z
     .custom<object>(isNamed, 'expected a list of numbers, or named lists of them')
-    .pipe(z.record(z.string(), one(Reward))),
+    .pipe(z.record(z.string(), one(Given))),
 );
 
 /**

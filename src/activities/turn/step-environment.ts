@@ -1,6 +1,8 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { textLog } from '../../model/content.js';
+import { textLog, textOf } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
+import type { LineOf } from '../../model/journal.js';
+import type { PlacedPicture } from '../../model/pictures.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
@@ -17,6 +19,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { unknownTask } from '../unknown-task.js';
 import { journalLost, poolOf, recordFault } from '../hold.js';
+import { pictureRoute, placed, shelved, withPicturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, environmentFault } from './session.js';
 
@@ -56,7 +59,7 @@ async function answerTurn(
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
   const answer = await askEnvironment(hold, { ...dependencies, share });
-  const ids = await encode(answer, { hold, dependencies });
+  const { token_ids: ids, pictures } = await encode(answer, { hold, dependencies });
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
     max_seq_len: lengthLimit(trajectory),
@@ -64,14 +67,14 @@ async function answerTurn(
     generated_tokens: open.token_ids.length,
     finish_reason: open.line.finish_reason,
   });
+  const seen = kept(limited.token_ids, pictures);
   await hold.journal.append({
     kind: 'observation',
     turn: trajectory.turns.length,
     ...answer,
-    token_ids: limited.token_ids,
+    ...seen,
     truncated: answer.truncated || limited.truncated,
-    total_tokens:
-      totalsOf(trajectory).total_tokens + open.token_ids.length + limited.token_ids.length,
+    total_tokens: totalsOf(trajectory).total_tokens + open.token_ids.length + seen.token_ids.length,
     glance: {
       ...glanceOf(trajectory),
       total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
@@ -85,9 +88,10 @@ async function askEnvironment(
   {
     environment,
     known,
+    store,
     storeId,
     share,
-  }: Pick<Dependencies, 'environment' | 'known' | 'storeId'> & { share: Share },
+  }: Pick<Dependencies, 'environment' | 'known' | 'store' | 'storeId'> & { share: Share },
 ): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
@@ -111,8 +115,8 @@ async function askEnvironment(
       standard: { prompt_lengths: [trajectory.start.prompt.length] },
     }),
   };
-  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
-    boundedAnswer(
+  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
+    const answer = boundedAnswer(
       answerOfOne(
         await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
           deployed.environment.step(input, { ...context, ...more }),
@@ -124,6 +128,8 @@ async function askEnvironment(
         trajectory,
       },
     );
+    return await shelved(answer, { ref, store });
+  };
   try {
     if (trajectory.session.gone !== null)
       throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
@@ -140,23 +146,55 @@ async function askEnvironment(
 async function encode(
   { message, terminated, truncated }: Answer,
   { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
-): Promise<number[]> {
+): Promise<Encoded> {
   const { settings_in_force: settings, open } = hold.journal.trajectory;
-  if (settings === null) return [];
+  if (settings === null || message === null) return NOTHING;
   const { model, generation } = settings;
-  if (message === null) return [];
-  const { content: text } = message;
+  const { content } = message;
   const isChat = generation.observation_format === 'chat';
   // If the rollout continues, the template adds something even around an empty text.
-  if (text === '' && (!isChat || terminated || truncated)) return [];
+  if (content === '' && (!isChat || terminated || truncated)) return NOTHING;
   const { chat_template_kwargs } = generation;
-  const { signal } = hold;
-  const ids = await poolOf(settings, dependencies).request(
-    { session_id: rolloutId(hold.ref), signal, is_generation: false },
-    (service) =>
-      isChat
-        ? service.renderTurn({ model, message, chat_template_kwargs }, signal)
-        : service.tokenize({ model, text, add_special_tokens: false }, signal),
+  const { signal, ref } = hold;
+  const pool = poolOf(settings, dependencies);
+  const shown = await withPicturesOf(message, { ref, pool, isChat, ...dependencies });
+  const turn = { model, message: shown.message, chat_template_kwargs };
+  const { token_ids: ids, places } = await pool.request(
+    { session_id: rolloutId(ref), signal, is_generation: false },
+    async (service) => {
+      if (shown.is_sent) return await pictureRoute(service).renderTurn(turn, signal);
+      const text = textOf(content);
+      const token_ids = isChat
+        ? await service.renderTurn(turn, signal)
+        : await service.tokenize({ model, text, add_special_tokens: false }, signal);
+      return { token_ids, places: [] };
+    },
   );
-  return isChat ? idsAfterGeneration(open.token_ids, ids) : ids;
+  if (!isChat) return { token_ids: ids, pictures: [] };
+  const token_ids = idsAfterGeneration(open.token_ids, ids);
+  const before = ids.length - token_ids.length;
+  const pictures = placed({ places }, [message]);
+  return { token_ids, pictures: pictures.map((one) => ({ ...one, offset: one.offset - before })) };
+}
+
+interface Encoded {
+  token_ids: number[];
+  pictures: PlacedPicture[];
+}
+
+const NOTHING: Encoded = { token_ids: [], pictures: [] };
+
+/** What was not cut. A picture that is cut goes with all of its ids: nobody can compute with some of them. */
+function kept(
+  token_ids: readonly number[],
+  pictures: readonly PlacedPicture[],
+): Pick<LineOf<'observation'>, 'token_ids' | 'pictures'> {
+  const isWhole = ({ offset, length }: PlacedPicture): boolean =>
+    offset + length <= token_ids.length;
+  const cut = pictures.find((one) => !isWhole(one));
+  const whole = pictures.filter(isWhole);
+  return {
+    token_ids: token_ids.slice(0, cut?.offset),
+    ...(whole.length > 0 && { pictures: whole }),
+  };
 }

@@ -5,7 +5,7 @@ import { Fault } from '../../model/faults.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
 import { problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
-import { describeError } from '../../platform/errors.js';
+import { whyNoJson } from '../../platform/json/fault-place.js';
 import { readJson } from '../../platform/json/kept.js';
 
 /** A line of the input: a conversation and its state. */
@@ -54,7 +54,7 @@ export function parseLine(
   try {
     value = readJson(text, FOREIGN);
   } catch (error) {
-    throw bad(`expected a JSON object, got ${describeError(error)}`);
+    throw bad(`expected a JSON object: ${whyNoJson(text, error)}`);
   }
   if (!isRow(value)) {
     const { message_log, metadata } = parsed(Step, value);

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
+import type { EnvironmentFactory } from '../../environments/factory.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
+import { EnvironmentSettings } from '../../environments/settings.js';
 import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import { UsageError } from '../../platform/command.js';
@@ -16,6 +18,7 @@ import { loadConfig } from '../../workers/config.js';
 import { settingsNamed } from '../arguments.js';
 import type { Line } from './line.js';
 import { parseLine } from './line.js';
+import { servePython } from './python-function.js';
 import { stepAlone } from './step-alone.js';
 
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
@@ -44,6 +47,8 @@ interface Options {
   name: string | null;
   input: string;
   file: string;
+  /** `module:name` of a Python function or class, in place of an environment of the file. */
+  python: string | null;
   answer: string | null;
   is_standard: boolean;
 }
@@ -57,55 +62,78 @@ function readOptions(args: string[]): Options {
       config: { type: 'string', default: './temporal.yaml' },
       semantics: { type: 'string', default: 'nemo-rl-sync' },
       answer: { type: 'string' },
+      function: { type: 'string' },
     },
   });
-  const { environment: name = null, input, config: file, answer = null } = values;
+  const { environment = null, input, config: file, answer = null, function: python = null } = values; // prettier-ignore
   if (input === undefined) throw new UsageError('--input is missing');
+  if (environment !== null && python !== null)
+    throw new UsageError('expected one of --environment and --function, got both');
   const semantics = Semantics.safeParse(values.semantics).data;
   if (semantics === undefined) {
     const among = Semantics.options.join(', ');
     throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
   }
-  return { name, input, file, answer, is_standard: semantics === 'standard' };
+  return {
+    name: environment ?? python,
+    python,
+    input,
+    file,
+    answer,
+    is_standard: semantics === 'standard',
+  };
 }
 
 /** One step per line of a file. It needs no Temporal server and no generation service. */
 export async function stepCommand(args: string[]): Promise<number> {
-  const { file, ...options } = readOptions(args);
-  const { environments } = await loadConfig(file);
-  const settingsOf = (name: string) =>
-    settingsNamed(name, { among: environments, what: 'environment', file });
-  if (options.name !== null) settingsOf(options.name);
+  const { file, python, ...options } = readOptions(args);
   await access(options.input, constants.R_OK);
-  const print = takeOverOutput();
+  const served = python === null ? null : await servePython(python, process.env);
+  const environments =
+    python === null || served === null
+      ? (await loadConfig(file)).environments
+      : { [python]: EnvironmentSettings.parse({ kind: 'http', url: served.url }) };
   const factory = createEnvironmentFactory({ settings: environments, env: process.env, report: say }); // prettier-ignore
   const stop = new AbortController();
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));
   };
+  const print = takeOverOutput();
   dieOfInterrupt();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  try {
+    const player = createPlayers({ environments, file, factory });
+    if (options.name !== null) await player(options.name);
+    return await runLines({ ...options, player, print, signal: stop.signal });
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    await factory.close();
+    await served?.end();
+  }
+}
+
+/** Each environment is made once, when a line first needs it. */
+function createPlayers({
+  environments,
+  file,
+  factory,
+}: {
+  environments: Record<string, EnvironmentSettings>;
+  file: string;
+  factory: EnvironmentFactory;
+}): (name: string) => Promise<Player> {
   const made = new Map<string, Promise<Player>>();
-  const playerOf = async (name: string): Promise<Player> => {
-    const settings = settingsOf(name);
+  const create = async (name: string): Promise<Player> => {
+    const settings = settingsNamed(name, { among: environments, what: 'environment', file });
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
     const environment = await factory.create(name);
     return { name, environment, at_once: environment.in_process ? 1 : (own ?? AT_ONCE) };
   };
-  try {
-    return await runLines({
-      ...options,
-      player: async (name) => {
-        const player = made.get(name) ?? playerOf(name);
-        made.set(name, player);
-        return await player;
-      },
-      ...{ print, signal: stop.signal },
-    });
-  } finally {
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
-    await factory.close();
-  }
+  return async (name) => {
+    const player = made.get(name) ?? create(name);
+    made.set(name, player);
+    return await player;
+  };
 }
 
 const say = (text: string): void => {
@@ -119,7 +147,7 @@ interface Player {
   at_once: number;
 }
 
-interface Run extends Omit<Options, 'file'> {
+interface Run extends Omit<Options, 'file' | 'python'> {
   player: (name: string) => Promise<Player>;
   print: Print;
   signal: AbortSignal;

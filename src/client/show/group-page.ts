@@ -1,3 +1,4 @@
+import { textOf } from '../../model/content.js';
 import { formatCount } from '../number-text.js';
 import type { TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
@@ -64,7 +65,7 @@ function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
       ...title(`-- ${at}: assistant`),
       ...body(generation.content),
       ...title(`-- ${at}: ${observation.message?.role ?? 'environment'}, reward ${observation.reward}`), // prettier-ignore
-      ...(observation.message === null ? [] : body(observation.message.content)),
+      ...(observation.message === null ? [] : body(textOf(observation.message.content))),
     ]),
     ...(open.token_ids.length === 0
       ? []

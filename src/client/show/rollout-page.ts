@@ -209,7 +209,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
     }),
     block(`seen.${life}.${at}`, {
       title: `turn ${at}: ${message?.role ?? 'environment'}, ${seen.join(', ')}`,
-      text: message?.content ?? '',
+      text: contentText(message?.content ?? ''),
       style,
     }),
   ];

@@ -7,6 +7,7 @@ import { textsOf } from '../../platform/lines.js';
 import { INTERRUPTED, untilAborted } from '../../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { linesToCopy } from '../lines-to-copy.js';
+import { putPrograms } from '../programs-folder.js';
 import type { StackSession } from '../session.js';
 import { inSession, throwIfPartFailed } from '../session.js';
 import type { Cluster } from './stack.js';
@@ -33,7 +34,8 @@ export async function runCluster(options: ClusterOptions): Promise<number> {
       const code = await runBatch(session, { cluster, options });
       const { signal } = session.interrupts;
       if (!options.exit && !signal.aborted) {
-        session.screen.say(linesOf(session, cluster));
+        const programs = await putPrograms(session.place.folder, { cli: session.cli, env: process.env }); // prettier-ignore
+        session.screen.say(linesOf(programs, cluster));
         await untilAborted(signal);
       }
       throwIfPartFailed(session.interrupts);
@@ -89,10 +91,10 @@ const introduction = ({ address, uiUrl, database, logs, outputs }: Cluster): str
     '',
   ].join('\n');
 
-const linesOf = ({ cli }: StackSession, cluster: Cluster): string =>
+const linesOf = (programs: string | null, cluster: Cluster): string =>
   [
     '\nThe cluster stays up until Ctrl-C; kill any of its processes: it starts again. From another terminal:',
-    ...linesToCopy({ ...cluster, root: process.cwd(), cli, env: process.env }).map(
+    ...linesToCopy({ ...cluster, root: process.cwd(), programs, env: process.env }).map(
       (line) => `  ${line}`,
     ),
     `  temporal-rollout show ${BATCH} --config ${path.relative('', cluster.config)}`,

@@ -119,7 +119,10 @@ export const SimulatorSettings = z.strictObject({
    * `/reset_prefix_cache`. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
-  /** Serves `/inference/v1/generate`, like vLLM with --enable-scale-out; without it that is refused (capture 203). */
+  /**
+   * Serves `/inference/v1/generate` and `/v1/chat/completions/render`, like vLLM with --enable-scale-out; without it they
+   * are refused (captures 203 and 206).
+   */
   scale_out: z.boolean().default(false),
   /** Required for `/v1` and `/inference`, like vLLM's --api-key; null: none. */
   api_key: z.string().min(1).nullable().default(null),

@@ -4,6 +4,8 @@ import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
 import { rejected } from '../rejections.js';
+import { type AnswerRules, AS_ANSWERED } from './answer.js';
+import { createCallTexts } from './call-texts.js';
 import { createHeadServer } from './head-server.js';
 import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
 import { classed, createRun, isOfNetwork } from './run.js';
@@ -27,6 +29,10 @@ export interface AgentsSettings {
   max_answer_bytes: number;
   /** Shared by all agents of a process; absent: these agents have their own. */
   answers?: Allowance;
+  /** How answers are read; absent: as NeMo Gym's collector reads them. */
+  rules?: AnswerRules;
+  /** Base URL of the tokenizer that penalties ask; absent: none. */
+  tokenizer?: string | null;
   /** Monotonic, in milliseconds; limits how long answers are kept. */
   now?: () => number;
 }
@@ -40,7 +46,8 @@ export interface Agents extends AgentServers {
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
   const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
-  const { now = () => performance.now() } = settings;
+  const { now = () => performance.now(), rules = AS_ANSWERED, tokenizer = null } = settings;
+  const texts = createCallTexts(rules, { url: tokenizer });
   const given = new Map(Object.entries(settings.agents));
   const head =
     settings.head_server === null ? null : createHeadServer({ url: settings.head_server, now });
@@ -75,6 +82,7 @@ export function createAgents(settings: AgentsSettings): Agents {
     callsTo: serverAt,
     timeout_ms,
     answers,
+    texts,
     broken: (url) => {
       serverAt(url).checkAgent.forget();
       head?.forget();
@@ -85,7 +93,11 @@ export function createAgents(settings: AgentsSettings): Agents {
     health,
     run,
     close: async () => {
-      await Promise.all([head?.close(), ...[...servers.values()].map(({ close }) => close())]);
+      await Promise.all([
+        head?.close(),
+        texts.close(),
+        ...[...servers.values()].map(({ close }) => close()),
+      ]);
     },
   };
 }

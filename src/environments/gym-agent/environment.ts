@@ -17,10 +17,12 @@ export function createGymAgent(
     timeout_ms: toMs(settings.timeout),
     max_answer_bytes: bytesOf(settings.max_answer),
     answers,
+    rules: settings,
+    tokenizer: settings.tokenizer,
   });
   return {
     in_process: false,
-    agent: { health, run },
+    agent: { health, run, sampling: settings.sampling },
     step: () => {
       const message = 'an agent plays whole rollouts: it answers no single turn';
       return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));

@@ -6,7 +6,9 @@ import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
-import { readAnswer } from './answer.js';
+import { parseAnswer, readAnswer } from './answer.js';
+import type { CallTexts } from './call-texts.js';
+import { unscoredAnswer } from './unscored-answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -15,6 +17,8 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
+  /** How an answer is read. */
+  texts: CallTexts;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
   timeout_ms: number;
@@ -27,16 +31,23 @@ export interface RunSettings {
 export function createRun({ answers, ...settings }: RunSettings): AgentServers['run'] {
   return ({ keep, ...request }) =>
     withShare(answers, async (share) => {
-      const answer = await ask(request, { ...settings, share });
+      const { answer, fault } = await ask(request, { ...settings, share });
       await setImmediate();
-      await keep(answer);
+      if (answer !== null) await keep(answer);
+      if (fault !== null) throw fault;
     });
+}
+
+interface Asked {
+  /** null: nothing of it is kept. */
+  answer: AgentAnswer | null;
+  fault: Fault | null;
 }
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  { callsTo, timeout_ms, broken, share }: Omit<RunSettings, 'answers'> & { share: Share },
-): Promise<AgentAnswer> {
+  { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
+): Promise<Asked> {
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
@@ -48,12 +59,23 @@ async function ask(
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    return usable(readAnswer(text), { subject: `${request} answered`, at: url });
+    const read = await reading(text, { texts, row: body, signal });
+    return asked(read, { text, subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) broken(url);
     throw classed(error);
   }
+}
+
+async function reading(
+  text: string,
+  { texts, row, signal }: { texts: CallTexts; row: string; signal: AbortSignal },
+): Promise<ReturnType<typeof readAnswer>> {
+  const parsed = parseAnswer(text);
+  if ('problems' in parsed) return parsed.problems;
+  const { value } = parsed;
+  return readAnswer({ text, value }, { ...(await texts.of(value, signal)), row });
 }
 
 /** The row with its attempt, as upstream stamps it. */
@@ -62,12 +84,14 @@ function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
   return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
 }
 
-function usable(
-  answer: ReturnType<typeof readAnswer>,
-  whose: { subject: string; at: string },
-): AgentAnswer {
-  if (Array.isArray(answer)) throw rejected({ ...whose, problems: answer });
-  return answer;
+/** An answer without a usable reward is kept, and is a fault all the same. */
+function asked(
+  read: ReturnType<typeof readAnswer>,
+  { text, ...whose }: { text: string; subject: string; at: string },
+): Asked {
+  if (!Array.isArray(read)) return { answer: read, fault: null };
+  const fault = classed(rejected({ ...whose, problems: read }));
+  return { answer: unscoredAnswer(text, read), fault };
 }
 
 /** Refused, reset or late. A server that answers, whatever it says, has not moved. */

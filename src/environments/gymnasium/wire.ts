@@ -4,7 +4,7 @@ import type { EnvironmentMessage, Metadata } from '../environment.js';
 import { fieldIn, fieldsIn, withField, type ForeignObject } from '../../model/foreign-object.js';
 import { KeptJson, plainOf, writeJson } from '../../platform/json/kept.js';
 import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
-import { listOf, recordOf } from '../../model/untrusted.js';
+import { listOf, numberOfBoolean, recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
 
@@ -101,7 +101,7 @@ export type ResetAnswer = z.infer<typeof ResetAnswer>;
 export const StepAnswer = z.looseObject({
   observation: z.string().nullish(),
   /** Upstream treats a missing reward as 0, but no reward is not 0. */
-  reward: z.number({ error: 'expected a finite number' }),
+  reward: numberOfBoolean(z.number({ error: 'expected a finite number' })),
   terminated: z.boolean().default(false),
   truncated: z.boolean().default(false),
   info: Info,

@@ -1,5 +1,11 @@
 import type { EnvironmentContext } from '../environment-context.js';
-import type { Environment, EnvironmentMessage, Metadata, StepContext } from '../environment.js';
+import type {
+  Environment,
+  EnvironmentMessage,
+  Metadata,
+  Observation,
+  StepContext,
+} from '../environment.js';
 
 /** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
 
@@ -11,6 +17,7 @@ export type {
   FinishedRollout,
   FinishedRollouts,
   Metadata,
+  Observation,
   StepContext,
   StepInput,
 } from '../environment.js';
@@ -24,8 +31,8 @@ export interface Turn {
 }
 
 export interface TurnAnswer {
-  /** A plain text gets the role `environment`. */
-  observation: string | EnvironmentMessage;
+  /** A plain text gets the role `environment`. A message may have pictures beside its text. */
+  observation: string | Observation;
   /** A number, or named components, which are added up. */
   reward: number | Record<string, number>;
   terminated: boolean;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { recordOf } from '../../model/untrusted.js';
+import { Content } from '../../model/content.js';
+import { numberOfBoolean, recordOf } from '../../model/untrusted.js';
 import type { TurnEnvironment } from './authoring.js';
 import type { StepInput } from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
@@ -10,11 +11,13 @@ const Flag = z.union([z.boolean(), z.literal(0), z.literal(1)], {
   error: 'expected true, false, 0 or 1',
 });
 
+const Given = numberOfBoolean(z.number());
+
 const TurnAnswer = z.strictObject({
-  observation: z.union([z.string(), z.strictObject({ role: z.string(), content: z.string() })], {
+  observation: z.union([z.string(), z.strictObject({ role: z.string(), content: Content })], {
     error: 'expected a text, or an object with role and content',
   }),
-  reward: z.union([z.number(), recordOf(z.number())], {
+  reward: z.union([Given, recordOf(Given)], {
     error: 'expected a finite number, or named ones',
   }),
   terminated: Flag,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
+import { folded, mediaParts } from './folded.js';
 
 /**
  * `/inference/v1/generate` (captures 116 to 125, 157, 189): only ids both ways, and the last chunk names the weights of
@@ -18,19 +19,35 @@ const OF_TEXT = [
   'skip_special_tokens',
 ];
 
-/** The same sampling in the engine's terms. Stop strings are matched on this side, which has the text. */
-export function generateBody(request: GenerationRequest): Record<string, unknown> {
+/**
+ * The same sampling in the engine's terms. Stop strings are matched on this side, which has the text. `placeholder`:
+ * what stands for a picture of the request.
+ */
+export function generateBody(
+  { pictures = [], ...request }: GenerationRequest,
+  placeholder: readonly number[] = [],
+): Record<string, unknown> {
   const body = completionBody({ ...request, stop_strings: [] });
   const fields = Object.entries(body).filter(([name]) => !OF_TEXT.includes(name));
   const { prompt, ...outside } = Object.fromEntries(
     fields.filter(([name]) => OUTSIDE.includes(name)),
   );
   const sampling = Object.fromEntries(fields.filter(([name]) => !OUTSIDE.includes(name)));
-  return { ...outside, token_ids: prompt, sampling_params: { ...sampling, detokenize: false } };
+  const sampling_params = { ...sampling, detokenize: false };
+  if (pictures.length === 0) return { ...outside, token_ids: prompt, sampling_params };
+  return {
+    ...outside,
+    token_ids: folded(request.prompt_ids, { places: pictures, placeholder }),
+    content_parts: mediaParts(pictures),
+    return_token_ids: true,
+    sampling_params,
+  };
 }
 
 const Top = z.object({ token_id: z.int(), logprob: z.number() });
 const GenerateChunk = z.looseObject({
+  /** With `return_token_ids`, in the first chunk: the prompt's ids, with those of its pictures. */
+  prompt_token_ids: z.unknown().optional(),
   choices: listOf(
     z.looseObject({
       logprobs: z
@@ -48,8 +65,10 @@ const GenerateChunk = z.looseObject({
 export function asCompletionChunk(chunk: unknown): unknown {
   const parsed = GenerateChunk.safeParse(chunk);
   if (!parsed.success) return chunk;
+  const { prompt_token_ids } = parsed.data;
   const choices = parsed.data.choices.map(({ logprobs, ...choice }) => ({
     ...choice,
+    ...(prompt_token_ids != null && { prompt_token_ids }),
     text: '',
     logprobs:
       logprobs == null

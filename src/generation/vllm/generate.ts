@@ -141,6 +141,7 @@ async function receive(
     replica: attempt.site.replica,
     request_id: request.request_id,
     prompt_ids: request.prompt_ids,
+    has_pictures: (request.pictures?.length ?? 0) > 0,
     max_tokens: request.max_tokens,
     logprobs: request.logprobs,
     top_logprobs: request.top_logprobs,

@@ -60,8 +60,14 @@ export interface Http {
     completion: GenerationRequest,
     signal: AbortSignal,
   ) => Promise<AsyncIterable<unknown>>;
-  /** The same through `/inference/v1/generate`; its events have the shape of completions. */
-  openGenerate: Http['openCompletion'];
+  /**
+   * The same through `/inference/v1/generate`; its events have the shape of completions. `placeholder`: the ids that
+   * stand for a picture of the request.
+   */
+  openGenerate: (
+    completion: GenerationRequest,
+    options: { signal: AbortSignal; placeholder?: readonly number[] },
+  ) => Promise<AsyncIterable<unknown>>;
   /**
    * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
    * the signal's reason.
@@ -108,9 +114,10 @@ export function createHttp(options: HttpOptions): Http {
   return {
     openCompletion: (completion, signal) =>
       open(completion, { path: '/completions', body: completionBody(completion), signal }),
-    openGenerate: async (completion, signal) => {
+    openGenerate: async (completion, { signal, placeholder }) => {
       const path = `${serverRoot(base_url)}/inference/v1/generate`;
-      return mapped(await open(completion, { path, body: generateBody(completion), signal }));
+      const body = generateBody(completion, placeholder);
+      return mapped(await open(completion, { path, body, signal }));
     },
     call: createCall({ ...options, max_answer_bytes }, control),
     close: async () => {

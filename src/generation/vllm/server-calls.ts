@@ -91,7 +91,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
     },
     contextLength: (model, signal) => contextLength(deps, { model, signal }),
     renderChat: ({ messages, ...chat }, signal) =>
-      encode({ ...chat, messages: messages.map((message) => renamed(message, deps)) }, signal),
+      encode({ ...chat, messages: messages.map(renamedBy(deps.role_map)) }, signal),
     tokenize: ({ model, text, add_special_tokens }, signal) =>
       encode({ model, prompt: text, add_special_tokens }, signal),
     detokenize: async ({ model, token_ids }, signal) => {
@@ -112,10 +112,12 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
   };
 }
 
-const renamed = (message: ChatMessage, { role_map }: ServerCallsDeps): ChatMessage => ({
-  ...message,
-  role: Object.hasOwn(role_map, message.role) ? (role_map[message.role] ?? '') : message.role,
-});
+export const renamedBy =
+  (role_map: ServerCallsDeps['role_map']) =>
+  (message: ChatMessage): ChatMessage => ({
+    ...message,
+    role: Object.hasOwn(role_map, message.role) ? (role_map[message.role] ?? '') : message.role,
+  });
 
 const siteOf = ({ replica }: ServerCallsDeps, call: string): CallSite => ({ replica, call });
 

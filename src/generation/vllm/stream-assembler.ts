@@ -49,6 +49,8 @@ export interface SentRequest {
   replica: string;
   request_id: string;
   prompt_ids: readonly number[];
+  /** Some of its ids are the engine's own making, so it must say which it has. */
+  has_pictures?: boolean;
   max_tokens: number;
   logprobs: boolean;
   top_logprobs: number;
@@ -120,6 +122,8 @@ function takeChoice(
     );
   }
   if (choice.prompt_token_ids != null) checkEcho(sent, choice.prompt_token_ids);
+  else if (sent.has_pictures === true && !state.echo_seen)
+    throw violation(sent, 'expected the ids of the prompt with its pictures first, got none');
   const token_ids = choice.token_ids;
   if (token_ids == null) {
     throw violation(sent, 'expected token_ids (return_token_ids was sent), got none');

@@ -3,7 +3,8 @@ import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationService } from '../generation-service.js';
 import { createGenerate } from './generate.js';
 import { createHttp, type Http, type HttpOptions } from './http.js';
-import { createServerCalls } from './server-calls.js';
+import { createPictures, type VllmPictures } from './pictures.js';
+import { createServerCalls, renamedBy } from './server-calls.js';
 
 const CALL_TIMEOUT_MS = 60_000;
 
@@ -25,14 +26,23 @@ export interface VllmServiceOptions extends HttpOptions {
 export function createVllmService(options: VllmServiceOptions): GenerationService {
   const replica = options.base_url;
   const http = createHttp(options);
+  const { role_map = {}, call_timeout_ms = CALL_TIMEOUT_MS } = options;
   const { isPaused, contextLength, ...calls } = createServerCalls({
     replica,
     call: http.call,
-    role_map: options.role_map ?? {},
-    call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
+    role_map,
+    call_timeout_ms,
     now: options.now ?? (() => performance.now()),
   });
-  const wire = createWire(http, options.wire ?? 'completions');
+  const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
+  const { placeholder, forget, ...pictures } = createPictures({
+    replica,
+    call: http.call,
+    renderTurn,
+    renamed: renamedBy(role_map),
+    call_timeout_ms,
+  });
+  const wire = createWire({ ...http, placeholder }, options.wire ?? 'completions');
   const generate = createGenerate({
     replica,
     openStream: wire.open,
@@ -42,22 +52,42 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     idle_timeout_ms: options.idle_timeout_ms,
   });
   const { tells_text } = wire;
-  const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
-  return { replica, tells_text, ...calls, renderTurn, isPaused, generate, close: http.close };
+  const describe: GenerationService['describe'] = (signal) => {
+    forget();
+    return calls.describe(signal);
+  };
+  const { close } = http;
+  return {
+    replica,
+    tells_text,
+    pictures,
+    ...calls,
+    describe,
+    renderTurn,
+    isPaused,
+    generate,
+    close,
+  };
 }
 
 /** A server without scale-out endpoints answers 403 or 404 (captures 028, 203). From then on completions are used. */
 function createWire(
-  { openCompletion, openGenerate }: Http,
+  { openCompletion, openGenerate, placeholder }: Http & Pick<VllmPictures, 'placeholder'>,
   wire: 'completions' | 'generate',
-): { open: Http['openCompletion']; tells_text: () => boolean } {
+): { open: Http['openCompletion']; tells_text: NonNullable<GenerationService['tells_text']> } {
   let generates = wire === 'generate';
   return {
-    tells_text: () => !generates,
+    tells_text: ({ pictures = [] } = {}) => !generates && pictures.length === 0,
     open: async (request, signal) => {
+      // Completions take no pictures.
+      if ((request.pictures?.length ?? 0) > 0)
+        return await openGenerate(request, {
+          signal,
+          placeholder: await placeholder(request.model, signal),
+        });
       if (!generates) return await openCompletion(request, signal);
       try {
-        return await openGenerate(request, signal);
+        return await openGenerate(request, { signal });
       } catch (error) {
         if (!(error instanceof APIError) || (error.status !== 403 && error.status !== 404))
           throw error;

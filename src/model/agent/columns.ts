@@ -1,6 +1,7 @@
 import { readJson } from '../../platform/json/kept.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { AgentMessage } from './tokens.js';
+import type { Shaping } from './shaping.js';
 import { countsOf, IN_ANSWERS, tokensOf, withoutTokens } from './tokens.js';
 
 /** Columns of a row; `row.ts` explains them. */
@@ -12,6 +13,7 @@ interface AgentColumns {
   turn_count?: number;
   policy_versions?: { start: number; end: number; version: null }[];
   logprobs_mode?: 'unknown';
+  reward_shaping?: Shaping;
 }
 
 /**
@@ -23,7 +25,8 @@ export function agentColumns({ agent }: Trajectory): AgentColumns {
   const answer: unknown = JSON.parse(answered.text);
   const exact = (): unknown => readJson(answered.text);
   if (agent.result === null) return { agent_result: exact() };
-  const tokens = tokensOf(answer);
+  const { patterns, shaping } = agent.result;
+  const tokens = tokensOf(answer, patterns);
   if (tokens.kind === 'refused') return { agent_result: exact() };
   if (tokens.kind === 'none') return { agent_result: exact(), untokenized: tokens.why };
   const { prompt, calls } = countsOf(tokens.messages);
@@ -35,5 +38,6 @@ export function agentColumns({ agent }: Trajectory): AgentColumns {
     turn_count: calls.length,
     policy_versions: [{ start: 0, end, version: null }],
     logprobs_mode: 'unknown',
+    ...(shaping !== undefined && { reward_shaping: shaping }),
   };
 }

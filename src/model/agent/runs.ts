@@ -8,7 +8,10 @@ export interface AgentRuns {
   run: LineOf<'run'> | null;
   /** The first result that counts: it names no failure class, is neither masked nor refused, and is to be kept. */
   result: LineOf<'result'> | null;
-  /** How the last run failed: by a result that says so, or by a fault. null: it was never answered. */
+  /**
+   * How the last run failed: by a result that says so, by a fault, or by both where the result lacks a usable reward.
+   * null: it was never answered.
+   */
   failure: LineOf<'result'> | null;
   fault: LineOf<'fault'> | null;
   /** Why the next run is not sent yet: the agent's server is unavailable, or takes no runs. */
@@ -69,7 +72,6 @@ function applyFault(runs: AgentRuns, line: LineOf<'fault'>): void {
   if (line.uncounted === true) takeBack(runs);
   else if (isOfRun) {
     runs.fault = line;
-    runs.failure = null;
     runs.before = null;
   }
   if (line.type === 'EnvironmentUnavailable' && (line.uncounted === true || !isOfRun))

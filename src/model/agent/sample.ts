@@ -30,12 +30,14 @@ export const AgentSample = nullIsAbsent(
 export type AgentSample = z.infer<typeof AgentSample>;
 
 /** The problems of such a sample, by field. */
-export function agentSampleProblems({
-  message_log,
-  extra_env_info: info = {},
-}: Pick<Sample, 'message_log' | 'extra_env_info'>): Problem[] {
+export function agentSampleProblems(
+  { message_log, extra_env_info: info = {} }: Pick<Sample, 'message_log' | 'extra_env_info'>,
+  { sampling = 'row' }: { sampling?: 'row' | 'request' | undefined } = {},
+): Problem[] {
   const parsed = AgentSample.safeParse(info);
-  const problems = parsed.success ? rowProblems(parsed.data.row) : problemsOf(parsed.error, info);
+  const problems = parsed.success
+    ? rowProblems(parsed.data.row, { isStamped: sampling === 'request' })
+    : problemsOf(parsed.error, info);
   return [
     ...problems.map(({ where, what }) => ({ where: `extra_env_info.${where}`, what })),
     ...(message_log.length > 0
@@ -49,7 +51,7 @@ export function agentSampleProblems({
   ];
 }
 
-function rowProblems(text: string): Problem[] {
+function rowProblems(text: string, { isStamped }: { isStamped: boolean }): Problem[] {
   const expected = 'expected the JSON text of an object';
   if (isDeeperThan(MAX_LEVELS, text))
     return [{ where: 'row', what: `${expected} of at most ${MAX_LEVELS} levels, got more` }];
@@ -61,6 +63,12 @@ function rowProblems(text: string): Problem[] {
   } catch (error) {
     return [{ where: 'row', what: `${expected}, got ${preview(text)} (${describeError(error)})` }];
   }
-  const isObject = typeof row === 'object' && row !== null && !Array.isArray(row);
-  return isObject ? [] : [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
+  if (!isObject(row)) return [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
+  const { responses_create_params: params } = row;
+  if (!isStamped || isObject(params)) return [];
+  const what = `expected responses_create_params, an object, which \`sampling: request\` writes to, got ${preview(params)}`;
+  return [{ where: 'row', what }];
 }
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -5,7 +5,7 @@ import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
 import type { LogMessage } from '../sample.js';
 import { AnyList, TokenIds } from '../untrusted.js';
-import { type CallFlags, flagsOf } from './flags.js';
+import { type CallFlags, flagsOf, type Patterns } from './flags.js';
 
 /** A message of an agent's log. Its text is in `agent_result`, its tokens are here. */
 export type AgentMessage = LogMessage & Partial<CallFlags> & { routed_experts?: unknown[] };
@@ -31,6 +31,9 @@ export interface TokenCounts {
 }
 
 const Output = z.object({ response: z.object({ output: z.array(z.unknown()) }) });
+/** `response.output` of a parsed answer; empty if it has none. */
+export const outputOf = (answer: unknown): unknown[] =>
+  Output.safeParse(answer).data?.response.output ?? [];
 const Item = z.object({ generation_token_ids: AnyList.refine((ids) => ids.length > 0) });
 const Call = z.object({
   prompt_token_ids: TokenIds,
@@ -68,15 +71,15 @@ interface Log {
  * Reads a parsed `/run` answer. Each output item with `generation_token_ids` is a call and becomes two messages: what
  * its prompt adds to the ids before, and what it generated. Items without ids are part of the next prompt.
  */
-export function tokensOf(answer: unknown): AgentTokens {
-  const output = Output.safeParse(answer).data?.response.output ?? [];
+export function tokensOf(answer: unknown, patterns?: Patterns): AgentTokens {
+  const output = outputOf(answer);
   const log: Log = { messages: [], seen: [] };
   for (const [index, item] of output.entries()) {
     if (!Item.safeParse(item).success) continue;
     const where = `response.output[${index}]`;
     const parsed = Call.safeParse(item);
     const problem = parsed.success
-      ? appendCall(log, { call: parsed.data, flags: flagsOf(item) })
+      ? appendCall(log, { call: parsed.data, flags: flagsOf(item, patterns) })
       : problemsOf(parsed.error, item).map((each) => `${each.where}: ${each.what}`)[0];
     if (problem !== undefined && problem !== null)
       return refused('ProtocolError', `${where}.${problem}`);
@@ -195,7 +198,7 @@ export function countsOf(messages: AgentMessage[]): TokenCounts {
 
 /** Removes the arrays that the log has from the answer, in place. */
 export function withoutTokens(answer: unknown): unknown {
-  for (const item of Output.safeParse(answer).data?.response.output ?? []) {
+  for (const item of outputOf(answer)) {
     if (!Item.safeParse(item).success) continue;
     for (const name of ARRAYS) Reflect.deleteProperty(item as object, name);
   }

@@ -1,6 +1,7 @@
 import { shortened } from '../../platform/errors.js';
 import { KeptJson } from '../../platform/json/kept.js';
 import { plainLine } from '../../platform/plain.js';
+import { textOf } from '../content.js';
 import { fieldIn } from '../foreign-object.js';
 import type { Trajectory } from './trajectory.js';
 
@@ -21,7 +22,7 @@ export function lastWordsOf(trajectory: Trajectory): string | null {
   const cut = generation?.finish_reason === 'length' ? 'length, ' : '';
   const said = oneLine(generation?.content ?? open.line?.content ?? open.text);
   const { role = '', content = '' } = observation?.message ?? {};
-  const seen = withoutRole(oneLine(content), role);
+  const seen = withoutRole(oneLine(textOf(content)), role);
   if (seen === '') return said === '' ? null : `${cut}assistant: ${endOf(said, END_CHARACTERS)}`;
   const words = `${cut}${role}: ${shortened(seen, MOST_CHARACTERS)}`;
   if (seen.length >= FEW_CHARACTERS) return words;

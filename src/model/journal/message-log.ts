@@ -11,7 +11,13 @@ export function messageLog({ start, turns }: Trajectory): LogMessage[] {
       { role: 'assistant', content: generation.content, ...sampledOf(sampled, start) },
       ...(observation.message === null
         ? []
-        : [{ ...observation.message, token_ids: observation.token_ids }]),
+        : [
+            {
+              ...observation.message,
+              token_ids: observation.token_ids,
+              ...(observation.pictures !== undefined && { pictures: observation.pictures }),
+            },
+          ]),
     ]),
   ];
 }

@@ -55,13 +55,17 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
   return trajectory.settings_in_force?.overlong ?? null;
 }
 
+/** Its row has `loss_multiplier` 0: it is truncated, or its agent asks for that. */
+export const isMasked = (trajectory: Trajectory): boolean =>
+  overlongOf(trajectory) === 'mask' || trajectory.agent.result?.untrained !== undefined;
+
 /**
  * Whether a trainer takes nothing from its row, whatever its reward: `loss_multiplier` is 0, or no token was sampled.
  * Of an agent without tokens nobody knows.
  */
 export function isUntrained(trajectory: Trajectory): boolean {
   const { start, agent, assistant_tokens } = trajectory;
-  if (start?.untrained === true || overlongOf(trajectory) === 'mask') return true;
+  if (start?.untrained === true || isMasked(trajectory)) return true;
   return agent.result === null && assistant_tokens === 0;
 }
 

@@ -3,11 +3,11 @@ import type { AgentRuns } from '../agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
+import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
-import type { Session } from './session.js';
-import { applyToSession, noSession, startLife } from './session.js';
+import { applyToSession, noSession, startLife, type Session } from './session.js';
 import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
 
@@ -36,6 +36,8 @@ export interface Trajectory {
   session: Session;
   /** Concatenated `token_ids` of the prompt and all whole turns: exactly what was sent, and the next prompt. */
   context_ids: number[];
+  /** Which of them stand for pictures, in order. */
+  pictures: PlacedPicture[];
   /** The environment's current state. */
   extra_env_info: ForeignObject;
   /** The rollout's own current list; undefined if the sample has no such column. */
@@ -108,6 +110,7 @@ export function emptyTrajectory(): Trajectory {
     end: null,
     session: noSession(),
     context_ids: [],
+    pictures: [],
     extra_env_info: {},
     stop_strings: undefined,
     total_reward: 0,
@@ -225,6 +228,7 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   trajectory.start = { ...start, at: before?.at ?? start.at };
   trajectory.settings_in_force = settingsInForce(trajectory);
   trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
+  trajectory.pictures = picturesIn(start.prompt, 0);
   trajectory.extra_env_info = start.extra_env_info;
   trajectory.stop_strings = start.stop_strings;
 }
@@ -311,8 +315,8 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   turns.push({ generation, token_ids, logprobs, top_logprobs, segments, observation: line });
   trajectory.open = emptyTurn();
   trajectory.session.asked = null;
-  for (const id of token_ids) trajectory.context_ids.push(id);
-  for (const id of line.token_ids) trajectory.context_ids.push(id);
+  trajectory.pictures.push(...picturesIn([{ token_ids }, line], trajectory.context_ids.length));
+  for (const id of [...token_ids, ...line.token_ids]) trajectory.context_ids.push(id);
   trajectory.assistant_tokens += token_ids.length;
   trajectory.env_tokens += line.token_ids.length;
   addReward(trajectory, { line, semantics: start.settings.semantics });

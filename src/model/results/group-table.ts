@@ -1,11 +1,16 @@
 import { isValid, metricsOfSome } from './metrics.js';
-import type { Summary } from './summary.js';
+import { agentGroupMetrics } from './agent-metrics.js';
+import { groupsOf, type Summary } from './summary.js';
 import { greatest, least } from './statistics.js';
 
-/** A line of groups.jsonl: the rollouts of one sample, and the metrics of its valid ones, if there are any. */
+/** A line of groups.jsonl: the rollouts of one group, and the metrics of its valid ones, if there are any. */
 export interface GroupLine {
+  /** Of its first rollout. */
   row: number;
   task_name: string;
+  /** Of an agent's group: its name, and the task. */
+  agent?: string;
+  task_index?: number;
   /** Including replacements. */
   rollouts: number;
   valid: number;
@@ -15,26 +20,23 @@ export interface GroupLine {
 }
 
 /** In the order of the groups. */
-export function groupTable(all: readonly Summary[]): GroupLine[] {
-  const groups = new Map<number, [Summary, ...Summary[]]>();
-  for (const summary of all) {
-    const group = groups.get(summary.row);
-    if (group === undefined) groups.set(summary.row, [summary]);
-    else group.push(summary);
-  }
-  return [...groups.values()].map(lineOf);
-}
+export const groupTable = (all: readonly Summary[]): GroupLine[] => groupsOf(all).map(lineOf);
 
 function lineOf(group: readonly [Summary, ...Summary[]]): GroupLine {
-  const { row, task_name } = group[0];
+  const { row, task_name, agent } = group[0];
   const valid = group.filter(isValid);
   return {
     row,
     task_name,
+    ...(agent !== undefined && { agent: agent.name, task_index: agent.task_index }),
     rollouts: group.length,
     valid: valid.length,
     failures: failuresOf(group),
-    ...(valid.length > 0 && { ...metricsOfSome(valid), ...boundsOf(valid) }),
+    ...(valid.length > 0 && {
+      ...metricsOfSome(valid),
+      ...boundsOf(valid),
+      ...agentGroupMetrics(valid),
+    }),
   };
 }
 

@@ -2,7 +2,8 @@ import type { Semantics } from '../batch-request.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
-import type { Summary } from './summary.js';
+import { shapingMetrics } from './agent-metrics.js';
+import { groupsOf, type Summary } from './summary.js';
 import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
 import { cutToBytes, utf8Length } from '../../platform/utf8.js';
 
@@ -29,6 +30,7 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
     ...upstreamMetrics(valid, semantics),
     ...rewardMetrics(valid),
     ...groupMetrics(valid),
+    ...shapingMetrics(valid),
     ...stopMetrics(valid),
     ...troubleMetrics(all),
     ...timeMetrics(valid),
@@ -134,7 +136,6 @@ function componentMetrics(valid: readonly Summary[]): Metrics {
 /** Solved means a reward above 0 for its trainer. */
 const isSolved = (reward: number): boolean => trainedReward(reward) > 0;
 
-/** A group is the valid rollouts of one sample. */
 function groupMetrics(valid: readonly Summary[]): Metrics {
   const groups = rewardsByGroup(valid);
   return {
@@ -168,15 +169,10 @@ function ofEachK(
 }
 
 /** Rewards of each group, in the order of repeats. */
-function rewardsByGroup(valid: readonly Summary[]): number[][] {
-  const groups = new Map<number, number[]>();
-  for (const { row, reward } of valid.toSorted((a, b) => a.row - b.row || a.repeat - b.repeat)) {
-    const group = groups.get(row);
-    if (group === undefined) groups.set(row, [reward]);
-    else group.push(reward);
-  }
-  return [...groups.values()];
-}
+const rewardsByGroup = (valid: readonly Summary[]): number[][] =>
+  groupsOf(valid.toSorted((a, b) => a.row - b.row || a.repeat - b.repeat)).map((group) =>
+    group.map(({ reward }) => reward),
+  );
 
 /** Binary rewards: the unbiased estimator 1 - C(n-c, k)/C(n, k). Otherwise the best of the first k (NeMo Gym's rule). */
 function passAtK(rewards: readonly number[], k: number): number {

@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import { Shaping } from '../agent/shaping.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Finish } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
+import { PlacedPicture } from '../pictures.js';
 import { LossMultiplier } from '../sample.js';
 import { TokenId } from '../token-id.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
@@ -38,7 +40,7 @@ const RowMessage = z.strictObject({
     .string()
     .describe('`system`, `user`, `assistant`, or another role of the sample or the environment'),
   content: Content.describe(
-    'its text, or the parts of a prompt with images. `""` for an agent, whose text is in `agent_result`',
+    'its text, or the parts of a message with images. `""` for an agent, whose text is in `agent_result`',
   ),
   token_ids: z.array(TokenId).describe('its ids, as they were sent to the engine or sampled'),
   generation_logprobs: z
@@ -58,6 +60,12 @@ const RowMessage = z.strictObject({
     .exactOptional()
     .describe(
       'with `top_logprobs`: for each sampled token its likeliest `[id, logprob]`, the likeliest first',
+    ),
+  pictures: z
+    .array(PlacedPicture)
+    .exactOptional()
+    .describe(
+      'which of its ids stand for pictures, in their order; the engine has made them of each. A picture that `max_seq_len` cuts has no ids',
     ),
   sampled: z
     .literal(true)
@@ -109,7 +117,7 @@ export const Row = z.looseObject({
     )
     .optional(),
   loss_multiplier: LossMultiplier.optional().describe(
-    "the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1. With 0, do not train on the row; `overlong: mask` sets it for truncated rollouts",
+    "the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1. With 0, do not train on the row; `overlong: mask` sets it for truncated rollouts, and `mask_sample` for an agent's",
   ),
   stop_strings: z
     .array(z.string())
@@ -215,6 +223,9 @@ export const Row = z.looseObject({
     .string()
     .exactOptional()
     .describe("of an agent's rollout without tokens: why `message_log` is empty"),
+  reward_shaping: Shaping.exactOptional().describe(
+    "of an agent's rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward",
+  ),
   failure: Failure.exactOptional().describe('in failures.jsonl: why it is no row to train on'),
   sample_row: z
     .int()

@@ -5,7 +5,7 @@ import { restoreImages } from '../content.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
 import { modeOfAll } from '../logprobs-mode.js';
 import type { Outcome } from '../journal/outcome.js';
-import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
+import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
@@ -33,7 +33,7 @@ export function toRow(input: RowInput): Row {
   return {
     ...sample,
     ...semanticColumns(input),
-    ...(overlongOf(trajectory) === 'mask' && { loss_multiplier: 0 }),
+    ...(isMasked(trajectory) && { loss_multiplier: 0 }),
     schema_version: 1,
     rollout_id: rolloutId(ref),
     ...ref,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AgentSummary, agentSummaryOf } from '../agent/summary.js';
 import { overlongOf } from '../journal/outcome.js';
 import type { Row } from './row.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -35,8 +36,25 @@ export const Summary = z.object({
   overlong: z.boolean().default(false),
   /** How many tokens each version sampled, by label; in a step, those of unknown versions by the group's birth. */
   versions: z.record(z.string(), z.number()).optional(),
+  /** Absent: no agent played it. */
+  agent: AgentSummary.exactOptional(),
 });
 export type Summary = z.infer<typeof Summary>;
+
+/** The group of a rollout: those of one sample, or of one task of an agent, share a baseline. */
+const groupOf = ({ row, task_name, agent }: Summary): string | number =>
+  agent === undefined ? row : JSON.stringify([task_name, agent.name, agent.task_index]);
+
+/** The rollouts of each group, in the order of their first ones. */
+export function groupsOf(summaries: readonly Summary[]): [Summary, ...Summary[]][] {
+  const groups = new Map<string | number, [Summary, ...Summary[]]>();
+  for (const summary of summaries) {
+    const group = groups.get(groupOf(summary));
+    if (group === undefined) groups.set(groupOf(summary), [summary]);
+    else group.push(summary);
+  }
+  return [...groups.values()];
+}
 
 /** The version of tokens of which nobody can know it. */
 export const UNKNOWN = 'unknown';
@@ -55,6 +73,7 @@ export function tokensByVersion(
 
 export function toSummary(row: Row, trajectory: Trajectory): Summary {
   const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
+  const agent = agentSummaryOf(trajectory, row);
   return {
     row: row.row,
     repeat: row.repeat,
@@ -82,6 +101,7 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
       (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
       row.failure?.type === 'Overlong',
     versions: tokensByVersion(row),
+    ...(agent !== undefined && { agent }),
   };
 }
 

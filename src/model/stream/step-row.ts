@@ -43,9 +43,13 @@ export function inStep(
   const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };
   return {
     row: { ...row, ...place, ...lag, ...(masked !== null && { masked }) },
-    summary: { ...summary, versions },
+    summary: { ...summary, versions, ...inGroup(summary) },
   };
 }
+
+/** The task of an agent's group is its number, also where no member of it has begun. */
+const inGroup = ({ agent, row }: Summary): Pick<Summary, 'agent'> =>
+  agent === undefined ? {} : { agent: { ...agent, task_index: row } };
 
 /** Of the oldest. null: nobody knows it, or there is none. */
 const lagOf = (sampled: readonly string[], version: number): number | null =>

@@ -50,6 +50,12 @@ const placeholder = (answer: string): ChatMessage[] => [
   { role: 'assistant', content: answer },
 ];
 
+/** A short conversation that ends with the message after an answer. */
+export const messagesAfterAnswer = (message: ChatMessage): ChatMessage[] => [
+  ...placeholder(ANSWERS[0]),
+  message,
+];
+
 /** For one template and role. */
 export interface TurnSeam {
   /** What it renders up to the end of the placeholder's answer. */
@@ -81,7 +87,7 @@ export async function renderAfterAnswer(
   render: Render,
   { seam, message }: { seam: TurnSeam; message: ChatMessage },
 ): Promise<number[] | null> {
-  const ids = await render([...placeholder(ANSWERS[0]), message], { add_generation_prompt: true });
+  const ids = await render(messagesAfterAnswer(message), { add_generation_prompt: true });
   const { before } = seam;
   return commonPrefix(ids, before) === before.length ? ids.slice(before.length) : null;
 }

@@ -38,7 +38,7 @@ export interface HttpClientOptions {
 }
 
 export interface Exchange {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT';
   url: string;
   headers?: Record<string, string>;
   /** The pieces of a stream, as they come. */

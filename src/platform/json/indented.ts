@@ -40,3 +40,7 @@ export function indentedJson(text: string, depth: number): string {
 /** An object of such members, indented. */
 export const indentedObject = (members: Iterable<[string, string]>, depth: number): string =>
   indentedJson(objectText(members), depth);
+
+/** As Python's `indent=4` lays it out. */
+export const widelyIndented = (text: string): string =>
+  indentedJson(text, 0).replaceAll(/^ +/gm, (indent) => indent.repeat(2));

@@ -4,9 +4,9 @@ import { runCommand } from './run-command.js';
 /** A process of this machine, as a file can name it. */
 export interface ProcessIdentity {
   pid: number;
-  /** Its command line, because process ids are reused. */
+  /** Its command line, for messages, and for a system that tells no start times. Empty: it has ended. */
   command: string;
-  /** Its start time, because a restarted container has the same command under the same id. null: unknown. */
+  /** Its start time, because process ids are reused. null: unknown. */
   started: string | null;
 }
 
@@ -14,8 +14,12 @@ export interface ProcessIdentity {
 export async function isAlive({ pid, command, started }: ProcessIdentity): Promise<boolean> {
   if (command === '') return false;
   const there = await identify(pid);
-  if (there.command !== command) return false;
-  return started === null || there.started === null || started === there.started;
+  // One that has ended, and that its parent has not noticed yet, still has a start time.
+  if (there.command === '') return false;
+  // A process may give itself another title, as trainers do. Its start stays.
+  return started === null || there.started === null
+    ? there.command === command
+    : there.started === started;
 }
 
 /** The command is empty if there is no such process. */

@@ -1,5 +1,5 @@
 import { patched, workflowInfo } from '@temporalio/workflow';
-import type { SliceInput } from '../../activities/contract.js';
+import type { BatchOptions, SliceInput } from '../../activities/contract.js';
 import type { PolicyInput } from '../../activities/contract/policy.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
@@ -56,6 +56,19 @@ export function checkPolicyInput(input: unknown): PolicyInput {
       `expected ${policyId(service)} as the workflow id of service ${quote(service)}, got ${workflowId}`,
     );
   return input as PolicyInput;
+}
+
+/**
+ * The second input of a batch, for `planBatch`; []: none. A run that a reset has made from this one does not remove what
+ * it played.
+ */
+export function checkBatchOptions(options: unknown): [] | [BatchOptions] {
+  if (options === undefined || options === null) return [];
+  const { restart, ...others } = Object(options) as Partial<Record<keyof BatchOptions, unknown>>;
+  if (restart !== true || Object.keys(others).length > 0)
+    throw refused('expected {"restart": true} as the second input, or none');
+  const { runId, firstExecutionRunId } = workflowInfo();
+  return runId === firstExecutionRunId ? [{ restart }] : [];
 }
 
 /** Only the previous run of a workflow may give this second input. */

@@ -17,6 +17,15 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   ...['start_weight_update', 'update_weights', 'finish_weight_update', 'weight_sync_steps'],
   // Of vLLM and of Ray, as their messages say them (test/interop/README.md).
   ...['sample_tokens', 'max_num_batched_tokens', 'dashboard_agent_listen_port'],
+  // Of NeMo RL and NeMo Gym (docs/nemo.md).
+  ...['run_multi_turn_rollout', 'run_async_multi_turn_rollout', 'run_sample_multi_turn_rollout'],
+  ...[
+    'generate_responses',
+    'calculate_rewards',
+    'VllmGeneration',
+    'vllm_backend',
+    'run_from_config',
+  ],
   // Of pandas, datasets and TypeScript.
   ...['read_json', 'load_dataset', 'skipLibCheck'],
   // A user's.

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createCalculator } from '../../../src/environments/calculator/environment.js';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
+import { textOf } from '../../../src/model/content.js';
 import { metricsOf, rejectionOf, said, stepOne } from '../../fakes/environment-steps.js';
 import { readGoldens } from '../goldens.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
@@ -69,7 +70,7 @@ describe('the calculator', () => {
       log: [said('8'), { role: 'user', content: '8' }],
       metadata: problem,
     });
-    assert.match(observations[0]!.content, /^<error>Invalid response/);
+    assert.match(textOf(observations[0]!.content), /^<error>Invalid response/);
   });
 
   test('reads an answer of a megabyte in a moment', async () => {

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createCode } from '../../../src/environments/code/environment.js';
 import { createLocalSandbox } from '../../../src/environments/code/local-sandbox.js';
+import { textLog, textOf } from '../../../src/model/content.js';
 import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 import type { Sandbox } from '../../../src/environments/code/outcomes.js';
 import type { CodeSettings } from '../../../src/environments/code/settings.js';
@@ -83,9 +84,9 @@ export function createRollout(
       );
       const { observation, terminated, metadata } = only(answer);
       assert.ok(observation !== null);
-      rollout.log = [...log, observation];
+      rollout.log = [...log, ...textLog([observation])];
       rollout.metadata = metadata ?? rollout.metadata;
-      return { content: observation.content, terminated };
+      return { content: textOf(observation.content), terminated };
     },
     run: async (code) => {
       const { content } = await rollout.say(`<code>${code}</code>`);

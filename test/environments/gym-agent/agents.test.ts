@@ -106,18 +106,26 @@ describe('the run of an agent', () => {
     );
   });
 
-  for (const [field, more] of [
-    ['judge_failed', { judge_failed: true }],
-    ['mask_sample', { mask_sample: true }],
-    ['instance_config.mask_sample', { instance_config: { mask_sample: true } }],
-    [undefined, { judge_failed: false, mask_sample: null, instance_config: 'none' }],
+  for (const [what, more, marks] of [
+    ['has a reward that means nothing', { judge_failed: true }, { masked: 'judge_failed' }],
+    ['is not trained on', { mask_sample: true }, { untrained: 'mask_sample' }],
+    ['is not trained on', { instance_config: { mask_sample: 1 } }, { untrained: 'instance_config.mask_sample' }],
+    ['has both marks', { judge_failed: true, mask_sample: true }, { masked: 'judge_failed' }],
+    ['has no mark', { judge_failed: false, mask_sample: null, instance_config: 'none' }, {}],
   ] as const) {
-    test(`that has ${JSON.stringify(more)} is masked by ${field ?? 'nothing'}`, async (t) => {
+    test(`that has ${JSON.stringify(more)} ${what}`, async (t) => {
       const { run } = await acting(t, { kind: 'answer', with: { reward: 0, ...more } });
-      const { masked, reward, failure_class } = await run();
-      assert.deepEqual([masked, reward, failure_class], [field, 0, null]);
+      const { masked, untrained, reward, failure_class } = await run();
+      assert.deepEqual({ masked, untrained }, { masked: undefined, untrained: undefined, ...marks });
+      assert.deepEqual([reward, failure_class], [0, null]);
     });
-  }
+  } // prettier-ignore
+
+  test('with mask_sample and without a reward has none that means anything', async (t) => {
+    const { run } = await acting(t, { kind: 'answer', with: { mask_sample: true }, without: ['reward'] }); // prettier-ignore
+    const { masked, untrained, reward } = await run();
+    assert.deepEqual([masked, untrained, reward], ['mask_sample', undefined, null]);
+  });
 
   test('that must not be stored says so', async (t) => {
     const { run } = await acting(t, { kind: 'answer', with: { _ng_no_persist: true } });

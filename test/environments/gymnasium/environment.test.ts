@@ -6,6 +6,7 @@ import type { Beginning, ExactEnvironment, EnvironmentReturn } from '../../../sr
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
+import { textLog } from '../../../src/model/content.js';
 import { Fault } from '../../../src/model/faults.js';
 import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';
 import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
@@ -50,7 +51,7 @@ async function played(
     turn += 1;
     log.push(
       { role: 'assistant', content: text },
-      ...answer.observations.filter((said) => said !== null),
+      ...textLog(answer.observations.filter((said) => said !== null)),
     );
     metadata = answer.metadata[0]!;
     return answer;
@@ -184,6 +185,12 @@ describe('a gymnasium environment', () => {
     server.trouble.push({ status: 503, body: 'busy' }, { status: 400, body: { detail: 'No action' } }); // prettier-ignore
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentUnavailable');
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentRejected');
+  });
+
+  test('takes a boolean for a reward', async (t) => {
+    const { server, say } = await played(t);
+    server.trouble.push({ status: 200, body: { observation: 'x', reward: true } });
+    assert.deepEqual((await say('one')).rewards, [1]);
   });
 
   test('refuses an answer without a reward, and one with a reward that is no number', async (t) => {

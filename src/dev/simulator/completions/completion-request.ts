@@ -25,6 +25,8 @@ export interface CompletionRequest extends AnswerOptions {
   /** For the prompt's tokens; not in a stream. */
   prompt_logprobs: boolean;
   return_token_ids: boolean;
+  /** Which of the prompt's ids stand for pictures; absent: no wire that takes some. */
+  places?: readonly { offset: number; length: number }[];
   stream: boolean;
   include_usage: boolean;
   continuous_usage_stats: boolean;

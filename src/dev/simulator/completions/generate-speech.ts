@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readBody } from '../wire/body-reader.js';
-import { errorBody, Refusal } from '../wire/http-exchange.js';
+import { expand, picturesOf, scaleOutIsOff } from '../wire/pictures.js';
 import { checkCompletion, CompletionBody } from './completion-request.js';
 import type { Piece, Wire, WireFacts } from './completion-wire.js';
 import type { Speech } from './completions.js';
@@ -10,9 +10,13 @@ export const GENERATE: Speech = {
   id_prefix: 'generate-tokens-',
   read: async (exchange, settings) => {
     if (!settings.scale_out) throw scaleOutIsOff();
-    const { token_ids, sampling_params, ...outside } = await readBody(exchange, GenerateBody);
-    const body = { ...sampling_params, ...outside, prompt: token_ids, return_token_ids: true };
-    return checkCompletion(CompletionBody.parse(body), settings);
+    const { token_ids, sampling_params, content_parts, ...outside } = await readBody(
+      exchange,
+      GenerateBody,
+    );
+    const { token_ids: prompt, places } = expand(token_ids, picturesOf(content_parts ?? []));
+    const body = { ...sampling_params, ...outside, prompt };
+    return { ...checkCompletion(CompletionBody.parse(body), settings), places };
   },
   write: createGenerateWire,
 };
@@ -20,17 +24,21 @@ export const GENERATE: Speech = {
 const GenerateBody = z.looseObject({
   token_ids: z.array(z.int().nonnegative()).min(1),
   sampling_params: z.looseObject({}),
+  /** Its ids have a placeholder for each picture. */
+  content_parts: z.array(z.looseObject({})).nullish(),
 });
 
-/** Capture 203. */
-function scaleOutIsOff(): Refusal {
-  const message =
-    'Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.';
-  const body = errorBody({ message, type: 'PermissionDeniedError', param: null, code: 403 });
-  return new Refusal({ status: 403, body });
-}
-
-function createGenerateWire({ id, model, request, answer, spans }: WireFacts): Wire {
+function createGenerateWire({ id, model, request, answer, spans, ...facts }: WireFacts): Wire {
+  let isEchoed = facts.isEchoed;
+  const echo = (): object => {
+    if (isEchoed || !request.return_token_ids) return {};
+    isEchoed = true;
+    const { places = [] } = request;
+    return {
+      prompt_token_ids: facts.prompt_token_ids,
+      mm_placeholders: places.length === 0 ? null : { image: places },
+    };
+  };
   const choiceOf = ({ start, end, finish_reason }: Piece) => ({
     index: 0,
     finish_reason,
@@ -62,10 +70,16 @@ function createGenerateWire({ id, model, request, answer, spans }: WireFacts): W
     completion_tokens,
   });
   return {
-    chunk: (piece) => event({ usage: null, choices: [choiceOf(piece)] }),
+    chunk: (piece) => event({ usage: null, ...echo(), choices: [choiceOf(piece)] }),
     usage: (tokens) =>
       request.include_usage ? event({ usage: usageOf(tokens), choices: [] }) : '',
     whole: (piece) =>
-      JSON.stringify({ ...head, model, usage: usageOf(piece.end), choices: [choiceOf(piece)] }),
+      JSON.stringify({
+        ...head,
+        model,
+        usage: usageOf(piece.end),
+        ...echo(),
+        choices: [choiceOf(piece)],
+      }),
   };
 }

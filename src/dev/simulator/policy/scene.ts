@@ -1,6 +1,6 @@
 import { currentBoard, type Board } from './board.js';
 import { scriptedAnswer, type ScriptedAnswer } from './script.js';
-import { END_OF_TEXT, IM_END, IM_START, isSpecial } from './tokenizer.js';
+import { END_OF_TEXT, IM_END, IM_START, isSpecial, PICTURE } from './tokenizer.js';
 
 /** What the policy understands of a prompt. */
 export interface Scene {
@@ -17,6 +17,7 @@ const MARKS = new Map([
   [IM_START, 0xff],
   [IM_END, 0xfe],
   [END_OF_TEXT, 0xfd],
+  [PICTURE, 0xfc],
 ]);
 /**
  * The assistant's turn begins after one of these; with a chat template an answer may follow an observation directly.

@@ -7,17 +7,21 @@ export const IM_START = 256;
 /** The end of sequence. */
 export const IM_END = 257;
 export const END_OF_TEXT = 258;
-export const VOCABULARY_SIZE = 259;
+/** Stands for a picture; the policy never says it. */
+export const PICTURE = 259;
+export const VOCABULARY_SIZE = 260;
 
 const SPECIAL_TEXTS: ReadonlyMap<number, string> = new Map([
   [IM_START, '<|im_start|>'],
   [IM_END, '<|im_end|>'],
   [END_OF_TEXT, '<|endoftext|>'],
+  [PICTURE, '<|image_pad|>'],
 ]);
 const SPECIAL_IDS: ReadonlyMap<string, number> = new Map(
   Array.from(SPECIAL_TEXTS, ([id, text]) => [text, id]),
 );
-const SPECIAL_TEXT = /(<\|im_start\|>|<\|im_end\|>|<\|endoftext\|>)/;
+const SPECIAL_TEXT = /(<\|im_start\|>|<\|im_end\|>|<\|endoftext\|>|<\|image_pad\|>)/;
+export const PICTURE_TEXT = '<|image_pad|>';
 
 export function isSpecial(id: number): boolean {
   return id >= IM_START;

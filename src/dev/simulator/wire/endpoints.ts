@@ -7,6 +7,7 @@ import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
 import { metricsText } from './metrics.js';
 import type { WeightStore } from '../weights.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
+import { render } from './render.js';
 import { detokenize, tokenize } from './tokenize.js';
 
 /** The version that `/version` reports: that of the vLLM whose wire this is, marked as the simulator's. */
@@ -37,6 +38,7 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
+    '/v1/chat/completions/render': { POST: (exchange) => render(exchange, settings) },
     '/v1/models': { GET: sending(() => modelList(settings)) },
     '/version': { GET: sending(() => ({ version: SIMULATOR_VERSION })) },
     '/load': { GET: sending(() => ({ server_load: engine.stats().running })) },

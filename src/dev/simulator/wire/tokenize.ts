@@ -2,9 +2,11 @@ import { z } from 'zod';
 import { readBody } from './body-reader.js';
 import { badRequest, sendJson, type Exchange } from './http-exchange.js';
 import { checkModel, type Limits } from './request-limits.js';
+import { expand } from './pictures.js';
 import {
   decode,
   encode,
+  PICTURE_TEXT,
   renderChat,
   vocabularyStrings,
   type ChatMessage,
@@ -28,12 +30,12 @@ type TokenizeBody = z.infer<typeof TokenizeBody>;
 
 /** `POST /tokenize` of a text or of messages. */
 export async function tokenize(exchange: Exchange, limits: Limits): Promise<void> {
-  const body = await readBody(exchange, TokenizeBody);
-  const { prompt = '', messages, add_generation_prompt } = body;
+  const { body, messages, pictures } = await readChat(exchange);
+  const { prompt = '', add_generation_prompt } = body;
   const text =
-    messages === undefined ? prompt : renderChat(readMessages(body), { add_generation_prompt });
+    body.messages === undefined ? prompt : renderChat(messages, { add_generation_prompt });
   checkModel(body.model ?? null, limits);
-  const tokens = encode(text);
+  const tokens = expand(encode(text), pictures).token_ids;
   sendJson(exchange, {
     status: 200,
     body: {
@@ -45,8 +47,21 @@ export async function tokenize(exchange: Exchange, limits: Limits): Promise<void
   });
 }
 
+interface Chat {
+  body: TokenizeBody;
+  messages: ChatMessage[];
+  /** The URLs of its pictures, in order. */
+  pictures: string[];
+}
+
+export async function readChat(exchange: Exchange): Promise<Chat> {
+  const body = await readBody(exchange, TokenizeBody);
+  const pictures: string[] = [];
+  return { body, messages: readMessages(body, pictures), pictures };
+}
+
 /** Templates with unsupported parts are refused, because their tokens would be wrong. */
-function readMessages(body: TokenizeBody): ChatMessage[] {
+function readMessages(body: TokenizeBody, pictures: string[]): ChatMessage[] {
   for (const field of ['tools', 'chat_template', 'continue_final_message'] as const) {
     const value = body[field];
     if (value != null && value !== false && JSON.stringify(value) !== '[]')
@@ -54,21 +69,28 @@ function readMessages(body: TokenizeBody): ChatMessage[] {
   }
   return (body.messages ?? []).map(({ role, content }, index) => ({
     role,
-    content: contentText(content, index),
+    content: contentText(content, { index, pictures }),
   }));
 }
 
-/** A text, a list of text parts, or nothing. */
-function contentText(content: unknown, index: number): string {
+/** A text, a list of text and image parts, or nothing. The text has a placeholder for each picture. */
+function contentText(
+  content: unknown,
+  { index, pictures }: { index: number; pictures: string[] },
+): string {
   if (typeof content === 'string') return content;
   if (content === null || content === undefined) return '';
   if (!Array.isArray(content)) {
     throw badRequest(`messages.${index}.content: expected a text or a list of text parts`);
   }
-  return (content as { type?: unknown; text?: unknown }[])
-    .map(({ type, text }) => {
+  return (content as { type?: unknown; text?: unknown; image_url?: { url?: unknown } }[])
+    .map(({ type, text, image_url }) => {
       if (type === 'text' && typeof text === 'string') return text;
-      throw badRequest(`messages.${index}.content: the simulator reads text only`);
+      if (type === 'image_url' && typeof image_url?.url === 'string') {
+        pictures.push(image_url.url);
+        return PICTURE_TEXT;
+      }
+      throw badRequest(`messages.${index}.content: the simulator reads text and image_url only`);
     })
     .join('\n');
 }

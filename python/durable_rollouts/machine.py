@@ -1,0 +1,234 @@
+"""``local()``: a stack on this machine, with functions of this process as environments."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, Union
+
+from temporalio.client import Client as TemporalClient
+from temporalio.service import RPCError
+
+from . import aio, connection, presence
+from .code import digest_of
+from .stack import LOOK_S, STATE, LocalError, Stack, ends_with, find_command, join, leave, say, what_runs
+from .sync import Client, _run
+
+if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works.
+    from .serving import Served
+
+WORKS_WITHIN_S = 120.0
+"""A worker starts, or starts again to use an environment that is new to it. Limit for a busy machine."""
+
+_lock = threading.RLock()
+_uses: Dict[Path, int] = {}
+_served: Dict[Tuple[Path, str], "Served"] = {}
+_of: Dict[Tuple[Path, str], Set[int]] = {}
+"""Which of this process's ``Local`` objects use an environment."""
+
+
+class Local(Client):
+    """A client of the stack that runs in a folder. ``local()`` makes one. It is left with its block, or by ``close()``."""
+
+    def __init__(self, stack: Stack, temporal: TemporalClient, *, keep: bool) -> None:
+        super().__init__(aio.Client(temporal, stack.task_queue))
+        self.folder = stack.home
+        self.address = stack.address
+        self.ui_url = stack.ui_url
+        self._temporal = temporal
+        self._keep = keep
+        self._names: List[str] = []
+        self._pid: Optional[int] = os.getpid()
+        atexit.register(self._at_exit)
+
+    def __enter__(self) -> "Local":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the stack. It ends if no other process uses it, unless it is kept; batches that have not ended go on when
+        it is started again. With ``keep``, the environments of this process are served as long as it lives.
+        """
+        if self._keep or self._pid != os.getpid():
+            return
+        if _uses[self.folder] == 1 and ends_with(self.folder):
+            self._say_what_waits()
+        self._leave(wait=True)
+
+    def _leave(self, *, wait: bool) -> None:
+        # A fork of this process leaves nothing.
+        if self._pid != os.getpid():
+            return
+        self._pid = None
+        atexit.unregister(self._at_exit)
+        with _lock:
+            if not self._keep:
+                _uses[self.folder] -= 1
+                if _uses[self.folder] == 0:
+                    leave(self.folder, wait=wait)
+            for name in self._names:
+                users = _of[self.folder, name]
+                users.discard(id(self))
+                if not users:
+                    _served.pop((self.folder, name)).close()
+
+    def _at_exit(self) -> None:
+        """Does not wait: whoever ends this process may be impatient, and the stack ends by itself."""
+        self._leave(wait=False)
+
+    def _say_what_waits(self) -> None:
+        with suppress(Exception):  # Of a stack that has ended before.
+            open = _run(connection.within(2, _open(self._temporal), "the list of batches"))
+            if open:
+                say(f"not finished: {', '.join(open)}. The next local() in {self.folder} plays on, with the environments that it serves")
+
+    def __repr__(self) -> str:
+        return f"Local({str(self.folder)!r}, {self.address}, Web UI {self.ui_url})"
+
+
+def local(
+    *,
+    environments: Optional[Mapping[str, Any]] = None,
+    engine: Optional[str] = None,
+    folder: Union[str, "os.PathLike[str]"] = ".",
+    keep: bool = False,
+) -> Local:
+    """Starts the stack of one machine in a folder (a Temporal server, a worker, a simulated engine), or joins the one that
+    runs there. It ends with the block, with ``close()`` or with this process, if no other process uses it.
+
+    environments: by the name that samples have as ``task_name``. A function ``reward(reply, sample)`` gets what the policy
+    said and the sample's ``extra_env_info``, and returns a number. A class or an object has NeMo RL's ``step``.
+    ``"module:name"`` is imported instead. Each runs in processes of its own, forked from a copy of this one that is made
+    now. Given again with other code, it is replaced, and refused while a batch uses it. engine: URL of a vLLM; None: the
+    one that runs, else the simulator. folder: has the results, and may have a temporal.yaml with more. keep: the stack
+    stays until ``temporal-rollout up --end``.
+
+    Raises ``LocalError``, which says what to do.
+    """
+    home = Path(folder).resolve()
+    if not home.is_dir():
+        raise LocalError(f"folder: expected one that exists, got {str(home)!r}")
+    given = dict(environments or {})
+    with _lock:
+        if not keep:
+            _uses[home] = _uses.get(home, 0) + 1
+        taken: List[str] = []
+        try:
+            return _local(home, given, engine=engine, keep=keep, taken=taken)
+        except BaseException:
+            for name in taken:
+                _served.pop((home, name)).close()
+            if not keep:
+                _uses[home] -= 1
+                if _uses[home] == 0:
+                    leave(home, wait=False)
+            raise
+
+
+def _local(home: Path, given: Dict[str, Any], *, engine: Optional[str], keep: bool, taken: List[str]) -> Local:
+    from .serving import Served
+
+    codes = {name: digest_of(found) for name, found in given.items()}
+    for name in given:
+        if (home, name) not in _served:
+            _served[home, name] = Served(home, name)
+            taken.append(name)
+    # What nobody can be using is served before the stack starts, so that its worker knows it from the beginning.
+    changed = [name for name in given if _served[home, name].code not in (None, codes[name]) or name not in taken]
+    for name in given:
+        if name not in changed:
+            _served[home, name].serve(given[name], codes[name])
+    before = what_runs(home)
+    stack = join(home, engine=engine, keep=keep)
+    own = [name for name in given if name in stack.environments]
+    if own:
+        raise LocalError(f"environments: {own[0]} is in {home / 'temporal.yaml'}; give yours another name")
+    temporal = _run(connection.connect_to(stack.address, stack.namespace))
+    for name in changed:
+        _renew(_served[home, name], (given[name], codes[name]), _run(_using(temporal, name)))
+    _await_worker(stack, temporal, {name: _served[home, name].url for name in given})
+    client = Local(stack, temporal, keep=keep)
+    client._names = list(given)
+    for name in given:
+        _of.setdefault((home, name), set()).add(id(client))
+    joined = before is not None and before.pid == stack.pid
+    _say_what_runs(stack, list(given), joined=joined, keep=keep)
+    if not joined:
+        _say_what_goes_on(stack, temporal)
+    return client
+
+
+def _renew(served: "Served", now: Tuple[Any, str], using: List[str]) -> None:
+    found, code = now
+    if served.code == code:
+        # Data that is not compared may have changed.
+        if not using:
+            served.serve(found, code)
+        return
+    if using:
+        raise LocalError(
+            f"environments: {served.name} has other code, or other data that it names, than what "
+            f"{', '.join(using)} plays with, and one batch is not "
+            f"rewarded by two: wait until it has ended, or stop it (local().batch({using[0]!r}).stop()), "
+            "or give the new code another name"
+        )
+    served.serve(found, code)
+    say(f"environment {served.name}: its code has changed; from now on the new one is served")
+
+
+async def _open(client: TemporalClient) -> List[str]:
+    query = "WorkflowType IN ('rolloutBatch', 'rolloutStream') AND CloseTime IS NULL"
+    return [run.id async for run in client.list_workflows(query)]
+
+
+async def _using(client: TemporalClient, environment: str) -> List[str]:
+    """Batches and streams that run and have begun rollouts of it. One that has not begun has seen no code yet."""
+    using = []
+    for id in await connection.patiently(lambda: _open(client)):
+        query = f"RolloutTask = '{environment}' AND WorkflowId STARTS_WITH '{id}/'"
+        with suppress(RPCError):
+            async for _ in client.list_workflows(query, limit=1):
+                using.append(id)
+    return using
+
+
+def _await_worker(stack: Stack, temporal: TemporalClient, urls: Dict[str, str]) -> None:
+    """Until one polls, and knows the environments of these URLs."""
+    until = time.monotonic() + WORKS_WITHIN_S
+    while True:
+        now = what_runs(stack.home)
+        missing = [name for name, url in urls.items() if now is None or now.served.get(name) != url]
+        if not missing and _run(presence.workers_of(temporal, stack.task_queue)) != []:
+            return
+        logs = stack.home / STATE / "logs"
+        if now is None:
+            raise LocalError(f"the stack of {stack.home} has ended while it started: {logs / 'stack.log'} says why")
+        if time.monotonic() > until:
+            what = f"does not know environment {', '.join(missing)}" if missing else "does not work"
+            raise LocalError(f"the worker of {stack.home} {what} after {WORKS_WITHIN_S:.0f} s: {logs / 'worker.log'} says why")
+        time.sleep(LOOK_S)
+
+
+def _say_what_goes_on(stack: Stack, temporal: TemporalClient) -> None:
+    """An engine that was left away is the simulator, which should play no batch of another one unnoticed."""
+    with suppress(RPCError, TimeoutError):
+        open = _run(connection.within(2, _open(temporal), "the list of batches"))
+        if open:
+            engine = "the simulator" if stack.engine is None else stack.engine
+            say(f"batches of an earlier stack go on, with {engine}: {', '.join(open)}; client.batch(id).stop() ends one")
+
+
+def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) -> None:
+    engine = "the simulator, which says random words" if stack.engine is None else stack.engine
+    served = f", serving {', '.join(names)}" if names else ""
+    say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}")
+    if keep:
+        end = shlex.join([*find_command().run, "up", "--end", "--config", str(stack.home / "temporal.yaml")])
+        say(f"it stays when this process ends, without the environments of this process. To end it: {end}")

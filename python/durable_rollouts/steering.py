@@ -1,0 +1,35 @@
+"""What batches and streams have in common: limits that change while they run."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from .requests import Limits
+
+
+class Steered:
+    """Of a batch or a stream that runs."""
+
+    async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    async def set_max_in_flight(self, max_in_flight: int) -> None:
+        """Changes how many of its rollouts run at once. Rollouts of a batch and groups of a stream that run stay. Raises
+        ``UpdateRefused``, also by a batch that has ended, and what ``next_step`` raises by a stream that has ended.
+        """
+        await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
+
+    async def set_limits(
+        self,
+        *,
+        max_rollout_turns: Optional[int] = None,
+        max_new_tokens: Optional[int] = None,
+        max_seq_len: Optional[int] = None,
+        rollout_timeout: Optional[str] = None,
+    ) -> Limits:
+        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises like
+        ``set_max_in_flight``.
+        """
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        limits: Limits = await self._ask("set_limits", given)
+        return limits

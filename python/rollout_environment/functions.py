@@ -1,0 +1,96 @@
+"""Functions as environments: `reward(reply, sample)`, with a number for what the policy said."""
+
+import inspect
+
+from .answers import CallFailed, to_json
+
+# What a function may return beside the reward, as a module's `stepOne` does.
+TURN = ("reward", "observation", "terminated", "truncated", "metadata", "next_stop_strings", "answer")
+# Attributes of a class that a function may have, too.
+SETTINGS = ("thread_safe", "processes", "timeout")
+
+
+class OfFunction:
+    """An environment of one function. It is called with the policy's reply (text) and the rollout's state, which begins
+    as the sample's `extra_env_info`. A number, or a dictionary of named numbers, is the reward and ends the rollout. A
+    dictionary with `reward` is one turn of several: `terminated` is then False unless it says so.
+    """
+
+    def __init__(self, function):
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        for setting in SETTINGS:
+            setattr(self, setting, getattr(function, setting, None))
+
+    def step(self, message_log_batch, metadata):
+        given = [(_text_of(log[-1]["content"]), state) for log, state in zip(message_log_batch, metadata)]
+        returned = [self.function(reply, state) for reply, state in given]
+        if any(inspect.isawaitable(one) for one in returned):
+            return self._awaited(returned, metadata)
+        return self._answer(returned, metadata)
+
+    async def _awaited(self, returned, metadata):
+        return self._answer([await one if inspect.isawaitable(one) else one for one in returned], metadata)
+
+    def _answer(self, returned, metadata):
+        try:
+            turns = [self._turn(one, state) for one, state in zip(returned, metadata)]
+        except (TypeError, ValueError) as error:
+            raise CallFailed(422, "BadAnswer", str(error)) from None
+        return {
+            "observations": [{"role": "environment", "content": turn["observation"]} for turn in turns],
+            "rewards": _by_name([turn["reward"] for turn in turns]),
+            "terminateds": [turn["terminated"] for turn in turns],
+            "truncateds": [turn["truncated"] for turn in turns],
+            "metadata": [turn["metadata"] for turn in turns],
+            "next_stop_strings": [turn["next_stop_strings"] for turn in turns],
+            "answers": [turn["answer"] for turn in turns],
+        }
+
+    def _turn(self, returned, state):
+        plain = to_json(returned, self.name)
+        turn = dict.fromkeys(TURN) | {"observation": "", "terminated": True, "truncated": False, "metadata": state}
+        if not isinstance(plain, dict) or "reward" not in plain:
+            return turn | {"reward": self._reward(plain)}
+        unknown = [name for name in plain if name not in TURN]
+        if unknown:
+            raise TypeError(f"{self.name}: expected {', '.join(TURN)} beside reward, got {', '.join(unknown)}")
+        return turn | {"terminated": False} | plain | {"reward": self._reward(plain["reward"])}
+
+    def _reward(self, plain):
+        parts = plain if isinstance(plain, dict) and plain else {None: plain}
+        if all(isinstance(part, (int, float)) for part in parts.values()):
+            # `reply == truth` is a reward, too.
+            numbers = {name: int(part) if isinstance(part, bool) else part for name, part in parts.items()}
+            return numbers if isinstance(plain, dict) else numbers[None]
+        raise TypeError(f"{self.name}: expected a number, or a dictionary of named numbers, as reward, got {plain!r:.80}")
+
+
+def is_function(found):
+    """Whether it is one of a reply and a sample. One that can be called without arguments makes an environment."""
+    if isinstance(found, type) or not callable(found) or hasattr(found, "step"):
+        return False
+    return _takes(found, None, None) and not _takes(found)
+
+
+def _takes(function, *arguments):
+    try:
+        inspect.signature(function).bind(*arguments)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _text_of(content):
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or [] if isinstance(part, dict))
+
+
+def _by_name(rewards):
+    """A list of each component, where a sample's reward has several."""
+    if not any(isinstance(one, dict) for one in rewards):
+        return rewards
+    named = [one if isinstance(one, dict) else {"reward": one} for one in rewards]
+    names = dict.fromkeys(name for one in named for name in one)
+    return {name: [one.get(name, 0) for one in named] for name in names}

@@ -1,0 +1,179 @@
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rollout_environment import Isolated  # noqa: E402
+from rollout_environment.answers import CallFailed  # noqa: E402
+from rollout_environment.calls import Direct  # noqa: E402
+from rollout_environment.child import load  # noqa: E402
+from rollout_environment.template import Copies, Template  # noqa: E402
+
+FACTOR = 2
+
+
+def log(said):
+    return [[{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]]
+
+
+def step(found, said="5", state=None):
+    return Direct(load(found)).call("step", log(said), [state or {"answer": "5"}])
+
+
+class Functions(unittest.TestCase):
+    def test_gets_the_reply_and_the_sample_and_its_number_ends_the_rollout(self):
+        answer = step(lambda reply, sample: reply == sample["answer"])
+        self.assertEqual(json.dumps(answer["rewards"]), "[1]")
+        self.assertEqual((answer["terminateds"], answer["metadata"]), ([True], [{"answer": "5"}]))
+        self.assertEqual(answer["observations"], [{"role": "environment", "content": ""}])
+
+    def test_gets_the_text_of_a_reply_in_parts(self):
+        parts = [{"type": "text", "text": "4"}, {"type": "text", "text": "2"}]
+        self.assertEqual(step(lambda reply, sample: float(reply), parts)["rewards"], [42.0])
+
+    def test_may_name_the_parts_of_its_reward(self):
+        self.assertEqual(step(lambda reply, sample: {"right": 1, "short": -0.5})["rewards"], {"right": [1], "short": [-0.5]})
+
+    def test_plays_several_turns_with_a_state(self):
+        def count(reply, state):
+            left = state["left"] - 1
+            return {"reward": 0, "observation": f"{left} left", "metadata": {"left": left}, "terminated": left == 0}
+
+        first = step(count, state={"left": 2})
+        self.assertEqual((first["terminateds"], first["metadata"]), ([False], [{"left": 1}]))
+        self.assertEqual(first["observations"][0]["content"], "1 left")
+        self.assertEqual(step(count, state=first["metadata"][0])["terminateds"], [True])
+
+    def test_may_be_asynchronous(self):
+        async def slow(reply, sample):
+            await asyncio.sleep(0.01)
+            return 1
+
+        self.assertEqual(step(slow)["rewards"], [1])
+
+    def test_what_is_no_reward_is_a_malformed_answer_that_names_the_function(self):
+        def forgets(reply, sample):
+            reply.strip()
+
+        for returned, what in ((None, "got None"), ("1", "got '1'"), ({"reward": 1, "short": 2}, "beside reward, got short"), (float("nan"), "finite")):
+            with self.subTest(returned), self.assertRaisesRegex(CallFailed, what) as caught:
+                step(lambda reply, sample: returned)  # noqa: B023
+            self.assertEqual(caught.exception.status, 422)
+        with self.assertRaisesRegex(CallFailed, "^.*forgets: expected a number"):
+            step(forgets)
+
+    def test_one_without_arguments_makes_an_environment_as_before(self):
+        class Made:
+            def step(self, message_log_batch, metadata):
+                return {"observations": [], "rewards": [], "terminateds": []}
+
+        self.assertIsInstance(load(lambda: Made()), Made)
+        self.assertIsInstance(load(lambda first=1, second=2: Made()), Made)
+        self.assertIsInstance(load(Made), Made)
+
+
+class Copied(unittest.TestCase):
+    """Functions of this process, in copies of it."""
+
+    def served(self, found, **settings):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.log = Path(folder.name) / "log"
+        template = Template(found, str(self.log))
+        self.template = template
+        copies = Copies(os.dup(template.control.fileno()))
+        environment = Isolated("mine", copies=copies, **settings)
+        self.addCleanup(template.close)
+        self.addCleanup(copies.control.close)
+        self.addCleanup(environment.close)
+        return environment
+
+    def rewards(self, environment, said="5"):
+        return environment.call("step", log(said), [{"answer": "5"}])["rewards"]
+
+    def test_run_in_another_process_with_what_they_close_over_and_print_into_the_log(self):
+        here, offset = os.getpid(), 3
+
+        def reward(reply, sample):
+            print("asked for", reply)
+            return {"value": FACTOR * offset, "elsewhere": os.getpid() != here}
+
+        environment = self.served(reward)
+        self.assertEqual(self.rewards(environment), {"value": [6], "elsewhere": [True]})
+        self.assertIn("asked for 5\n", self.log.read_text())
+
+    def test_have_the_code_that_there_was_also_in_processes_that_are_made_later(self):
+        table = {"5": 1}
+
+        def reward(reply, sample):
+            if reply == "die":
+                os._exit(3)
+            return table[sample["answer"]]
+
+        environment = self.served(reward)
+        self.assertEqual(self.rewards(environment), [1])
+        table["5"] = 2
+        with self.assertRaisesRegex(CallFailed, "ended its process with code 3"):
+            self.rewards(environment, "die")
+        self.assertEqual(self.rewards(environment), [1])
+
+    def test_that_hang_are_ended_at_their_limit_with_their_line(self):
+        def reward(reply, sample):
+            while reply == "hang":
+                time.sleep(0.01)
+            return 1
+
+        environment = self.served(reward, timeout=1)
+        with self.assertRaisesRegex(CallFailed, r"did not answer within 1\.\d s, and its process was ended \(at test_functions\.py:\d+ in reward"):
+            self.rewards(environment, "hang")
+        self.assertEqual(self.rewards(environment), [1])
+
+    def test_hold_no_connection_of_the_process_that_they_are_from(self):
+        reading, writing = os.pipe()
+        environment = self.served(lambda reply, sample: 1)
+        self.assertEqual(self.rewards(environment), [1])
+        os.close(writing)
+        self.assertEqual(os.read(reading, 1), b"", "a copy still holds the other end")
+        os.close(reading)
+
+    def test_draw_other_random_numbers_in_each_process(self):
+        import random
+
+        def reward(reply, sample):
+            if reply == "die":
+                os._exit(0)
+            return random.random()
+
+        environment = self.served(reward)
+        first = self.rewards(environment)
+        with self.assertRaises(CallFailed):
+            self.rewards(environment, "die")
+        self.assertNotEqual(self.rewards(environment), first)
+
+    def test_are_copied_while_other_threads_hold_locks_and_run(self):
+        over = threading.Event()
+        threads = [threading.Thread(target=over.wait) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        self.addCleanup(over.set)
+        self.assertEqual(self.rewards(self.served(lambda reply, sample: 1)), [1])
+
+    def test_whose_copy_has_ended_say_so_and_what_to_do(self):
+        environment = self.served(lambda reply, sample: os._exit(1))
+        os.kill(self.template.pid, 9)
+        with self.assertRaises(CallFailed):
+            self.rewards(environment)
+        with self.assertRaisesRegex(CallFailed, "give them again") as caught:
+            self.rewards(environment)
+        self.assertEqual(caught.exception.status, 503)
+
+
+if __name__ == "__main__":
+    unittest.main()

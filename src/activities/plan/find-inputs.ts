@@ -1,0 +1,47 @@
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import { readWhole } from '../../platform/regular-file.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import { tokenFile } from './put-samples.js';
+import { locate } from './read-samples.js';
+
+const Asked = z.strictObject({
+  token: z
+    .string()
+    .regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits')
+    .nullable(),
+});
+
+/**
+ * Tells a client where samples are read. A client that can write there proves it by a token: a file of a random name,
+ * which is read here. So a disk that only has the same path, and a file that only its writer may read, are found out
+ * before a large file is written. The worker itself needs no right to write.
+ */
+export function createFindInputs({
+  attempt,
+  deployment: { inputs_dir, sample_bytes },
+}: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
+  return (input) =>
+    attempt(async () => {
+      const asked = Asked.safeParse(input);
+      if (!asked.success) throw invalidBatchRequest(problemsOf(asked.error, input));
+      const { token } = asked.data;
+      return {
+        inputs_dir,
+        worker: `${process.pid}@${hostname()}`,
+        most_characters: sample_bytes,
+        sees: token !== null && (await reads(token, inputs_dir)),
+      };
+    });
+}
+
+async function reads(token: string, inputsDirectory: string): Promise<boolean> {
+  try {
+    const file = await locate(tokenFile(token), inputsDirectory);
+    return (await readWhole(file)).toString() === token;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,36 @@
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { shellWord } from '../platform/command.js';
+import { PROJECT_ROOT } from '../platform/project-root.js';
+import type { TemporalCli } from './temporal-cli.js';
+
+/**
+ * Puts the programs that are not on this machine's path into `bin` of a stack's folder, for other terminals: scripts
+ * find them there, too, unlike aliases. Returns the folder; null: all are on the path.
+ */
+export async function putPrograms(
+  folder: string,
+  { cli, env }: { cli: TemporalCli; env: NodeJS.ProcessEnv },
+): Promise<string | null> {
+  const isRolloutThere = isOnPath('temporal-rollout', env);
+  if (cli.source === 'PATH' && isRolloutThere) return null;
+  const bin = path.join(folder, 'bin');
+  // Those of an earlier start may be elsewhere now.
+  await rm(bin, { recursive: true, force: true });
+  await mkdir(bin, { recursive: true, mode: 0o700 });
+  if (cli.source !== 'PATH') await symlink(cli.path, path.join(bin, 'temporal'));
+  if (!isRolloutThere) {
+    const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+    const file = path.join(bin, 'temporal-rollout');
+    const words = [process.execPath, main].map(shellWord).join(' ');
+    await writeFile(file, `#!/bin/sh\nexec ${words} "$@"\n`);
+    await chmod(file, 0o755);
+  }
+  return bin;
+}
+
+const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
+  (env['PATH'] ?? '')
+    .split(path.delimiter)
+    .some((folder) => folder !== '' && existsSync(path.join(folder, program)));

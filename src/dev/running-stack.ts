@@ -1,0 +1,42 @@
+import { readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { replaceFile } from '../platform/files.js';
+
+/** What a running stack says of itself, in `stack.json` of its folder. Whoever holds the folder's claim writes it. */
+export interface RunningStack {
+  /** Process of `temporal-rollout up`. */
+  pid: number;
+  address: string;
+  namespace: string;
+  task_queue: string;
+  ui_url: string;
+  /** Base URL of the engine, with `/v1`; null: the simulator. */
+  engine: string | null;
+  settings: string;
+  logs: string;
+  /** Environments that other processes serve to it and that its worker knows, with their URLs. */
+  served: Record<string, string>;
+  /** Names of those in its temporal.yaml. */
+  environments: string[];
+  /** Lines that let another terminal reach it. */
+  lines: string[];
+  /** Whether it ends once nobody uses it (`users.ts`). */
+  ends_unused: boolean;
+}
+
+const fileIn = (folder: string): string => path.join(folder, 'stack.json');
+
+export async function sayRunning(folder: string, stack: RunningStack): Promise<void> {
+  await replaceFile(fileIn(folder), { content: `${JSON.stringify(stack, null, 2)}\n` });
+}
+
+export const forgetRunning = (folder: string): Promise<void> => rm(fileIn(folder), { force: true });
+
+/** null: it says nothing, because none runs, or it starts or ends. */
+export async function whatRuns(folder: string): Promise<RunningStack | null> {
+  try {
+    return JSON.parse(await readFile(fileIn(folder), 'utf8')) as RunningStack;
+  } catch {
+    return null;
+  }
+}

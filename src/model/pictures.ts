@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import type { Content } from './content.js';
+
+/**
+ * Pictures of a prompt. An engine replaces each by a run of ids, and the log has that run as the engine sees it. So
+ * whoever sends the ids must also say which of them stand for which picture.
+ */
+
+/** Some ids of a prompt. */
+export interface Place {
+  offset: number;
+  length: number;
+}
+
+export const PlacedPicture = z.object({
+  offset: z.int().nonnegative().describe('the first of the ids that stand for it, in its message'),
+  length: z.int().positive().describe('how many they are'),
+  url: z
+    .string()
+    .describe('its URL, or `sha256:` and the hash of its `data:` URL as the content has it'),
+});
+export type PlacedPicture = z.infer<typeof PlacedPicture>;
+
+/** The URLs of all pictures, in reading order. */
+export const pictureUrls = (messages: readonly { content: Content }[]): string[] =>
+  messages.flatMap(({ content }) =>
+    typeof content === 'string'
+      ? []
+      : content.flatMap((part) => (part.type === 'image_url' ? [part.image_url.url] : [])),
+  );
+
+/** Each message with the pictures that begin in its ids. */
+export function withPictures<M extends { token_ids: readonly number[] }>(
+  messages: readonly M[],
+  pictures: readonly PlacedPicture[],
+): (M & { pictures?: PlacedPicture[] })[] {
+  let end = 0;
+  return messages.map((message) => {
+    const start = end;
+    end += message.token_ids.length;
+    const own = pictures.filter(({ offset }) => offset >= start && offset < end);
+    if (own.length === 0) return message;
+    return { ...message, pictures: own.map((one) => ({ ...one, offset: one.offset - start })) };
+  });
+}
+
+/** The inverse, for messages whose ids begin at `from`. */
+export function picturesIn(
+  messages: readonly { token_ids: readonly number[]; pictures?: readonly PlacedPicture[] }[],
+  from: number,
+): PlacedPicture[] {
+  let start = from;
+  return messages.flatMap(({ token_ids, pictures = [] }) => {
+    const own = pictures.map((one) => ({ ...one, offset: one.offset + start }));
+    start += token_ids.length;
+    return own;
+  });
+}

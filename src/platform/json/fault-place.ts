@@ -1,0 +1,126 @@
+import { describeError } from '../errors.js';
+
+/** Where a text stops to be JSON. V8 says it for some faults, as an offset, and quotes the text for others. */
+interface JsonFault {
+  /** Counted from 1, in characters of JavaScript. */
+  line: number;
+  column: number;
+  /** What was expected there, and what came. */
+  what: string;
+}
+
+/** Throws where a file of people stops to be JSON. `what`: which file was expected. */
+export function checkJson(text: string, { file, what }: { file: string; what: string }): void {
+  const fault = jsonFault(text);
+  if (fault === null) return;
+  const { line, column } = fault;
+  throw new Error(`${file}:${line}:${column}: expected ${what} as JSON: ${fault.what}`);
+}
+
+/** Why `readJson` threw this, for a message that names the line of a file. */
+export function whyNoJson(text: string, error: unknown): string {
+  const fault = jsonFault(text);
+  return fault === null ? describeError(error) : `column ${fault.column}: ${fault.what}`;
+}
+
+type Expected =
+  'value' | 'value or ]' | 'name or }' | 'name' | ':' | 'comma or ]' | 'comma or }' | 'end';
+
+const WORDS: Record<Expected, string> = {
+  value: 'a value',
+  'value or ]': 'a value or ]',
+  'name or }': 'a name in double quotes or }',
+  name: 'a name in double quotes',
+  ':': 'a colon',
+  'comma or ]': 'a comma or ]',
+  'comma or }': 'a comma or }',
+  end: 'nothing more',
+};
+
+const BLANKS = /[ \t\n\r]*/y;
+const WORD = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+// Up to what ends a string or needs a closer look.
+const PLAIN = /[^"\\\u0000-\u001f]*/y;
+
+const after = (pattern: RegExp, { text, at }: { text: string; at: number }): number => {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : at;
+};
+
+/** null: it is JSON. */
+export function jsonFault(text: string): JsonFault | null {
+  const open: ('[' | '{')[] = [];
+  let at = 0;
+  let expected: Expected = 'value';
+  const ended = (): Expected => {
+    const last = open.at(-1);
+    return last === undefined ? 'end' : last === '[' ? 'comma or ]' : 'comma or }';
+  };
+  for (;;) {
+    at = after(BLANKS, { text, at });
+    const next = text[at];
+    if (expected === 'end' && next === undefined) return null;
+    const step = stepAt(text, { at, expected });
+    if (typeof step === 'string') return faultAt(text, { at, what: `expected ${step}` });
+    if ('fault' in step) return faultAt(text, { at: step.at, what: step.fault });
+    at = step.at;
+    if (step.opens !== undefined) open.push(step.opens);
+    if (step.closes === true) open.pop();
+    expected = step.next ?? ended();
+  }
+}
+
+/** `next`: absent: whatever follows a value. */
+type Step =
+  { at: number; next?: Expected; opens?: '[' | '{'; closes?: true } | { at: number; fault: string };
+
+/** A text: what was expected instead. */
+function stepAt(text: string, { at, expected }: { at: number; expected: Expected }): Step | string {
+  const next = text[at];
+  const takesValue = expected === 'value' || expected === 'value or ]';
+  const takesName = expected === 'name' || expected === 'name or }';
+  if (next === '"' && (takesValue || takesName)) {
+    const end = stringEnd(text, at);
+    if ('fault' in end) return end;
+    return takesName ? { at: end.at, next: ':' } : end;
+  }
+  if (takesValue) {
+    if (next === '[') return { at: at + 1, opens: '[', next: 'value or ]' };
+    if (next === '{') return { at: at + 1, opens: '{', next: 'name or }' };
+    const end = after(WORD, { text, at });
+    if (end > at) return { at: end };
+  }
+  if (next === ']' && (expected === 'value or ]' || expected === 'comma or ]'))
+    return { at: at + 1, closes: true };
+  if (next === '}' && (expected === 'name or }' || expected === 'comma or }'))
+    return { at: at + 1, closes: true };
+  if (next === ':' && expected === ':') return { at: at + 1, next: 'value' };
+  if (next === ',' && expected === 'comma or ]') return { at: at + 1, next: 'value' };
+  if (next === ',' && expected === 'comma or }') return { at: at + 1, next: 'name' };
+  return WORDS[expected];
+}
+
+function stringEnd(text: string, start: number): { at: number } | { at: number; fault: string } {
+  for (let at = start + 1; ;) {
+    at = after(PLAIN, { text, at });
+    if (text[at] === '"') return { at: at + 1 };
+    const escaped = after(ESCAPE, { text, at });
+    if (escaped === at) {
+      const isEscape = text[at] === '\\' && at + 1 < text.length;
+      return { at, fault: isEscape ? 'expected an escape of JSON' : 'expected the end of a text in double quotes' }; // prettier-ignore
+    }
+    at = escaped;
+  }
+}
+
+function faultAt(text: string, { at, what }: { at: number; what: string }): JsonFault {
+  const before = text.slice(0, at);
+  const lines = before.split('\n');
+  const got = text[at] === undefined ? 'the end' : JSON.stringify(String.fromCodePoint(text.codePointAt(at) ?? 0)); // prettier-ignore
+  return {
+    line: lines.length,
+    column: (lines.at(-1) ?? '').length + 1,
+    what: `${what}, got ${got}`,
+  };
+}

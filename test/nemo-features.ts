@@ -1,0 +1,177 @@
+/** The tests that show what docs/nemo.md says (test/semantics.test.ts), by the first cell of each row. */
+import type { Tests } from './promises.js';
+import { E2E, ENVIRONMENTS } from './promises.js';
+
+const ACTIVITIES = 'test/activities';
+const MODEL = 'test/model';
+const INTEROP = 'test/interop';
+const GYM = 'gym/test';
+const LONG = 'test/long';
+const ENGINE = 'test/generation';
+
+export const NEMO_FEATURES: Record<string, Tests> = {
+  '`run_multi_turn_rollout`': [
+    `${ACTIVITIES}/recorded-runs/suite-of-activities.ts › golden.name`,
+    `${ACTIVITIES}/recorded-runs/exceptions.test.ts › there are 240 recorded cases`,
+    `${ACTIVITIES}/recorded-runs/exceptions.test.ts › \${count} cases are an exception, because \${reason}`,
+  ],
+  '`run_async_multi_turn_rollout`': [
+    `${E2E}/recorded-runs.test.ts › there are twenty`,
+    `${E2E}/recorded-runs.test.ts › golden.name`,
+  ],
+  '`run_sample_multi_turn_rollout`': [
+    `${E2E}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
+  ],
+  '`generate_responses` and its async form': [
+    `${ACTIVITIES}/generate-turn.test.ts › is in the journal when the activity reports it, and is reported as totals`,
+    `${ACTIVITIES}/generate-turn.test.ts › greedily is asked for with temperature 0`,
+    `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
+  ],
+  '`calculate_rewards`': [
+    `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`,
+    `${ACTIVITIES}/step-environment.test.ts › because no worker has its environment is final`,
+  ],
+  'several environments in one batch': [
+    `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
+  ],
+  'observations that do not fit': [
+    `${MODEL}/observation-limit.test.ts › leaves no ids and truncates`,
+    `${MODEL}/observation-limit.test.ts › under nemo-rl-sync fails with upstream’s text`,
+    `${ACTIVITIES}/play-turns.test.ts › is where the log is full: the observation’s ids are cut, its content is not`,
+  ],
+  'stop strings and metadata from the environment': [
+    `${MODEL}/trajectory-turns.test.ts › null from the environment keeps the list, but under nemo-rl-sync it overwrites`,
+    `${MODEL}/trajectory-turns.test.ts › under \${semantics} it is what the environment gave last; null keeps it`,
+  ],
+  'sums of rewards, also named ones': [
+    `${MODEL}/trajectory-turns.test.ts › nemo-rl-async rounds each step to float32 and adds in double`,
+    `${MODEL}/trajectory-turns.test.ts › nemo-rl-sync adds in float32 too`,
+    `${MODEL}/trajectory-turns.test.ts › named components are float32 where upstream’s are, and so is what a step is worth`,
+  ],
+  'metrics of a batch': [
+    `${MODEL}/metrics.test.ts › are one flat object of finite numbers, and no other names than these`,
+    `${MODEL}/metrics.test.ts › natural_termination_rate counts truncation under nemo-rl-sync only`,
+  ],
+  'a lost process': [
+    `${LONG}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
+    `${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
+  ],
+  '`VllmGeneration`': [
+    `${INTEROP}/batch.test.ts › whose worker is killed in its midst has the rows of the undisturbed one`,
+    `${INTEROP}/batch.test.ts › that is paused in its midst with mode=\${mode} waits, and then has the rows of the undisturbed one, at the first attempt`,
+    `${INTEROP}/engine-kill.test.ts › in its midst, and started again minutes later, has the rows of the undisturbed one`,
+    `${E2E}/replicas.test.ts › plays each rollout on one of them, and uses both`,
+  ],
+  'logprobs of the sampled tokens': [
+    `${INTEROP}/logprobs.test.ts › are in rows those that torch computes of the distribution at the temperature`,
+  ],
+  'weight updates of `vllm_backend`': [
+    `${ACTIVITIES}/update-replica.test.ts › goes through every phase, recorded before the first of them and behind the last`,
+    `${INTEROP}/policy.test.ts › mode \${mode}, wire \${wire}: each token has the version whose weights torch finds it sampled with`,
+  ],
+  'groups as they finish, for an asynchronous trainer': [
+    `${E2E}/stream.test.ts › delivers step after step, each sample once an epoch`,
+  ],
+  'multi-turn chat templates': [
+    `${INTEROP}/chat.test.ts › is sent the engine’s own rendering at each turn, cut anywhere or not`,
+  ],
+  'sliding puzzle': [
+    `${ENVIRONMENTS}/sliding-puzzle/environment.test.ts › plays \${name} as upstream did`,
+  ],
+  'maths: math-verify, DAPO, multiple choice': [
+    `${ENVIRONMENTS}/math/goldens.test.ts › the verdicts of \${name}`,
+    `${ENVIRONMENTS}/math/goldens.test.ts › the steps of \${name}`,
+    `${ENVIRONMENTS}/math/pure-verifiers.test.ts › judges as upstream’s in \${name}`,
+  ],
+  'code that runs between tags': [
+    `${ENVIRONMENTS}/code/goldens.test.ts › \${name} answers as upstream did`,
+    `${ENVIRONMENTS}/code/escapes.test.ts › no attempt gets through`,
+  ],
+  'code similarity': [
+    `${ENVIRONMENTS}/code-jaccard/code-jaccard.test.ts › is upstream’s in \${name}`,
+  ],
+  'VLM rewards': [
+    `${ENVIRONMENTS}/vlm/goldens.test.ts › the step of \${file}`,
+    `${ENVIRONMENTS}/vlm/goldens.test.ts › the rewards of \${file}`,
+  ],
+  'pictures in prompts': [
+    `${ACTIVITIES}/image-prompts.test.ts › has a row with the image as the sample has it`,
+    `${ACTIVITIES}/image-prompts.test.ts › is refused by row and field when its batch is planned, unless temporal.yaml says otherwise`,
+  ],
+  'BM25 retriever': [
+    `${ENVIRONMENTS}/retriever/retriever.test.ts › ranks as upstream’s does in \${name}, ties by place`,
+    `${ENVIRONMENTS}/retriever/retriever.test.ts › answers as upstream’s does`,
+    `${ENVIRONMENTS}/retriever/corpora.test.ts › may have any column of texts`,
+  ],
+  'reward models': [
+    `${ENVIRONMENTS}/reward-model/reward-model.test.ts › is sent whole conversations as they are, and its scores are the rewards`,
+  ],
+  'calculator with several turns': [
+    `${ENVIRONMENTS}/calculator/calculator.test.ts › answers as upstream’s does in \${name}`,
+  ],
+  'an environment of your own': [
+    `${ENVIRONMENTS}/http.test.ts › sends the logs, the metadata and the headers of the protocol`,
+    `${ENVIRONMENTS}/user-module.test.ts › answers one sample at a time in TypeScript, and leaves source maps as they were`,
+    `${ENVIRONMENTS}/python.test.ts › serves a class to kind http, and ends with SIGTERM`,
+  ],
+  'NeMo Gym inside of NeMo RL': [
+    `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
+    `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+  ],
+  '`RolloutCollectionConfig` and its siblings': [
+    `${GYM}/collect-config.test.ts › the documented command of ng_collect_rollouts is understood, with every default`,
+    `${GYM}/collect-config.test.ts › the other commands have their own fields and flags`,
+    `${GYM}/overrides.test.ts › upstream's own example commands come out as they are meant`,
+  ],
+  'rows: prompts, agents, repeats, seeds, skills': [
+    `${GYM}/rows-goldens.test.ts › \${name}: the rows are upstream's, in dispatch order`,
+    `${GYM}/rows-goldens.test.ts › \${name}: the error is upstream's`,
+  ],
+  '`run_from_config`': [
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+    `${INTEROP}/nemo-gym.test.ts › the files of both collectors are the same, captured calls included`,
+  ],
+  '`resume_from_cache`': [
+    `${GYM}/resume-goldens.test.ts › \${name}: the same rows are left, with the same attempts and summary`,
+    `${INTEROP}/nemo-gym.test.ts › what \${first} began, \${then} ends`,
+  ],
+  'failures beside the results': [
+    `${GYM}/collection/routing.test.ts › goes to the failures where it names a class, even an empty one, and nowhere where it asks for that`,
+    `${GYM}/collection/follower.test.ts › an answer whose reward is no use is a failure with all that it answered, so that it can still be scored`,
+  ],
+  '`E2ERolloutCollectionConfig`': [
+    `${GYM}/serve/prepare-data.test.ts › rows of all its datasets come agent by agent, repeated in place, each with its agent, in Python's JSON`,
+    `${GYM}/serve/data-metrics.test.ts › are upstream’s, byte for byte: repeats, lists, texts, booleans, several data sets`,
+    `${GYM}/serve/clean-folder.test.ts › names each file that upstream would download, whence to get it and where to put it`,
+    `${GYM}/serve/prepare.test.ts › servers are started with a log, waited for, and stopped as Ctrl-C does it`,
+  ],
+  '`RolloutAggregationConfig`': [
+    `${GYM}/aggregate.test.ts › upstream’s recorded shards: same files, same merge, same metrics but for pass@k, which upstream leaves to servers`,
+    `${GYM}/cli/gym-metrics.test.ts › shards that each number their tasks from 0 are an error with the total, and nothing is written`,
+  ],
+  "an agent's own metrics": [
+    `${GYM}/agent-answer.test.ts › it is sent the results in order, without what is heavy, and its answer is taken as it is`,
+    `${GYM}/agent-answer.test.ts › a server that \${what} has no entry, and no other metrics stand in its place`,
+  ],
+  'means, spreads, pass@k, majority@k': [
+    `${GYM}/metrics/exact.test.ts › are upstream’s to the last digit: means, spreads, pass@k, majority@k`,
+  ],
+  'reward profile': [
+    `${GYM}/reward-profile.test.ts › \${name}: both files hold what upstream’s do, or none is written`,
+  ],
+  'captured model calls': [
+    `${GYM}/capture/attach.test.ts › is upstream's: \${golden['name'] as string}`,
+  ],
+  'servers of the gymnasium kind': [
+    `${E2E}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
+  ],
+  '`upload_rollouts`': [
+    `${GYM}/upload/mlflow.test.ts › is one run with configuration, metrics and results, and ends`,
+    `${GYM}/cli/gym-metrics.test.ts › uploads its metrics to the MLflow server that is named`,
+  ],
+  'upload to W&B, `rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`':
+    [
+      `${GYM}/collect-config.test.ts › a driver is Python and refused`,
+      `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
+    ],
+};
