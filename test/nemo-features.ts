@@ -94,9 +94,12 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the step of \${file}`,
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the rewards of \${file}`,
   ],
-  'pictures in prompts': [
+  'pictures in prompts and observations': [
+    `${INTEROP}/pictures.test.ts › 32 greedy rollouts whose worker is killed have the rows of undisturbed ones, and first turns that are those of /v1/chat/completions`,
+    `${INTEROP}/pictures.test.ts › 32 sampled rollouts whose worker is killed have the logprobs that torch computes of ids and pictures`,
+    `${INTEROP}/pictures.test.ts › after an update of the weights are seen with the new ones`,
     `${ACTIVITIES}/image-prompts.test.ts › has a row with the image as the sample has it`,
-    `${ACTIVITIES}/image-prompts.test.ts › is refused by row and field when its batch is planned, unless temporal.yaml says otherwise`,
+    `${ACTIVITIES}/image-prompts.test.ts › is refused where the service is sent token ids alone, and under prompt_format raw`,
   ],
   'BM25 retriever': [
     `${ENVIRONMENTS}/retriever/retriever.test.ts › ranks as upstream’s does in \${name}, ties by place`,
@@ -117,6 +120,12 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'NeMo Gym inside of NeMo RL': [
     `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
     `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+  ],
+  'effort levels, reward penalties, masked samples': [
+    `${MODEL}/agent-shaping.test.ts › change the reward of the row, which keeps the own one beside it`,
+    `${MODEL}/agent-shaping.test.ts › win over effort levels, and the row tells both`,
+    `${MODEL}/agent-shaping.test.ts › may train on answers with mask_sample as on any`,
+    `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
   ],
   '`RolloutCollectionConfig` and its siblings': [
     `${GYM}/collect-config.test.ts › the documented command of ng_collect_rollouts is understood, with every default`,

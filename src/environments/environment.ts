@@ -1,5 +1,4 @@
-import type { Patterns } from '../model/agent/flags.js';
-import type { Shaping } from '../model/agent/shaping.js';
+import type { Patterns, Shaping } from '../model/journal.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
 import type { Content } from '../model/content.js';
 import type { ForeignObject } from '../model/foreign-object.js';

@@ -1,7 +1,5 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
-import { Patterns } from './agent/flags.js';
-import { Shaping } from './agent/shaping.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
@@ -268,6 +266,37 @@ const RunLine = z.object({
   agent: z.string(),
   url: z.string(),
 });
+
+/** Why a reward is not the agent's own. Here, so that readers of journals load no rules of agents. */
+export const Shaping = z.object({
+  reward: z.number().describe("the agent's own reward"),
+  effort: z
+    .object({
+      low: z.boolean().describe('the prompt asks for little effort'),
+      length: z.int().describe('tokens of the last call'),
+      length_reward: z.number().exactOptional().describe('of a low one: what its length is worth'),
+      reward: z
+        .number()
+        .exactOptional()
+        .describe('of a low one: the reward with it, before penalties'),
+    })
+    .exactOptional()
+    .describe('with `effort_levels`'),
+  penalties: z
+    .record(z.string(), z.boolean())
+    .exactOptional()
+    .describe(
+      'with `reward_penalties`: by mistake, whether the answer has it. One makes the reward 0',
+    ),
+});
+export type Shaping = z.infer<typeof Shaping>;
+
+/** What to look for at the end of a call instead of the usual; an empty list means that. */
+const Patterns = z.object({
+  invalid_tool_call_patterns: z.array(z.string()),
+  thinking_tags: z.array(z.string()),
+});
+export type Patterns = z.infer<typeof Patterns>;
 
 /** The agent's answer, as it came. One that only lacks a usable reward has none either, and a fault follows it. */
 const ResultLine = z.object({

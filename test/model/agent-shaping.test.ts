@@ -6,8 +6,8 @@ import {
   type AnswerRules,
 } from '../../src/environments/gym-agent/answer.js';
 import { GymAgentSettings } from '../../src/environments/gym-agent/settings.js';
-import { effortOf, EffortLevels } from '../../src/model/agent/effort.js';
-import { RewardPenalties } from '../../src/model/agent/penalties.js';
+import { effortOf } from '../../src/model/agent/effort.js';
+import { EffortLevels, RewardPenalties } from '../../src/model/agent/shaping-settings.js';
 import type { AgentAnswer } from '../../src/environments/environment.js';
 
 /** What upstream makes of rewards is recorded (`recorded-results.test.ts`). Here is what the records leave open. */

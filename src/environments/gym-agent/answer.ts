@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
-import { USUAL, type Patterns } from '../../model/agent/flags.js';
+import { USUAL } from '../../model/agent/flags.js';
 import { componentsOf } from '../../model/agent/rewards.js';
 import { shapedReward, type ShapingRules } from '../../model/agent/shaping.js';
 import { countsOf, outputOf, tokensOf } from '../../model/agent/tokens.js';
-import { Reward } from '../../model/journal.js';
+import { type Patterns, Reward } from '../../model/journal.js';
 import { numberOfBoolean } from '../../model/untrusted.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';

@@ -1,7 +1,7 @@
 import { readJson } from '../../platform/json/kept.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { AgentMessage } from './tokens.js';
-import type { Shaping } from './shaping.js';
+import type { Shaping } from '../journal.js';
 import { countsOf, IN_ANSWERS, tokensOf, withoutTokens } from './tokens.js';
 
 /** Columns of a row; `row.ts` explains them. */

@@ -1,28 +1,9 @@
 import { z } from 'zod';
-
-/** Keeps every reward finite. */
-const Weight = z.number().min(-1e6).max(1e6);
-
-/** NeMo RL's `effort_levels`: where a prompt asks for little effort, the length of the last call changes the reward. */
-export const EffortLevels = z.strictObject({
-  low_weight: Weight.default(0).describe('weight of the length; from 0 down, nothing is changed'),
-  low_penalty: Weight.default(1).describe('weight of tokens beyond `low_ub`'),
-  low_ub: z.int().positive().default(64_000).describe('the length, in tokens, that costs nothing'),
-  low_string: z
-    .string()
-    .default('')
-    .describe('a prompt that has this text asks for little effort; empty: nothing is changed'),
-});
-export type EffortLevels = z.infer<typeof EffortLevels>;
+import type { Shaping } from '../journal.js';
+import type { EffortLevels } from './shaping-settings.js';
 
 /** What the effort levels made of an answer. */
-export const Effort = z.object({
-  low: z.boolean().describe('the prompt asks for little effort'),
-  length: z.int().describe('tokens of the last call'),
-  length_reward: z.number().exactOptional().describe('of a low one: what its length is worth'),
-  reward: z.number().exactOptional().describe('of a low one: the reward with it, before penalties'),
-});
-export type Effort = z.infer<typeof Effort>;
+type Effort = NonNullable<Shaping['effort']>;
 
 /** null: the levels are switched off. */
 export function effortOf(

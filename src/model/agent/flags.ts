@@ -1,15 +1,10 @@
 import { z } from 'zod';
+import type { Patterns } from '../journal.js';
 
 /** The defaults of NeMo RL for what it looks for at the end of a call. */
 const TOOL_CALL_PATTERNS = ['<tool_call>', '</tool_call>', '<function_call>', '</function_call>'];
 export const THINKING_TAGS = ['<think>', '</think>'];
 
-/** What to look for instead; an empty list means the defaults. */
-export const Patterns = z.object({
-  invalid_tool_call_patterns: z.array(z.string()),
-  thinking_tags: z.array(z.string()),
-});
-export type Patterns = z.infer<typeof Patterns>;
 export const USUAL: Patterns = { invalid_tool_call_patterns: [], thinking_tags: [] };
 
 /** Flags of a generated message for NeMo RL's penalties. They change no token. */

@@ -1,7 +1,8 @@
-import { z } from 'zod';
-import { Effort, effortOf, EffortLevels } from './effort.js';
+import type { Shaping } from '../journal.js';
+import { effortOf } from './effort.js';
 import { orUsual, THINKING_TAGS } from './flags.js';
-import { Penalised, penalisedFor, RewardPenalties } from './penalties.js';
+import { penalisedFor } from './penalties.js';
+import type { EffortLevels, RewardPenalties } from './shaping-settings.js';
 import type { AgentMessage } from './tokens.js';
 
 /** What NeMo RL makes of an agent's reward before it trains on it. */
@@ -10,25 +11,6 @@ export interface ShapingRules {
   reward_penalties: RewardPenalties | null;
   thinking_tags: readonly string[];
 }
-
-export const ShapingFields = {
-  effort_levels: EffortLevels.nullable()
-    .default(null)
-    .describe('rewards short calls where the prompt asks for little effort; null: no prompt does'),
-  reward_penalties: RewardPenalties.nullable()
-    .default(null)
-    .describe('mistakes that make a reward 0; null: none does'),
-};
-
-/** Why a reward is not the agent's own. */
-export const Shaping = z.object({
-  reward: z.number().describe("the agent's own reward"),
-  effort: Effort.exactOptional().describe('with `effort_levels`'),
-  penalties: Penalised.exactOptional().describe(
-    'with `reward_penalties`: by mistake, whether the answer has it. One makes the reward 0',
-  ),
-});
-export type Shaping = z.infer<typeof Shaping>;
 
 export interface Unshaped {
   reward: number;

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { fieldsIn, type ForeignObject } from '../foreign-object.js';
 import { KeptJson, plainOf } from '../../platform/json/kept.js';
+import { Shaping } from '../journal.js';
 import type { Row } from '../results/row-columns.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { AgentSample } from './sample.js';
-import { Shaping } from './shaping.js';
 
 /** What the metrics need of an agent's rollout, beside what they need of any. */
 export const AgentSummary = z.object({

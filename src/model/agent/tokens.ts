@@ -5,7 +5,8 @@ import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
 import type { LogMessage } from '../sample.js';
 import { AnyList, TokenIds } from '../untrusted.js';
-import { type CallFlags, flagsOf, type Patterns } from './flags.js';
+import type { Patterns } from '../journal.js';
+import { type CallFlags, flagsOf } from './flags.js';
 
 /** A message of an agent's log. Its text is in `agent_result`, its tokens are here. */
 export type AgentMessage = LogMessage & Partial<CallFlags> & { routed_experts?: unknown[] };

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { Shaping } from '../agent/shaping.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
-import { Failure, Finish } from '../journal.js';
+import { Failure, Finish, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import { PlacedPicture } from '../pictures.js';
 import { LossMultiplier } from '../sample.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { AS_ANSWERED } from '../../../src/environments/gym-agent/answer.js';
 import { createCallTexts, type CallTexts } from '../../../src/environments/gym-agent/call-texts.js';
-import { RewardPenalties } from '../../../src/model/agent/penalties.js';
+import { RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';
 
 const { signal } = new AbortController();

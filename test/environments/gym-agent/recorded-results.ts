@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { AS_ANSWERED, readAnswer, type AnswerRules } from '../../../src/environments/gym-agent/answer.js'; // prettier-ignore
-import { EffortLevels } from '../../../src/model/agent/effort.js';
+import { EffortLevels, RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
 import { THINKING_TAGS } from '../../../src/model/agent/flags.js';
-import { RewardPenalties, withTagIds } from '../../../src/model/agent/penalties.js';
+import { withTagIds } from '../../../src/model/agent/penalties.js';
 import { placedInfo } from '../../../src/model/agent/placed-row.js';
 import { outcomeOf } from '../../../src/model/journal/outcome.js';
 import type { Problem } from '../../../src/model/problems.js';
