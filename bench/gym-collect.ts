@@ -4,23 +4,17 @@ import { createWriteStream } from 'node:fs';
 import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
-import { descendantsWith } from '../test/harness/process-tree.js';
 import { startGymAgentServer } from '../test/servers/gym-agent-server.js';
+import { COLLECT_PARTS, COMMAND, watchParts } from './gym-parts.js';
 import type { Usage } from './process-usage.js';
-import { usageOf } from './process-usage.js';
 
 /**
  * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own
  * server and worker, against an agent server that answers each row after 100 ms; CPU and peak memory of each process,
  * and the size of its folder afterwards.
  */
-const COMMAND = path.resolve('dist', 'src', 'cli', 'main.js');
 const AT_ONCE = 256;
 const DELAY_MS = 100;
-const LOOK_MS = 500;
-
-/** Found by a part of the command line. */
-const PARTS = { worker: `${COMMAND}\0worker`, 'Temporal server': 'start-dev' };
 
 async function collect(folder: string, agent: string): Promise<Map<string, Usage>> {
   const args = [
@@ -33,20 +27,10 @@ async function collect(folder: string, agent: string): Promise<Map<string, Usage
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   child.stdout.pipe(createWriteStream(path.join(folder, 'collect.log')));
-  const { pid = 0 } = child;
-  const seen = new Map<string, Usage>();
-  const look = async (): Promise<void> => {
-    const parts = Object.entries(PARTS).map(([name, text]) => [name, descendantsWith(pid, text)[0]] as const); // prettier-ignore
-    for (const [name, part] of [['collect', pid] as const, ...parts]) {
-      const usage = part === undefined ? null : await usageOf(part);
-      if (usage !== null) seen.set(name, usage);
-    }
-  };
-  const looking = setInterval(() => void look(), LOOK_MS);
+  const usage = watchParts(child.pid ?? 0, COLLECT_PARTS);
   const [code] = (await once(child, 'exit')) as [number | null];
-  clearInterval(looking);
   if (code !== 0) throw new Error(`temporal-rollout collect ended with ${String(code)}`);
-  return seen;
+  return usage.end();
 }
 
 async function bytesBelow(folder: string): Promise<number> {

@@ -53,27 +53,24 @@ export async function attachCapture(result: Members, observing: Observing): Prom
     store === null || rollout_id === null
       ? null
       : await captureOf({ ...observing, store, rollout_id });
-  const isRedacted = [TRAJECTORY, OBSERVATIONS].some((key) => hasGap(valueOf(result, key), 'multimodal_history_redacted')); // prettier-ignore
+  const [trajectory, observations] = [valueOf(result, TRAJECTORY), valueOf(result, OBSERVATIONS)];
+  const isRedacted = [trajectory, observations].some((value) => hasGap(value, 'multimodal_history_redacted')); // prettier-ignore
   const shown = capture === null || !isRedacted ? capture : withoutPayloads(capture);
   if (shown !== null && result.has(OBSERVATIONS)) addGap(shown, 'agent_observation_join_failed');
   // What the agent captured itself keeps its place.
-  const own = valueOf(result, CAPTURE);
+  const own = shown === null ? valueOf(result, CAPTURE) : undefined;
   const evidence = shown ?? (isObject(own) ? own : null);
   const isObserved = [CAPTURE, OBSERVATIONS, TRAJECTORY].some((key) => result.has(key));
   if (shown === null && !isObserved) return;
   const task = ['task_id', 'problem_id', 'instance_id'].map((key) => row.row[key] ?? null).find((value) => value !== null); // prettier-ignore
   const record = trajectoryRecord(
     { task_id: task === undefined ? String(row.key.task) : strOf(task), rollout_id: rollout_id ?? rolloutName(row.key) }, // prettier-ignore
-    {
-      trajectory: valueOf(result, TRAJECTORY),
-      observations: valueOf(result, OBSERVATIONS),
-      capture: evidence,
-    },
+    { trajectory, observations, capture: evidence },
   );
-  const trajectory = formatJson(record);
+  const written = formatJson(record);
   // The trajectory has the bodies.
   if (evidence !== null) result.set(CAPTURE, formatJson(withoutPayloads(evidence)));
-  result.set(TRAJECTORY, trajectory);
+  result.set(TRAJECTORY, written);
 }
 
 function valueOf(result: Members, key: string): Json | undefined {

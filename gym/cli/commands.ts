@@ -22,7 +22,7 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
 \`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
   temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
     +num_repeats=4 +num_samples_in_parallel=64
-Each row is a workflow: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal
+Each row has a journal: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal
 dev server with its Web UI and a worker, with files in their own folder below .rollouts, and ends them at its end.
 
 --config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in

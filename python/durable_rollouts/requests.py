@@ -117,6 +117,7 @@ class BatchRequest(_Requested, total=False):
 
     completion: Completion
     min_valid: int
+    rollout_workflows: bool
 
 
 class StreamRequest(_Requested, total=False):
@@ -219,7 +220,12 @@ _DEFAULTS: Dict[str, Any] = {
     "share": 1,
 }
 
-BATCH_DEFAULTS: Dict[str, Any] = {**_DEFAULTS, "completion": {"policy": "complete"}, "min_valid": 0}
+BATCH_DEFAULTS: Dict[str, Any] = {
+    **_DEFAULTS,
+    "completion": {"policy": "complete"},
+    "min_valid": 0,
+    "rollout_workflows": True,
+}
 """The defaults of a batch request."""
 
 STREAM_DEFAULTS: Dict[str, Any] = {

@@ -48,7 +48,7 @@ export interface Asked {
 export interface AttemptDependencies {
   /** Signals the attempt's own workflow that it waits for a service; best effort. */
   signalWaiting: (
-    to: { workflow_id: string; run_id: string },
+    to: { workflow_id: string; run_id: string; workflow_type: string },
     waiting: Waiting | null,
   ) => Promise<void>;
   /** How long a call may be silent before the workflow is signalled. */
@@ -106,6 +106,7 @@ export function createRunAttempt({
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
+      workflow_type: info.workflowType ?? '',
     };
     const reportWaiting = createWaitReporter({ details, held }, (waiting) =>
       signalWaiting(workflow, waiting),

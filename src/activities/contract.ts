@@ -82,6 +82,8 @@ export interface BatchPlan {
   continued: boolean;
   /** The batch looks at its rollouts while they run; absent: it counts only those that have ended. */
   looks?: true;
+  /** Slices play their rollouts themselves, also a single one; absent: each rollout has a workflow. */
+  plays_rollouts?: true;
 }
 
 export interface LookAtRollouts {
@@ -277,4 +279,6 @@ export interface SliceInput extends RowRange {
   limits?: LimitsChange;
   /** From the request, for rollouts that nobody has opened yet. */
   rollout_timeout?: string;
+  /** It plays its rollouts itself; absent: each has a workflow. */
+  plays_rollouts?: true;
 }

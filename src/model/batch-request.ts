@@ -196,6 +196,12 @@ export const BatchRequest = z
       .nonnegative()
       .default(0)
       .describe('with fewer valid rollouts the batch fails after it has written its files'),
+    rollout_workflows: z
+      .boolean()
+      .default(true)
+      .describe(
+        'whether each rollout has a workflow of its own; false, where agents play: their slice plays them, which costs a fraction',
+      ),
   })
   .superRefine(checkSettings)
   .superRefine(checkCompletion);
@@ -218,6 +224,7 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     share: 1,
     completion: { policy: 'complete' },
     min_valid: 0,
+    rollout_workflows: true,
   };
 }
 

@@ -62,18 +62,18 @@ export const listOf = <T extends z.ZodType>(items: T): z.ZodType<z.output<T>[], 
     z.input<T>[]
   >;
 
+/** A list of anything: zod would look at each entry. */
+export const AnyList = z.custom<unknown[]>(Array.isArray, 'expected array');
+
 /** A list of numbers of any length, of which only the first wrong entry is reported. `expected` describes an entry. */
 const numbersOf = (
   holds: (value: number) => boolean,
   { expected, entry }: { expected: string; entry: object },
 ): z.ZodType<number[]> =>
-  z
-    .custom<unknown[]>(Array.isArray, 'expected array')
-    .superRefine((list, context) => {
-      const wrong = list.findIndex((entry) => typeof entry !== 'number' || !holds(entry));
-      if (wrong !== -1) context.addIssue({ code: 'custom', path: [wrong], message: expected });
-    })
-    .meta({ type: 'array', items: entry }) as z.ZodType as z.ZodType<number[]>;
+  AnyList.superRefine((list, context) => {
+    const wrong = list.findIndex((entry) => typeof entry !== 'number' || !holds(entry));
+    if (wrong !== -1) context.addIssue({ code: 'custom', path: [wrong], message: expected });
+  }).meta({ type: 'array', items: entry }) as z.ZodType as z.ZodType<number[]>;
 
 export const TokenIds = numbersOf(isTokenId, {
   expected: EXPECTED_TOKEN_ID,

@@ -84,8 +84,10 @@ export function askTemporal(
 ): Temporal {
   return {
     policies,
-    signalWaiting: async ({ workflow_id, run_id }, waiting) => {
+    signalWaiting: async ({ workflow_id, run_id, workflow_type }, waiting) => {
       if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
+      // It shows nothing itself, and signals of a hundred rollouts would fill its history.
+      if (workflow_type === 'rolloutSlice') return;
       try {
         await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
       } catch (error) {

@@ -19,6 +19,7 @@ export async function waitOfDescribed(
   if (paused !== null) return operatorsHand(paused);
   const why = await whyTaskFails(workflowService, { described: described.raw, namespace });
   if (why !== null) return { service: REPAIR, message: why };
+  const asked = new Set<string>();
   for (const activity of described.raw.pendingActivities ?? []) {
     const { activityId, activityOptions, heartbeatDetails } = activity;
     const state = Number(activity.state);
@@ -28,10 +29,11 @@ export async function waitOfDescribed(
         `activity ${activityId ?? ''} of ${id} is paused; temporal activity unpause --workflow-id ${id} --activity-id ${activityId ?? ''} ends the pause`,
       );
     const queue = activityOptions?.taskQueue?.name ?? '';
-    const unpolled =
-      state === SCHEDULED && queue !== ''
-        ? await waitOfQueue(queue, { workflowService, options: { namespace } })
-        : null;
+    const isNew = state === SCHEDULED && queue !== '' && !asked.has(queue);
+    if (isNew) asked.add(queue);
+    const unpolled = isNew
+      ? await waitOfQueue(queue, { workflowService, options: { namespace } })
+      : null;
     if (unpolled !== null) return unpolled;
     const waits = (heartbeatDetails?.payloads ?? []).map((one) =>
       waitIn(defaultPayloadConverter.fromPayload(one)),

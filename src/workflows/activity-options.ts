@@ -55,7 +55,7 @@ export const { planBatch } = proxyActivities<Activities>({
 });
 
 /** `taken_ms`: within it a worker must take it; null: no limit of its own. */
-export const openRollout = (taken_ms: number | null): Activities['openRollout'] =>
+export const openRollout = (taken_ms: number | null, summary?: string): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: OPENING_MS,
@@ -64,6 +64,7 @@ export const openRollout = (taken_ms: number | null): Activities['openRollout'] 
     retry: RETRY,
     cancellationType: WRITES_FIRST,
     ...(taken_ms !== null && taken_ms < OPENING_MS && { scheduleToStartTimeout: taken_ms }),
+    ...(summary !== undefined && { summary }),
   }).openRollout;
 
 export const { findInputs, finishRollout } = proxyActivities<Activities>({

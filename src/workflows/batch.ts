@@ -39,7 +39,7 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   const deadline = awaitDeadline(plan);
   const [rows, ...more] = slices;
   const run =
-    rows !== undefined && more.length === 0
+    rows !== undefined && more.length === 0 && plan.plays_rollouts !== true
       ? runRollouts({
           batch_id,
           rows,

@@ -5,23 +5,29 @@ import {
   ContinueAsNew,
   TimeoutFailure,
   isCancellation,
-  setHandler,
   sleep,
 } from '@temporalio/workflow';
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
 import { plain, plainLine } from '../platform/plain.js';
-import { stopSignal } from './steering/messages.js';
 
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
+export interface EndedBy {
+  /** Takes what stops the rollout. */
+  onStop: (stop: () => void) => void;
+  /** Its workflow goes on after it, so its timer must not. */
+  in_slice: boolean;
+}
+
 /**
- * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, a fault, or the
+ * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the
  * deadline that the body sets and may move (null: none). The first reason counts, whatever the cancelled activity then
  * reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run. Returns the body's
  * result, or, if that is null, why the rollout must be finished.
  */
 export async function untilEnd<T extends object>(
   body: (limitTo: (deadline: number | null) => void) => Promise<T | null>,
+  { onStop, in_slice }: EndedBy,
 ): Promise<T | Ending> {
   const scope = new CancellationScope();
   const noted: { reason: 'timeout' | 'stopped' | 'cancelled' | null } = { reason: null };
@@ -29,7 +35,7 @@ export async function untilEnd<T extends object>(
     noted.reason ??= reason;
     scope.cancel();
   };
-  setHandler(stopSignal, () => {
+  onStop(() => {
     end('stopped');
   });
   scope.cancelRequested.catch(() => {
@@ -58,6 +64,9 @@ export async function untilEnd<T extends object>(
     if (isCancellation(error)) return { stop_reason: 'cancelled', failure: null };
     const failure = failureOf(error);
     return { stop_reason: failure.type === 'TimedOut' ? 'timeout' : 'failed', failure };
+  } finally {
+    // A history from before has no cancellation of it.
+    if (in_slice) limitTo(null);
   }
 }
 

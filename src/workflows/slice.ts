@@ -18,7 +18,7 @@ import { handleStop } from './steering/stop.js';
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
     checkSliceInput(input);
-  const { max_replacements = null, rollout_timeout } = input;
+  const { max_replacements = null, rollout_timeout, plays_rollouts = false } = input;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally = NO_TALLY;
@@ -46,6 +46,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     },
     k,
     max_replacements,
+    plays_rollouts,
     ...(rollout_timeout !== undefined && { rollout_timeout }),
   });
   setHandler(sliceProgressQuery, () => tally);

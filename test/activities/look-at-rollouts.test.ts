@@ -6,7 +6,7 @@ import type { JournalLine } from '../../src/model/journal.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
-import { BATCH, REF } from '../fakes/temporary-store.js';
+import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
 const a = author('');
 
@@ -106,6 +106,29 @@ describe('a look at a batch', () => {
     const running: [number, number][] = [[1, 0], [4, 0], [5, 0]]; // prettier-ignore
     const { waiting } = await bench.result('lookAtRollouts', { batch_id: BATCH, running });
     assert.deepEqual([waiting, asked], [wait, ['batch/4-0']]);
+  });
+
+  test('counts what rollouts without workflows wait for, and asks Temporal for their slice', async (t) => {
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      waitOf: (id) => {
+        asked.push(id);
+        return Promise.resolve(null);
+      },
+      isOver: () => Promise.resolve(true),
+    });
+    await bench.store.createBatch({
+      batch_id: BATCH,
+      request: requestOf({ rollout_workflows: false }),
+      samples: Array.from({ length: 200 }, () => sampleOf('go')),
+    });
+    await write(bench, { row: 1, lines: [a.start(), fault(3)] });
+    // A file that the disk had no room for a line in.
+    await write(bench, { row: 130, lines: [] });
+    await writeFile(bench.journalFile(130), '');
+    const { waiting } = await look(bench);
+    assert.deepEqual([waiting?.message, waiting?.rollouts], ['busy', 1]);
+    assert.deepEqual(asked, ['batch/rows-128-199']);
   });
 
   test('asks Temporal for a rollout that was started by hand under the id of its batch', async (t) => {

@@ -63,6 +63,7 @@ describe('a batch request', () => {
       semantics: 'standard',
       completion: { policy: 'complete' },
       min_valid: 0,
+      rollout_workflows: true,
       policy_version: null,
       max_version_span: null,
       attempts: { environment: 3 },

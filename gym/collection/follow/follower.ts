@@ -32,6 +32,8 @@ export interface Follower {
    * rest to the next one. If some journals cannot be read, it writes the others and then throws.
    */
   sweep: (signal?: AbortSignal) => Promise<number>;
+  /** How long the last sweep looked through the journals, before it wrote what had ended. */
+  lookedMs: () => number;
   /** Running rows, the longest first. */
   running: () => RunningRow[];
   /** Rows without a line in either file. */
@@ -68,8 +70,10 @@ export function createFollower(options: FollowerOptions): Follower {
   const { store, batch_id, rows, attach } = options;
   const written = createWriter(options);
   const { look, outcomeOf, running, ended, sizes, tried } = createLooks(options);
+  let looked_ms = 0;
 
   const sweep: Follower['sweep'] = async (signal) => {
+    const began = performance.now();
     const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
     const unread: unknown[] = [];
     let held = 0;
@@ -83,6 +87,7 @@ export function createFollower(options: FollowerOptions): Follower {
       held += text?.length ?? 0;
       news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
     }
+    looked_ms = performance.now() - began;
     let count = 0;
     for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
       if (signal?.aborted === true) break;
@@ -102,6 +107,7 @@ export function createFollower(options: FollowerOptions): Follower {
 
   return {
     sweep,
+    lookedMs: () => looked_ms,
     running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
     nextAttempt: ({ key, attempt_index }) =>
       Math.max(attempt_index, (tried.get(rolloutName(key)) ?? -1) + 1),

@@ -98,6 +98,7 @@ async function follow(
   const ended = await watchBatch({
     batch,
     sweep: follower.sweep,
+    lookedMs: follower.lookedMs,
     draw: (notes) => {
       const view = viewOf(notes);
       display(view);

@@ -7,6 +7,8 @@ export interface WatchOptions {
   batch: Pick<BatchHandle, 'look'>;
   /** Writes what ended, until it is aborted; returns how many results it wrote. */
   sweep: (signal: AbortSignal) => Promise<number>;
+  /** How long the last sweep looked for what had ended, before it wrote that. */
+  lookedMs: () => number;
   /** Shows the collection's status, with what it waits for. */
   draw: (notes: string[]) => void;
   signal: AbortSignal;
@@ -15,7 +17,10 @@ export interface WatchOptions {
   lookEveryMs?: number;
 }
 
-/** At most a tenth of the time goes into sweeps, so a large collection is swept less often. */
+/**
+ * At most a tenth of the time goes into looking, so a large collection is swept less often. What has ended is written
+ * at once, however long that takes: otherwise most of it would be left to the end.
+ */
 const SWEEP_EVERY_MS = 250;
 const SWEEP_SHARE = 10;
 const LOOK_EVERY_MS = 1000;
@@ -59,9 +64,8 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
       }
     };
     while (!over.aborted) {
-      const began = performance.now();
       await swept(signal);
-      const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * (performance.now() - began));
+      const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * options.lookedMs());
       await sleep(pause, undefined, { signal: over }).catch(() => undefined);
     }
     await looking;

@@ -12,7 +12,7 @@ import type { Prepared } from './prepare.js';
 import { writeNewLines } from '../../new-file.js';
 
 /**
- * Rows at once if `num_samples_in_parallel` is unlimited: as many workflows as a worker keeps in memory. Each worker
+ * Rows at once if `num_samples_in_parallel` is unlimited: as many as a few workers play. Each worker
  * plays `MOST_AT_ONCE.steps` of them; a larger number may be requested.
  */
 const UNLIMITED = 1024;
@@ -86,6 +86,7 @@ export function requestOf({
     num_repeats: 1,
     rollout_timeout,
     max_in_flight: inFlight(num_samples_in_parallel),
+    rollout_workflows: false,
     metadata: { output_jsonl_fpath: output },
   };
 }

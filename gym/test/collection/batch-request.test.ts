@@ -68,6 +68,7 @@ test('a samples file has one line a row, also where a row holds line separators'
   );
   assert.deepEqual(request.samples, { path: path.join('collections', 'b-1.jsonl') });
   assert.equal(request.max_in_flight, 1024);
+  assert.equal(request.rollout_workflows, false);
 });
 
 test('no limit of upstream’s is a large one here', () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { watchBatch } from '../../collection/follow/watch.js';
 import type { Look } from '../../../src/client/progress.js';
 
@@ -26,6 +27,7 @@ test('a batch is watched until it has ended, and what ended last is written, too
   };
   const ended = await watchBatch({
     batch,
+    lookedMs: () => 0,
     sweep: () => {
       sweeps += 1;
       return Promise.resolve(results.shift() ?? 0);
@@ -43,6 +45,7 @@ test('an interrupt ends it at once, with what ended so far written', async () =>
   let sweeps = 0;
   const watching = watchBatch({
     batch: scripted([look(false)]),
+    lookedMs: () => 0,
     sweep: () => {
       sweeps += 1;
       if (sweeps === 1) controller.abort('SIGINT');
@@ -63,6 +66,7 @@ test('a sweep that fails is tried again, visibly, until what ended is written', 
   let isWritten = false;
   const ended = await watchBatch({
     batch: scripted(looks),
+    lookedMs: () => 0,
     sweep: () => {
       failures -= 1;
       if (failures >= 0) return Promise.reject(new Error('ENOSPC'));
@@ -83,6 +87,7 @@ test('a sweep that fails is tried again, visibly, until what ended is written', 
 test('an interrupt does not wait for a disk', async () => {
   const watching = watchBatch({
     batch: scripted([look(true)]),
+    lookedMs: () => 0,
     sweep: () => Promise.reject(new Error('EIO')),
     draw: () => undefined,
     signal: AbortSignal.timeout(300),
@@ -96,6 +101,7 @@ test('a sweep that takes long ends soon after an interrupt', async () => {
   const aborted: boolean[] = [];
   const watching = watchBatch({
     batch: scripted([look(false)]),
+    lookedMs: () => 0,
     sweep: async (signal) => {
       if (aborted.length === 0) controller.abort('SIGINT');
       aborted.push(signal.aborted);
@@ -108,4 +114,33 @@ test('a sweep that takes long ends soon after an interrupt', async () => {
   });
   assert.equal(await watching, 'aborted');
   assert.deepEqual(aborted, [true, false], 'the first was aborted, the last had some time');
+});
+
+test('a long look through the journals is followed by a longer pause, rows that take long to write are not', async () => {
+  const sweepsWithin = async (second: { looked_ms: number; sweep_ms: number }): Promise<number> => {
+    const controller = new AbortController();
+    let sweeps = 0;
+    const watching = watchBatch({
+      batch: scripted([look(false)]),
+      lookedMs: () => second.looked_ms,
+      sweep: async () => {
+        sweeps += 1;
+        await sleep(second.sweep_ms);
+        return 1;
+      },
+      draw: () => undefined,
+      signal: controller.signal,
+      lookEveryMs: 60_000,
+    });
+    await sleep(2000);
+    controller.abort('SIGINT');
+    await watching;
+    return sweeps;
+  };
+  const [writing, looking] = await Promise.all([
+    sweepsWithin({ looked_ms: 1, sweep_ms: 300 }),
+    sweepsWithin({ looked_ms: 300, sweep_ms: 300 }),
+  ]);
+  assert.equal(looking, 2, 'one, and the last after the interrupt');
+  assert.ok(writing > 2, `${writing} sweeps`);
 });

@@ -9,7 +9,10 @@ import {
   waitingOf,
 } from '../../model/journal/standing.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
@@ -38,7 +41,9 @@ export function createLookAtRollouts({
   return ({ batch_id, running, in_groups = false, by_hand = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
-      const service = (await store.findRequest(batch_id))?.generation.service ?? '';
+      const request = await store.findRequest(batch_id);
+      const service = request?.generation.service ?? '';
+      const has_workflows = request?.rollout_workflows ?? true;
       const totals = { turns: 0, tokens: 0 };
       const waits: Waits[] = [];
       const journals = in_groups ? placesOf(running) : await store.listJournals(batch_id);
@@ -56,8 +61,9 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push({ ref, waiting });
         quietest = quieterOf(quietest, { ref, standing, isKnown: running !== undefined });
       }
+      const slices = has_workflows ? [] : await slicesIn(batch_id, { request, store });
       const asked = (ref: RolloutRef): string[] => [
-        by_hand ? batch_id : rolloutId(ref),
+        ...(has_workflows ? [by_hand ? batch_id : rolloutId(ref)] : sliceOf(ref, slices)),
         ...(in_groups ? [groupId(ref)] : []),
       ];
       const told = await waitOfQuietest(quietest, { waitOf, asked });
@@ -65,11 +71,16 @@ export function createLookAtRollouts({
       const waiting =
         told !== null && isUnwritten(told)
           ? told
-          : await withReason(mostCommonWait(await ofOpen(waits, { running, isOver })), {
-              told,
-              service,
-              policy,
-            });
+          : await withReason(
+              mostCommonWait(
+                await ofOpen(waits, { isKnown: running !== undefined || !has_workflows, isOver }),
+              ),
+              {
+                told,
+                service,
+                policy,
+              },
+            );
       return { ...totals, waiting, took_ms };
     });
 }
@@ -116,12 +127,12 @@ const FEW = 20;
 
 async function ofOpen(
   waits: readonly Waits[],
-  { running, isOver }: { running: Running } & Pick<Dependencies, 'isOver'>,
+  { isKnown, isOver }: { isKnown: boolean } & Pick<Dependencies, 'isOver'>,
 ): Promise<Waiting[]> {
   const open: Waiting[] = [];
-  const isKnown = running !== undefined || waits.length > FEW;
   for (const { ref, waiting } of waits)
-    if (isKnown || !(await isOver(rolloutId(ref)).catch(() => false))) open.push(waiting);
+    if (isKnown || waits.length > FEW || !(await isOver(rolloutId(ref)).catch(() => false)))
+      open.push(waiting);
   return open;
 }
 
@@ -158,6 +169,20 @@ async function waitOfQuietest(
   }
   return null;
 }
+
+async function slicesIn(
+  batch_id: string,
+  { request, store }: { request: StoredRequest | null; store: TrajectoryStore },
+): Promise<RowRange[]> {
+  const { num_repeats = 1 } = request ?? {};
+  return slicesOf({ samples: await store.sampleCount(batch_id), num_repeats });
+}
+
+/** It plays the rollout, if that has no workflow of its own. */
+const sliceOf = ({ batch_id, row }: RolloutRef, slices: readonly RowRange[]): string[] =>
+  slices
+    .filter(({ first, last }) => first <= row && row <= last)
+    .map((slice) => sliceId(batch_id, slice));
 
 const groupId = ({ batch_id, row }: RolloutRef): string => `${batch_id}/${row}`;
 

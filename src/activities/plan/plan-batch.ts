@@ -44,6 +44,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed && !isAgain,
         looks: true as const,
+        ...(!request.rollout_workflows && { plays_rollouts: true as const }),
       };
     });
 }

@@ -45,6 +45,7 @@ export async function prepareRequest(
   }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
 ): Promise<PreparedBatch> {
   const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
+  checkWorkflows(request, { tasks, dependencies });
   checkStamps(request, { tasks, ...dependencies });
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
@@ -60,9 +61,23 @@ export async function prepareRequest(
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
 
+/** Each turn of others is an activity or two, and a slice has room for the events of a few activities a rollout. */
+function checkWorkflows(
+  { rollout_workflows }: StoredRequest,
+  { tasks, dependencies }: { tasks: Tasks; dependencies: Dependencies },
+): void {
+  const other = rollout_workflows ? undefined : tasksOfPolicy(tasks, dependencies)[0];
+  if (other === undefined) return;
+  const what = `expected true, since task ${preview(other)} is not played by an agent; got false`;
+  throw invalidBatchRequest([{ where: 'rollout_workflows', what }]);
+}
+
 /** Agents ask their own policy, so a batch of only agents needs no generation service. */
-const asksPolicy = (tasks: Tasks, { environment }: Dependencies): boolean =>
-  [...tasks.keys()].some((task) => environment(task)?.environment.agent === undefined);
+const asksPolicy = (tasks: Tasks, dependencies: Dependencies): boolean =>
+  tasksOfPolicy(tasks, dependencies).length > 0;
+
+const tasksOfPolicy = (tasks: Tasks, { environment }: Dependencies): string[] =>
+  [...tasks.keys()].filter((task) => environment(task)?.environment.agent === undefined);
 
 /** An agent whose rows get the request's settings is refused those that no row can have. */
 function checkStamps(

@@ -4,8 +4,7 @@ import type { FaultType } from '../faults.js';
 import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
 import type { LogMessage } from '../sample.js';
-import { TokenId } from '../token-id.js';
-import { listOf } from '../untrusted.js';
+import { AnyList, TokenIds } from '../untrusted.js';
 import type { Patterns } from '../journal.js';
 import { type CallFlags, flagsOf } from './flags.js';
 
@@ -36,13 +35,13 @@ const Output = z.object({ response: z.object({ output: z.array(z.unknown()) }) }
 /** `response.output` of a parsed answer; empty if it has none. */
 export const outputOf = (answer: unknown): unknown[] =>
   Output.safeParse(answer).data?.response.output ?? [];
-const Item = z.object({ generation_token_ids: z.array(z.unknown()).min(1) });
+const Item = z.object({ generation_token_ids: AnyList.refine((ids) => ids.length > 0) });
 const Call = z.object({
-  prompt_token_ids: listOf(TokenId),
-  generation_token_ids: listOf(TokenId),
-  generation_log_probs: z.array(z.unknown()),
+  prompt_token_ids: TokenIds,
+  generation_token_ids: TokenIds,
+  generation_log_probs: AnyList,
   /** For each token of prompt and generation, the experts that a mixture of experts chose. */
-  routed_experts: z.array(z.unknown()).nullish(),
+  routed_experts: AnyList.nullish(),
 });
 type Call = z.infer<typeof Call>;
 

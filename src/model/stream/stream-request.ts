@@ -152,6 +152,7 @@ export function playedAs(request: StreamRequest): StoredRequest {
     ...common,
     completion: { policy: 'refill', max_replacements },
     min_valid: 0,
+    rollout_workflows: true,
     stream: {
       groups_per_step,
       max_lag,

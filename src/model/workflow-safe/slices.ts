@@ -58,3 +58,6 @@ export function slicesOf({
     last: Math.min(samples, (i + 1) * rows) - 1,
   }));
 }
+
+export const sliceId = (batch_id: string, { first, last }: RowRange): string =>
+  `${batch_id}/rows-${first}-${last}`;

@@ -1,13 +1,9 @@
-import type { ChildWorkflowHandle } from '@temporalio/workflow';
 import {
   ApplicationFailure,
   CancellationScope,
   ChildWorkflowFailure,
-  ParentClosePolicy,
-  WorkflowIdReusePolicy,
   condition,
   isCancellation,
-  startChild,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { RolloutResult, Tally } from '../../activities/contract.js';
@@ -20,22 +16,14 @@ import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
-import {
-  LIMITS_MEMO,
-  TIMEOUT_MEMO,
-  inRounds,
-  limitsSignal,
-  stopSignal,
-  unawaited,
-} from '../steering/messages.js';
-import type { rollout } from '../rollout.js';
+import { inRounds, unawaited } from '../steering/messages.js';
 import { watchGroups } from './ended-groups.js';
+import type { RunningMember } from './members.js';
+import { playMember, startMember } from './members.js';
 import { countGroups } from './min-k.js';
 import type { Member } from './refill.js';
 import { queueMembers } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
-
-type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
 
 export interface Run {
   batch_id: string;
@@ -56,6 +44,8 @@ export interface Run {
   k: number | null;
   /** How many failed rollouts are replaced by new repeats, initially; null: none, now or later. */
   max_replacements: number | null;
+  /** This workflow plays them itself; absent: each is a child workflow. */
+  plays_rollouts?: boolean;
 }
 
 export interface RolloutRunner {
@@ -94,7 +84,7 @@ export const NO_TALLY: Tally = {
   reward_sum: 0,
 };
 
-/** Runs the rollouts of some rows as child workflows. A failed child is data and never fails its siblings. */
+/** Runs the rollouts of some rows. A failed one is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
   const running = runningRollouts(onValid);
   const tally: Tally = { ...NO_TALLY };
@@ -113,20 +103,20 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
     playing.begins(member);
     try {
-      const { given, handle } = await startInTurn(
-        async () => {
-          const now = limits;
-          return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
-        },
-        { workflowId: rolloutId(ref), isOver },
-      );
-      if (isOver()) unawaited(handle.signal(stopSignal));
-      else if (limits !== null && limits !== given) unawaited(handle.signal(limitsSignal, limits));
-      const result = await running.resultOf(handle, ref.row);
+      const { given, rollout } =
+        run.plays_rollouts === true
+          ? { given: limits, rollout: playMember(ref, { ...run, limits }) }
+          : await startInTurn(() => startMember(ref, { ...run, limits }), {
+              workflowId: rolloutId(ref),
+              isOver,
+            });
+      if (isOver()) rollout.stop();
+      else if (limits !== null && limits !== given) unawaited(rollout.limit(limits));
+      const result = await running.resultOf(rollout, ref.row);
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
-      // The child's journal says what ended it. A child that could not even start is closed without a journal.
-      if (countFailure(tally, { error, ref })) line.failed(member);
+      // Its journal says what ended it. A child that could not even start is closed without a journal.
+      if (countFailure(tally, { error, ref, run })) line.failed(member);
     } finally {
       playing.ends(member, whole.ended);
     }
@@ -190,32 +180,31 @@ function countPlaying(
 }
 
 interface Running {
-  /** Counts the child as running until it has ended. */
-  resultOf: (child: RolloutHandle, row: number) => Promise<RolloutResult>;
+  /** Counts it as running until it has ended. */
+  resultOf: (rollout: RunningMember, row: number) => Promise<RolloutResult>;
   /** Stops those of one row; absent: all. */
   stop: (row?: number) => void;
-  limit: (change: LimitsChange) => Promise<void>[];
+  limit: (change: LimitsChange) => (Promise<void> | undefined)[];
 }
 
 function runningRollouts(onValid: Run['onValid']): Running {
-  /** The row of each running child. */
-  const rows = new Map<RolloutHandle, number>();
+  /** The row of each that runs. */
+  const rows = new Map<RunningMember, number>();
   return {
-    resultOf: async (child, row) => {
-      rows.set(child, row);
+    resultOf: async (rollout, row) => {
+      rows.set(rollout, row);
       try {
-        const result = (await child.result()) as RolloutResult;
+        const result = await rollout.result();
         if (isRow(result)) onValid?.(result);
         return result;
       } finally {
-        rows.delete(child);
+        rows.delete(rollout);
       }
     },
     stop: (row) => {
-      for (const [child, own] of rows)
-        if (row === undefined || row === own) unawaited(child.signal(stopSignal));
+      for (const [rollout, own] of rows) if (row === undefined || row === own) rollout.stop();
     },
-    limit: (change) => [...rows.keys()].map((child) => child.signal(limitsSignal, change)),
+    limit: (change) => [...rows.keys()].map((rollout) => rollout.limit(change)),
   };
 }
 
@@ -241,42 +230,13 @@ async function playAll({
   }
 }
 
-function startRollout(
-  ref: RolloutInput,
-  {
-    num_repeats,
-    limits,
-    rollout_timeout,
-    priority,
-  }: Pick<Run, 'num_repeats' | 'rollout_timeout' | 'priority'> & { limits: LimitsChange | null },
-): Promise<RolloutHandle> {
-  const memo = {
-    ...(limits !== null && { [LIMITS_MEMO]: limits }),
-    ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
-  };
-  return startChild<typeof rollout>('rollout', {
-    args: [ref],
-    workflowId: rolloutId(ref),
-    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
-    parentClosePolicy: ParentClosePolicy.TERMINATE,
-    staticSummary: summaryOf(ref, num_repeats),
-    ...(priority !== undefined && { priority }),
-    ...(Object.keys(memo).length > 0 && { memo }),
-  });
-}
-
-/** Counted from 0, as in its id. */
-function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): string {
-  if (replaces !== undefined) return `sample ${row}, repeat ${repeat} in place of ${replaces}`;
-  return num_repeats > 1 ? `sample ${row}, repeat ${repeat}` : `sample ${row}`;
-}
-
 /** Returns whether it ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
 function countFailure(
   tally: Tally,
-  { error, ref }: { error: unknown; ref: RolloutInput },
+  { error, ref, run }: { error: unknown; ref: RolloutInput; run: Pick<Run, 'plays_rollouts'> },
 ): boolean {
-  const cause = error instanceof ChildWorkflowFailure ? error.cause : null;
+  const own = run.plays_rollouts === true ? error : null;
+  const cause = error instanceof ChildWorkflowFailure ? error.cause : own;
   if (!(cause instanceof ApplicationFailure) || cause.type === 'InvalidBatchRequest') return false;
   addFailure(tally, { ...failureOf(cause), example: rolloutId(ref) });
   return true;

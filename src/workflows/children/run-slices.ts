@@ -10,6 +10,7 @@ import type { BatchPlan, Tally } from '../../activities/contract.js';
 import { sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { sliceId } from '../../model/workflow-safe/slices.js';
 import { inRounds, stopSignal, tallySignal, unawaited } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
@@ -155,6 +156,7 @@ function startSlice({
         ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
         rollout_timeout: plan.limits.rollout_timeout,
+        ...(plan.plays_rollouts === true && { plays_rollouts: true as const }),
       },
     ],
     workflowId: sliceId(batch_id, part),
@@ -165,9 +167,6 @@ function startSlice({
     ...(plan.priority !== undefined && { priority: plan.priority }),
   });
 }
-
-const sliceId = (batch_id: string, { first, last }: RowRange): string =>
-  `${batch_id}/rows-${first}-${last}`;
 
 function total(tallies: readonly Tally[]): Tally {
   return tallies.reduce((sum, tally) => ({

@@ -86,6 +86,7 @@ function isSlice(input: unknown): input is SliceInput {
   if (typeof input !== 'object' || input === null) return false;
   const slice = input as Record<keyof SliceInput, unknown>;
   const { first, last, num_repeats, k, limits, max_replacements = 0, rollout_timeout } = slice;
+  const { plays_rollouts = false } = slice;
   return (
     isBatchId(slice.batch_id) &&
     [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
@@ -94,6 +95,7 @@ function isSlice(input: unknown): input is SliceInput {
     (Number(last) - Number(first) + 1) * Number(num_repeats) <= MOST_CHILDREN &&
     (k === null || isCount(k)) &&
     (limits === undefined || limitsProblem(limits) === null) &&
-    (rollout_timeout === undefined || limitsProblem({ rollout_timeout }) === null)
+    (rollout_timeout === undefined || limitsProblem({ rollout_timeout }) === null) &&
+    typeof plays_rollouts === 'boolean'
   );
 }

@@ -8,6 +8,9 @@ import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './mess
 
 /** Limits of a rollout that change while it runs, by its own update or by its batch. */
 export interface RolloutLimits {
+  change(limits: LimitsChange): void;
+  /** `rollout_timeout` with these changes before there is a plan; null: nobody knows it. */
+  timeoutToOpenMs(given: LimitsChange): number | null;
   /** Calls back with the timeout: now if it is known before there is a plan, and on every change. */
   whenTimeoutChanges(limitTo: (timeout_ms: number) => void): void;
   /**
@@ -23,13 +26,16 @@ export interface RolloutLimits {
   ofTurns(): TurnLimits | null;
   /** For the next run. */
   changed(): LimitsChange;
-  /** Updates are rejected from here on. */
+  /** null: not yet planned. */
+  plan(): RolloutPlan | null;
+  /** Changes are rejected from here on. */
   close(): void;
+  isClosed(): boolean;
 }
 
-/** `before`: what an earlier run of this rollout received. */
-export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
-  let changed = before ?? limitsOfBatch();
+/** `requested`: `rollout_timeout` as far as it is known before there is a plan, which nobody has checked. */
+export function createLimits(before: LimitsChange, requested: unknown): RolloutLimits {
+  let changed = before;
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
@@ -47,30 +53,9 @@ export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
     changed = { ...changed, ...limits };
     moveTimer(rolloutTimeoutMs(limits));
   };
-  const checkOpen = (): void => {
-    if (closed) throw refusal('the rollout is being finished');
-  };
-
-  setHandler(limitsSignal, (limits) => {
-    if (limitsProblem(limits) === null) change(limits);
-  });
-  setHandler(
-    setLimitsUpdate,
-    async (limits) => {
-      change(limits);
-      await condition(() => plan !== null || closed);
-      checkOpen();
-      if (plan === null) throw refusal('the rollout was not opened');
-      return { ...plan.limits, ...changed };
-    },
-    {
-      validator: (limits) => {
-        checkOpen();
-        refuse(limitsProblem(limits));
-      },
-    },
-  );
   return {
+    change,
+    timeoutToOpenMs: (given) => rolloutTimeoutMs(given) ?? requestedMs(requested),
     whenTimeoutChanges: (callback) => {
       limitTo = callback;
       timer_ms = null;
@@ -84,10 +69,47 @@ export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
     timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
+    plan: () => plan,
     close: () => {
       closed = true;
     },
+    isClosed: () => closed,
   };
+}
+
+/**
+ * Those of workflow `rollout`, which its own update and its batch's signal change. `before`: what an earlier run of it
+ * received; `input`: its raw input.
+ */
+export function handleLimitUpdates(before: LimitsChange | null, input: unknown): RolloutLimits {
+  const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
+    rollout_timeout?: unknown;
+  };
+  const limits = createLimits(before ?? limitsOfBatch(), rollout_timeout);
+  const checkOpen = (): void => {
+    if (limits.isClosed()) throw refusal('the rollout is being finished');
+  };
+  setHandler(limitsSignal, (change) => {
+    if (limitsProblem(change) === null) limits.change(change);
+  });
+  setHandler(
+    setLimitsUpdate,
+    async (change) => {
+      limits.change(change);
+      await condition(() => limits.plan() !== null || limits.isClosed());
+      checkOpen();
+      const plan = limits.plan();
+      if (plan === null) throw refusal('the rollout was not opened');
+      return { ...plan.limits, ...limits.changed() };
+    },
+    {
+      validator: (change) => {
+        checkOpen();
+        refuse(limitsProblem(change));
+      },
+    },
+  );
+  return limits;
 }
 
 function isWorthOpening(
@@ -109,17 +131,10 @@ function limitsOfBatch(): LimitsChange {
   return limitsProblem(limits) === null ? (limits as LimitsChange) : {};
 }
 
-/**
- * `rollout_timeout` before there is a plan: changed, or from the batch, or, started by hand, from its own input, which
- * nobody has checked. null: the workflow does not know it.
- */
-export function timeoutToOpenMs(input: unknown, changed: LimitsChange): number | null {
-  const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
-    rollout_timeout?: unknown;
-  };
+/** From the batch, or, where it was started by hand, from its own input. null: the workflow does not know it. */
+function requestedMs(rollout_timeout: unknown): number | null {
   const change = { rollout_timeout } as LimitsChange;
-  const given = limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
-  return rolloutTimeoutMs(changed) ?? given;
+  return limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
 }
 
 /** For validators: `problem` is the problem, or null. */

@@ -101,6 +101,16 @@ export function showRollout(): RolloutView {
   };
 }
 
+/** Of a rollout without a workflow of its own: its journal shows it. */
+export const UNSEEN: RolloutView = {
+  onHold: () => undefined,
+  planned: () => undefined,
+  progressed: () => undefined,
+  seen: () => undefined,
+  finishing: () => undefined,
+  finished: () => undefined,
+};
+
 const attributesOf = ({ task_name, policy_version, agent }: RolloutFacts) => [
   { key: RolloutTask, value: task_name },
   ...(policy_version === null

@@ -33,6 +33,7 @@ export interface GymStack {
 }
 
 export interface GymCommand {
+  pid: number;
   ended: Promise<Ran>;
   /** With all that it started. */
   kill: () => Promise<Ran>;
@@ -43,15 +44,18 @@ export interface Ran {
   output: string;
 }
 
+/** What is called at the end of a test, or of a measurement. */
+type Ending = Pick<TestContext, 'after'>;
+
 /** `dir`: where `install.sh` put it. Everything ends with the test. */
 export async function startGym(
-  t: TestContext,
-  { dir, folder }: { dir: string; folder: string },
+  t: Ending,
+  { dir, folder, delay_ms = 20 }: { dir: string; folder: string; delay_ms?: number },
 ): Promise<GymStack> {
   const env = { ...process.env, PATH: `${dir}/venv/bin:${process.env['PATH'] ?? ''}`, RAY_AUTH_MODE: 'disabled', RAY_USAGE_STATS_ENABLED: '0', RAY_raylet_start_wait_time_s: '1200' }; // prettier-ignore
   const gymDir = path.join(dir, 'gym');
   const captures = path.join(folder, 'captures');
-  const model = await startModel(t);
+  const model = await startModel(t, delay_ms);
   const ray = await startRay(t, env);
   const head = { host: '127.0.0.1', port: await firstFreePort(0) };
   const servers = started(t, { command: 'ng_run', args: [`+config_paths=[${CONFIGS.join(',')}]`, `+policy_base_url=http://127.0.0.1:${model}/v1`, '+policy_api_key=none', '+policy_model_name=stub', '+skip_venv_if_present=true', '+observability_enabled=true', `+model_call_capture_dir=${captures}`, `+ray_head_node_address=127.0.0.1:${ray}`, `+head_server.host=${head.host}`, `+head_server.port=${head.port}`], env, cwd: gymDir }); // prettier-ignore
@@ -68,7 +72,7 @@ export async function startGym(
         signalGroup(child, 'SIGKILL');
         return ended;
       };
-      return { ended, kill };
+      return { pid: child.pid ?? 0, ended, kill };
     },
     movingHead: () => movingHead(t, { url, env, gymDir, supervisor: servers.child.pid ?? 0 }),
   };
@@ -81,7 +85,7 @@ interface Started {
 
 /** In a group of its own: servers start others. */
 function started(
-  t: TestContext,
+  t: Ending,
   {
     command,
     args,
@@ -118,12 +122,12 @@ async function until(isDone: () => boolean, { child, output }: Started): Promise
   }
 }
 
-async function startModel(t: TestContext): Promise<number> {
+async function startModel(t: Ending, delay_ms: number): Promise<number> {
   const file = path.join(PROJECT_ROOT, 'test', 'interop', 'nemo-gym', 'stub-model.mjs');
   const model = started(t, {
     command: process.execPath,
     args: [file],
-    env: process.env,
+    env: { ...process.env, DELAY_MS: String(delay_ms) },
     cwd: PROJECT_ROOT,
   });
   await until(() => model.output().includes('\n'), model);
@@ -131,7 +135,7 @@ async function startModel(t: TestContext): Promise<number> {
 }
 
 /** With ports that are said, Ray does not wait for its own agent to tell them: on a busy machine it gives up on that. */
-async function startRay(t: TestContext, env: NodeJS.ProcessEnv): Promise<number> {
+async function startRay(t: Ending, env: NodeJS.ProcessEnv): Promise<number> {
   const ports: number[] = [];
   for (let i = 0; i < 5; i++) ports.push(await firstFreePort(0));
   const [head = 0, ...others] = ports;
@@ -144,7 +148,7 @@ async function startRay(t: TestContext, env: NodeJS.ProcessEnv): Promise<number>
 }
 
 async function movingHead(
-  t: TestContext,
+  t: Ending,
   {
     url,
     env,

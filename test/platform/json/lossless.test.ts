@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { parse } from 'lossless-json';
+import type { Json } from '../../../src/platform/json/lossless.js';
 import { formatJson, isObject, parseJson } from '../../../src/platform/json/lossless.js';
 import { entriesOf, filtered, namesOf } from '../../../src/platform/json/order.js';
 import { dumpJson } from '../../../src/platform/python/json.js';
@@ -29,6 +31,36 @@ describe('rows of others', () => {
     fc.assert(
       fc.property(text, (json) => {
         assert.deepEqual(tokensOf(formatJson(parseJson(json))), tokensOf(json));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('are the same values, and the same errors, as the parser of exact numbers reads them', () => {
+    const exact = (json: string): Json | string => {
+      try {
+        return parse(json, null, { onDuplicateKey: ({ newValue }) => newValue }) as Json;
+      } catch (error) {
+        return String(error);
+      }
+    };
+    const own = (json: string): Json | string => {
+      try {
+        return parseJson(json);
+      } catch (error) {
+        return String(error);
+      }
+    };
+    const numbers = fc.oneof(fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom('-0', '1.50', '1E3', '1e-7', '-1.5e+300', '01', '.5', 'NaN', '12345678901234567890')).map(String); // prettier-ignore
+    const names = fc.constantFrom('a', 'b', '__proto__', 'constructor', '\\u0061');
+    const members = fc.array(fc.tuple(names, numbers), { maxLength: 5 });
+    const lists = fc.array(numbers, { maxLength: 5 });
+    const ends = fc.constantFrom('', ',', ' ');
+    fc.assert(
+      fc.property(fc.tuple(members, lists, ends), ([some, list, end]) => {
+        const fields = some.map(([name, number]) => `"${name}":[${number},{"x":${number}}]`);
+        const json = `{${[...fields, `"list":[${list.join()}]`].join()}${end}}`;
+        assert.deepEqual(own(json), exact(json));
       }),
       { numRuns: 2000 },
     );

@@ -1,0 +1,111 @@
+import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import { ParentClosePolicy, WorkflowIdReusePolicy, startChild } from '@temporalio/workflow';
+import type { RolloutResult } from '../../activities/contract.js';
+import type { RolloutInput } from '../../model/batch-request.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { TaskPriority } from '../../model/workflow-safe/priority.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { playRollout } from '../play-rollout.js';
+import type { rollout } from '../rollout.js';
+import {
+  LIMITS_MEMO,
+  TIMEOUT_MEMO,
+  limitsSignal,
+  stopSignal,
+  unawaited,
+} from '../steering/messages.js';
+import { createLimits } from '../steering/rollout-limits.js';
+import { UNSEEN } from '../views/rollout-view.js';
+import type { Member } from './refill.js';
+
+/** A rollout that runs: a child workflow, or played by this one. */
+export interface RunningMember {
+  /** Fails with the rollout's own failure, which a child's wraps. */
+  result: () => Promise<RolloutResult>;
+  stop: () => void;
+  /** undefined: it is there already. */
+  limit: (change: LimitsChange) => Promise<void> | undefined;
+}
+
+interface Starting {
+  num_repeats: number;
+  limits: LimitsChange | null;
+  rollout_timeout?: string;
+  priority?: TaskPriority;
+}
+
+/** As a child workflow, which has these limits from its start. */
+export async function startMember(
+  ref: RolloutInput,
+  starting: Starting,
+): Promise<{ given: LimitsChange | null; rollout: RunningMember }> {
+  const child = await startRollout(ref, starting);
+  const rollout: RunningMember = {
+    result: () => child.result() as Promise<RolloutResult>,
+    stop: () => {
+      unawaited(child.signal(stopSignal));
+    },
+    limit: (change) => child.signal(limitsSignal, change),
+  };
+  return { given: starting.limits, rollout };
+}
+
+/**
+ * Plays it without a workflow of its own, which costs several times what its activity does. What it waits for, batch
+ * and lists read from its journal.
+ */
+export function playMember(
+  ref: RolloutInput,
+  { num_repeats, limits, rollout_timeout }: Starting,
+): RunningMember {
+  const own = createLimits(limits ?? {}, rollout_timeout);
+  let end = (): void => undefined;
+  const result = playRollout(ref, {
+    limits: own,
+    view: UNSEEN,
+    onStop: (stop) => {
+      end = stop;
+    },
+    started_at: Date.now(),
+    plan: null,
+    inNewRun: () => null,
+    onEnded: () => undefined,
+    in_slice: true,
+    summary: summaryOf(ref, num_repeats),
+  });
+  return {
+    result: () => result as Promise<RolloutResult>,
+    stop: () => {
+      end();
+    },
+    limit: (change) => {
+      own.change(change);
+      return undefined;
+    },
+  };
+}
+
+function startRollout(
+  ref: RolloutInput,
+  { num_repeats, limits, rollout_timeout, priority }: Starting,
+): Promise<ChildWorkflowHandle<typeof rollout>> {
+  const memo = {
+    ...(limits !== null && { [LIMITS_MEMO]: limits }),
+    ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
+  };
+  return startChild<typeof rollout>('rollout', {
+    args: [ref],
+    workflowId: rolloutId(ref),
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: summaryOf(ref, num_repeats),
+    ...(priority !== undefined && { priority }),
+    ...(Object.keys(memo).length > 0 && { memo }),
+  });
+}
+
+/** Counted from 0, as in its id. */
+function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): string {
+  if (replaces !== undefined) return `sample ${row}, repeat ${repeat} in place of ${replaces}`;
+  return num_repeats > 1 ? `sample ${row}, repeat ${repeat}` : `sample ${row}`;
+}

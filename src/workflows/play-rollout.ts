@@ -1,0 +1,230 @@
+import { CancellationScope, CancelledFailure } from '@temporalio/workflow';
+import type {
+  BatchResult,
+  FinishedRollout,
+  RolloutPlan,
+  RolloutResult,
+  TurnProgress,
+} from '../activities/contract.js';
+import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
+import { finishRollout, openRollout, turnActivity } from './activity-options.js';
+import type { EndedBy } from './ending.js';
+import { failWith, failureOf, untilEnd } from './ending.js';
+import type { RolloutLimits } from './steering/rollout-limits.js';
+import type { RolloutView } from './views/rollout-view.js';
+
+/** How far a rollout has come when it continues in a new run. */
+export interface Reached {
+  plan: RolloutPlan;
+  limits: LimitsChange;
+  /**
+   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. The deadline
+   * counts from there.
+   */
+  started_at: number;
+}
+
+interface Playing extends EndedBy {
+  limits: RolloutLimits;
+  view: RolloutView;
+  /** When it began, on the server's clock. */
+  started_at: number;
+  /** Of its previous run; null: it has none. */
+  plan: RolloutPlan | null;
+  /** Continues in a new run; null: there is no need yet. */
+  inNewRun: (now: Reached) => Promise<never> | null;
+  /** Called when it plays no more, before it is finished. */
+  onEnded: () => void;
+  /** Of the activity that opens it. */
+  summary?: string;
+}
+
+/**
+ * Plays one rollout: policy and environment take turns until one of them, a limit or a fault ends it. The result is
+ * what the journal says; a rollout that has failed or was cancelled throws.
+ */
+export async function playRollout(
+  input: unknown,
+  { limits, view, inNewRun, onEnded, ...playing }: Playing,
+): Promise<RolloutResult | BatchResult> {
+  let { started_at } = playing;
+  const { summary } = playing;
+  const opening = (): Promise<RolloutPlan> =>
+    open(input, { limits, started_at, ...(summary !== undefined && { summary }) });
+
+  const ending = await untilEnd(async (limitTo) => {
+    const limitToTimeout = (timeout_ms: number): void => {
+      limitTo(started_at + timeout_ms);
+    };
+    limits.whenTimeoutChanges(limitToTimeout);
+    // Time in which no replica serves does not count against the rollout.
+    view.onHold(
+      whileHeld(limitTo, (held_ms) => {
+        started_at += held_ms;
+        limits.whenTimeoutChanges(limitToTimeout);
+      }),
+    );
+    // 1. Open the journal. The same activity plays for one turn slice if it can.
+    const plan = playing.plan ?? (await opening());
+    if (plan.progress.ended === null) {
+      limits.planned(plan);
+      view.planned(plan);
+    }
+    const again = startOver(opening);
+    // 2. Play turns until the journal has the rollout's end.
+    let { progress } = plan;
+    while (progress.ended === null) {
+      const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
+      const anew = inNewRun(now);
+      if (anew !== null) await anew;
+      const deadline = started_at + limits.timeoutMs(plan);
+      const next = { plan, progress, deadline, limits: limits.ofTurns() };
+      progress = await play(next, view).catch(again);
+      view.progressed(progress);
+    }
+    return plan.is_batch ? null : endedAs(plan, { ...progress, ended: progress.ended });
+  }, playing);
+  limits.close();
+  onEnded();
+
+  // 3. End here what no turn has ended: timeout, stop, cancellation, a fault. Close a batch of one, too.
+  if ('result' in ending) {
+    view.finished(ending);
+    return ending.result;
+  }
+  // A raw input may name no rollout that could be finished.
+  const isRaw = !playing.in_slice;
+  if (ending.failure?.type === 'InvalidBatchRequest' && isRaw) throw failWith(ending.failure);
+  view.finishing();
+  const finished = await CancellationScope.nonCancellable(() =>
+    finishRollout({ ...ending, rollout: input }),
+  );
+  view.finished(finished);
+
+  // 4. Report what the journal says.
+  return report(finished);
+}
+
+/** Suspends the deadline while the rollout is held up; then calls back with the duration. */
+function whileHeld(
+  limitTo: (deadline: null) => void,
+  over: (held_ms: number) => void,
+): (isHeld: boolean) => void {
+  let since: number | null = null;
+  return (isHeld) => {
+    if (isHeld && since === null) limitTo(null);
+    if (!isHeld && since !== null) over(Date.now() - since);
+    since = isHeld ? (since ?? Date.now()) : null;
+  };
+}
+
+/**
+ * Opens the rollout again if a limit that failed it has changed meanwhile: the activity has only the limits that it
+ * was given.
+ */
+async function open(
+  input: unknown,
+  { limits, started_at, summary }: Pick<Playing, 'limits' | 'started_at' | 'summary'>,
+): Promise<RolloutPlan> {
+  for (;;) {
+    const given = limits.changed();
+    try {
+      const until = timeLeft(limits.timeoutToOpenMs(given), started_at);
+      const args = Object.keys(given).length > 0 ? [given] : [];
+      return await openRollout(until, summary)(input, ...args);
+    } catch (error) {
+      const { type } = failureOf(error);
+      if (!limits.mayOpenAgain(type, { given, started_at })) throw error;
+    }
+  }
+}
+
+/** Until when a worker must have taken the opening; it then ends itself. null: nobody knows. */
+const timeLeft = (timeout_ms: number | null, started_at: number): number | null =>
+  timeout_ms === null ? null : Math.max(1, started_at + timeout_ms - Date.now());
+
+interface Turn {
+  plan: RolloutPlan;
+  progress: TurnProgress;
+  /** Milliseconds since the epoch. */
+  deadline: number;
+  limits: TurnLimits | null;
+}
+
+/**
+ * Plays as many turns as fit into a turn slice, or one turn in two activities. With two, no place at the generation
+ * service is held while the environment works.
+ */
+async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
+  const { plays } = next.plan;
+  if (plays === 'in_slices') return await run('playTurns', next);
+  if (next.progress.phase === 'generate') view.progressed(await run('generateTurn', next));
+  return await run('stepEnvironment', next);
+}
+
+function run(
+  activity: keyof RolloutPlan['queues'],
+  { plan, progress: { turn }, deadline, limits }: Turn,
+): Promise<TurnProgress> {
+  const { batch_id, row, repeat } = plan;
+  const at = { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
+  return turnActivity(activity, { plan, turn, deadline })(at);
+}
+
+/** Losses of the journal in one run, which a store that is restored again and again may cause. */
+const MOST_JOURNALS_LOST = 3;
+
+/**
+ * If the environment lost the rollout's state, or the store what its journal had, it starts over. The journal says how
+ * far it is, and how often its state was lost; a journal cannot say how often it was lost itself.
+ */
+function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
+  let lost = 0;
+  return async (error) => {
+    const { type } = failureOf(error);
+    if (type === 'JournalLost') lost += 1;
+    else if (type !== 'EnvironmentStateLost') throw error;
+    if (lost >= MOST_JOURNALS_LOST) throw error;
+    return (await again()).progress;
+  };
+}
+
+const endedAs = (
+  plan: RolloutPlan,
+  {
+    turn,
+    total_reward,
+    total_tokens,
+    attempt,
+    dropped,
+    untrained,
+    ended,
+  }: TurnProgress & { ended: StopReason },
+): Pick<FinishedRollout, 'result' | 'facts'> => ({
+  result: {
+    rollout_id: rolloutId(plan),
+    stop_reason: ended,
+    total_reward,
+    turn_count: turn,
+    total_tokens,
+    ...(attempt !== undefined && { attempt }),
+    ...(dropped !== undefined && { dropped }),
+    ...(untrained !== undefined && { untrained }),
+  },
+  facts: plan,
+});
+
+/** The journal decides: a rollout that had ended by itself is complete, however it was interrupted afterwards. */
+function report({ result, failure, batch }: FinishedRollout): RolloutResult | BatchResult {
+  switch (result.stop_reason) {
+    case 'failed':
+    case 'timeout':
+      throw failWith(failure ?? { type: 'Failed', message: 'the rollout failed' });
+    case 'cancelled':
+      throw new CancelledFailure('the rollout was cancelled');
+    default:
+      return batch ?? result;
+  }
+}
