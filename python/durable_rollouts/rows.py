@@ -55,6 +55,23 @@ class RowMessage(TypedDict):
     routed_experts: NotRequired[List[Any]]
 
 
+class Effort(TypedDict):
+    """What the length of the answer is worth where the prompt asks for little effort."""
+
+    low: bool
+    length: int
+    length_reward: NotRequired[float]
+    reward: NotRequired[float]
+
+
+class RewardShaping(TypedDict):
+    """What was made of the agent's own ``reward``."""
+
+    reward: float
+    effort: NotRequired[Effort]
+    penalties: NotRequired[Dict[str, bool]]
+
+
 class Run(TypedDict):
     """Generated tokens from ``start`` up to ``end``."""
 
@@ -131,7 +148,7 @@ class RowColumns(TypedDict):
     extracted_answer: NotRequired[str]
     agent_result: NotRequired[Any]
     untokenized: NotRequired[str]
-    reward_shaping: NotRequired[Dict[str, Any]]
+    reward_shaping: NotRequired[RewardShaping]
     failure: NotRequired[Failure]
     sample_row: NotRequired[int]
     epoch: NotRequired[int]
