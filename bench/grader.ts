@@ -38,7 +38,10 @@ async function checksPerSecond({
   max_processes: number;
   thoughts: string;
 }): Promise<number> {
-  const pool = createGraderPool({ ...installedGrader({ env: process.env, say: console.error }), max_processes });
+  const pool = createGraderPool({
+    ...installedGrader({ env: process.env, say: console.error }),
+    max_processes,
+  });
   const compare = ({ ground_truth, response }: Case): Promise<unknown> =>
     pool.compare(
       { gold: `\\boxed{${ground_truth}}`, answer: thoughts + response },
