@@ -1,9 +1,17 @@
+import path from 'node:path';
+import { exists } from '../platform/files.js';
 import { UsageError } from '../platform/command.js';
 import { didYouMean } from '../platform/nearest.js';
 
 /** What a command line gives. Each throws an error for the user that says what was expected. */
 
 export const DEFAULT_FILE = './temporal.yaml';
+
+/** Where the folder has no temporal.yaml, the one of the stack that was started in it names the store. */
+export async function fileOfStore(): Promise<string | undefined> {
+  const local = path.join('.rollouts', 'temporal.yaml');
+  return !(await exists(DEFAULT_FILE)) && (await exists(local)) ? local : undefined;
+}
 
 /** The settings that FILE has under this name. */
 export function settingsNamed<T>(

@@ -7,7 +7,7 @@ import { Config, loadConfig } from '../workers/config.js';
 import { openStore } from '../workers/open-store.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { DEFAULT_FILE } from './arguments.js';
+import { DEFAULT_FILE, fileOfStore } from './arguments.js';
 import { meantBatch } from './meant-batch.js';
 
 const givenConfig = async (file: string | undefined): Promise<Config | null> =>
@@ -52,12 +52,6 @@ const STORE_MS = 5000;
 export interface GivenStore {
   name: string;
   store: TrajectoryStore | null;
-}
-
-/** Where the folder has no temporal.yaml, the one of the stack that was started in it names the store. */
-export async function fileOfStore(): Promise<string | undefined> {
-  const local = path.join('.rollouts', 'temporal.yaml');
-  return !(await exists(DEFAULT_FILE)) && (await exists(local)) ? local : undefined;
 }
 
 /** Without a temporal.yaml there is none. */

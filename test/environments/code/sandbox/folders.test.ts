@@ -186,8 +186,8 @@ async function outlive(t: Ends, level: Level): Promise<void> {
 
 /** Each rollout's interpreter keeps some descriptors of the worker. */
 async function openFew(t: Ends, level: Level): Promise<void> {
-  const rollouts = Array.from({ length: 30 }, () => ['1 + 1']);
-  const through = ['bash', '-c', 'ulimit -n 112; exec "$@"', 'bash'];
+  const rollouts = Array.from({ length: 45 }, () => ['1 + 1']);
+  const through = ['bash', '-c', 'ulimit -n 160; exec "$@"', 'bash'];
   const worker = startWorkerProcess({ level, rollouts, through }, t);
   const said = new Set<string>();
   for (let i = 0; i < rollouts.length; i++) said.add((await worker.said()).replace(/:.*/s, ''));
