@@ -20,6 +20,9 @@ const REMEDIES: ReadonlyMap<string | null, string> = new Map([
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'write the URL with a name that the certificate has'],
 ]);
 
+/** Some releases of Node.js add a remedy of their own, for another kind of certificate. */
+const HINT = /; if the root CA is installed locally.*$/;
+
 /** What a server does with a request that is not TLS: it closes the connection, or its alert is no HTTP. */
 const CLOSED: ReadonlySet<string | null> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'HPE_INVALID_CONSTANT']); // prettier-ignore
 
@@ -34,7 +37,7 @@ export async function explained(error: unknown, url: string): Promise<unknown> {
   const remedy = REMEDIES.get(code);
   if (remedy !== undefined) {
     const certificate = (await certificateAt(url)) ?? 'its certificate';
-    return failure(`${certificate} is not accepted: ${message}; ${remedy}`);
+    return failure(`${certificate} is not accepted: ${message.replace(HINT, '')}; ${remedy}`);
   }
   if (protocol === 'https:' && code === 'ERR_SSL_WRONG_VERSION_NUMBER')
     return failure(`it speaks no TLS (${code}): write http:// instead of https:// in its URL`);
