@@ -1,32 +1,38 @@
 import { commonMs } from './waits/common-clock.js';
 
-/** Every status, by the SDK's name, with which a workflow has ended; RUNNING and PAUSED are open. */
-const ENDED: ReadonlySet<string> = new Set([
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-  'TERMINATED',
-  'TIMED_OUT',
-  'CONTINUED_AS_NEW',
-]);
+/** Every status, by the SDK's name, with which a workflow has ended, in words; RUNNING and PAUSED are open. */
+const ENDED = {
+  COMPLETED: 'ended',
+  FAILED: 'failed',
+  CANCELLED: 'cancelled',
+  TERMINATED: 'terminated',
+  TIMED_OUT: 'timed out',
+  CONTINUED_AS_NEW: 'continued',
+} as const;
+export type End = (typeof ENDED)[keyof typeof ENDED];
+
+/** null: it is open. Of a newer server's status nobody knows that it is an end. */
+export const endOf = (status: string): End | null =>
+  Object.hasOwn(ENDED, status) ? ENDED[status as keyof typeof ENDED] : null;
 
 /** As the SDK describes a workflow. */
 export interface HasStatus {
   status: { name: string };
 }
 
-/** Of a newer server's status nobody knows that it is an end. */
-export const isOpen = ({ status }: HasStatus): boolean => !ENDED.has(status.name);
+export const isOpen = ({ status }: HasStatus): boolean => endOf(status.name) === null;
 
 /** The same for searches: an older server refuses the name of a status that it does not know. */
 export const OPEN_IN_SEARCHES = 'CloseTime IS NULL';
+
+export const isPaused = (status: string): boolean => status === 'PAUSED';
 
 /** That a workflow is paused, and the command that ends it, for people; null: it is not. */
 export function whyPaused({
   status,
   workflowId,
 }: HasStatus & { workflowId: string }): string | null {
-  return status.name === 'PAUSED' ? pausedText(workflowId) : null;
+  return isPaused(status.name) ? pausedText(workflowId) : null;
 }
 
 /** The same of one that is known to be. */

@@ -1,5 +1,7 @@
 import type { BatchProgress } from '../../activities/contract.js';
 import type { BatchResult } from '../../model/results/result.js';
+import type { End } from '../../platform/workflow-status.js';
+import { endOf, isPaused } from '../../platform/workflow-status.js';
 import type { StoredBatch } from '../../trajectories/trajectory-store.js';
 
 /** A batch or stream, as a list shows it. null: nobody knows, or it has none. */
@@ -20,7 +22,7 @@ export interface Listed {
 }
 
 /** `unfinished`: it has no result, and Temporal does not have it, or did not answer. */
-export type State = 'running' | 'paused' | 'ended' | 'failed' | 'cancelled' | 'terminated' | 'timed out' | 'unfinished'; // prettier-ignore
+export type State = 'running' | 'paused' | Exclude<End, 'continued'> | 'unfinished';
 
 /** The newest run of a batch or stream that Temporal has. */
 export interface Run {
@@ -31,17 +33,12 @@ export interface Run {
   started_ms: number;
 }
 
-const STATES: Readonly<Record<string, State>> = {
-  PAUSED: 'paused',
-  COMPLETED: 'ended',
-  FAILED: 'failed',
-  CANCELLED: 'cancelled',
-  TERMINATED: 'terminated',
-  TIMED_OUT: 'timed out',
-};
-
-/** Of a newer server's status nobody knows that it is an end. */
-const stateOf = ({ status }: Run): State => STATES[status] ?? 'running';
+/** A run that was continued has a newer one, which a search may not find yet. */
+function stateOf({ status }: Run): State {
+  const end = endOf(status);
+  if (end !== null && end !== 'continued') return end;
+  return isPaused(status) ? 'paused' : 'running';
+}
 
 export const isOpen = ({ state }: Pick<Listed, 'state'>): boolean =>
   state === 'running' || state === 'paused';
