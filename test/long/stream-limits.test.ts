@@ -54,8 +54,9 @@ describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
         stream.handle().executeUpdate<object, [object]>('set_limits', { args: [change] }),
       ),
     );
-    assert.deepEqual({ ...answers.at(-1), ...Object.assign({}, ...CHANGES) }, answers.at(-1));
-    // The last group is told last.
+    // Updates that are sent at once have no order, so each answer is sure of its own change only.
+    CHANGES.forEach((change, at) => assert.deepEqual({ ...answers[at], ...change }, answers[at]));
+    // The last group gets a change last.
     const last = client.workflow.getHandle(`thousand/${GROUPS - 1}`);
     await eventually({ what: 'the last change', timeout_ms: 300_000 }, async () => {
       const events = (await last.fetchHistory()).events ?? [];
