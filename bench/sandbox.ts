@@ -5,7 +5,7 @@ import { LEVELS, type Level } from '../src/environments/code/sandbox/levels.js';
 import { createLocalSandbox } from '../src/environments/code/local-sandbox.js';
 import { childrenOf } from '../src/environments/code/watch/process-tree.js';
 import type { Environment, EnvironmentMessage, Metadata } from '../src/environments/environment.js';
-import { EnvironmentSettings } from '../src/environments/settings.js';
+import { EnvironmentSettings } from '../src/environments/registry.js';
 import { textLog } from '../src/model/content.js';
 
 /**

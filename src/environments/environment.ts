@@ -8,7 +8,7 @@ import type { Share } from '../platform/waits/allowance.js';
 /**
  * An environment answers a turn. This is upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
  * samples at once; environments behind a service use the same shapes over HTTP (`http/environment.ts`). A new kind is a
- * folder here, a schema in `settings.ts` and a case in `registry.ts`.
+ * folder here with a `kind.ts`, which `registry.ts` lists.
  */
 
 /** How long a caller of `end` waits: less than an attempt at finishing a rollout has. */
@@ -162,11 +162,6 @@ export interface AgentServers {
 export type ExactEnvironment = Environment<ForeignObject>;
 
 export interface Environment<M = Metadata> {
-  /**
-   * True for a pure function of the log and its metadata: its turns are played next to the generation,
-   * many in one activity. False for anything behind a service: its steps get their own activity.
-   */
-  readonly in_process: boolean;
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */

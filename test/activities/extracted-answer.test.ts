@@ -13,7 +13,6 @@ type Bench = Awaited<ReturnType<typeof activityBench>>;
 function answering(answers: readonly (string | null)[]): Environment {
   const left = [...answers];
   return {
-    in_process: false,
     step: () => {
       const answer = left.shift();
       assert.ok(answer !== undefined, 'a step more than there are answers');

@@ -26,7 +26,6 @@ test('a large answer keeps its room while it is encoded, until it is journalled'
     return has;
   };
   const environment: Environment = {
-    in_process: false,
     step: async (_input, { share, signal }) => {
       assert.ok(share !== undefined, 'a step has a share');
       seen['before'] = await isFree();

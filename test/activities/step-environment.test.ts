@@ -284,7 +284,6 @@ describe('a step that fails', () => {
 
   test('because an environment in process answers nothing is final', async (t) => {
     const mute: Environment = {
-      in_process: true,
       step: () =>
         Promise.resolve({
           observations: [],

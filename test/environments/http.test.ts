@@ -44,7 +44,6 @@ async function faultOf(promise: Promise<unknown>): Promise<Fault> {
 describe('a step over HTTP', () => {
   test('sends the logs, the metadata and the headers of the protocol', async () => {
     const { environment, received } = await serve(answer(200, good));
-    assert.equal(environment.in_process, false);
     assert.deepEqual(await environment.step(input, context), good);
     assert.equal(received.length, 1);
     const [request] = received;

@@ -9,8 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { bareContext } from '../fakes/environment-context.js';
 

@@ -8,7 +8,6 @@ import { CONTEXT, rejectionOf, said } from '../fakes/environment-steps.js';
 
 /** Its code returns `change` of what it was given. */
 const changing = (change: (metadata: Metadata) => Metadata | null): Environment => ({
-  in_process: true,
   step: ({ metadata }) =>
     Promise.resolve({
       observations: [null],

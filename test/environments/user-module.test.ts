@@ -5,8 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { ExactEnvironment } from '../../src/environments/environment.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { traceIn } from '../../src/platform/errors.js';
 import { bareContext } from '../fakes/environment-context.js';
 
@@ -63,9 +62,8 @@ describe('an environment of kind module', () => {
 
   test('is made from its settings by a named function in JavaScript', async (t) => {
     const source = `export const create = ({ reward }) => ({ stepOne: () => ({ ...${ANSWER}, reward }) });`;
-    const more = { export: 'create', settings: { reward: { a: 0.5 } }, in_process: false };
+    const more = { export: 'create', settings: { reward: { a: 0.5 } } };
     const environment = await make(t, { source, file: 'mine.mjs', more });
-    assert.equal(environment.in_process, false);
     assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
     const right = await make(t, { source, file: 'mine.mjs', more: { ...more, settings: { reward: true } } }); // prettier-ignore
     assert.deepEqual((await step(right)).rewards, [1]);

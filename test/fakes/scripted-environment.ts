@@ -22,13 +22,11 @@ export interface ScriptedEnvironment extends Environment {
 
 export function scriptedEnvironment(
   script: readonly (ScriptedAnswer | Error)[],
-  { in_process = true }: { in_process?: boolean } = {},
 ): ScriptedEnvironment {
   const left = [...script];
   const steps: ScriptedEnvironment['steps'] = [];
   let unscripted = 0;
   return {
-    in_process,
     steps,
     checkPlayed: () => {
       assert.equal(unscripted, 0, 'more was stepped than the script has');

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
 import type { EnvironmentFactory } from '../../environments/factory.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
-import { EnvironmentSettings } from '../../environments/settings.js';
+import { EnvironmentSettings, isInProcess } from '../../environments/registry.js';
 import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import { UsageError } from '../../platform/command.js';
@@ -127,7 +127,7 @@ function createPlayers({
     const settings = settingsNamed(name, { among: environments, what: 'environment', file });
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
     const environment = await factory.create(name);
-    return { name, environment, at_once: environment.in_process ? 1 : (own ?? AT_ONCE) };
+    return { name, environment, at_once: isInProcess(settings) ? 1 : (own ?? AT_ONCE) };
   };
   return async (name) => {
     const player = made.get(name) ?? create(name);

@@ -18,7 +18,6 @@ const CalculatorMetadata = z.looseObject({
  */
 export function createCalculator(): Environment {
   return {
-    in_process: true,
     step: stepEach('calculator', answerTurn),
     globalPostProcessAndMetrics: async (rollouts) => ({
       success_rate: await successRate(rollouts),

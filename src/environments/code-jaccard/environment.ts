@@ -17,7 +17,6 @@ const CHECK: GroundTruthCheck = {
 /** Upstream's code_jaccard: one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
-    in_process: true,
     step: stepEach('code jaccard', answerTurn),
     ...groundTruthQuestions(CHECK),
     globalPostProcessAndMetrics: alignment,

@@ -19,7 +19,7 @@ const STOP_STRING = '</code>';
  * observation is its result, and the reward is always 0. With `sandbox`, the code runs there.
  */
 export function createCode(
-  settings: CodeSettings & { max_answer?: string },
+  settings: CodeSettings,
   context: Pick<EnvironmentContext, 'name' | 'report'> &
     Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox; token?: Token | null },
 ): Environment {
@@ -32,14 +32,10 @@ export function createCode(
           url: settings.url,
           token: context.token ?? null,
           settings,
-          ...(settings.max_answer !== undefined && {
-            max_answer_bytes: bytesOf(settings.max_answer),
-          }),
+          max_answer_bytes: bytesOf(settings.max_answer),
           ...(context.answers && { answers: context.answers }),
         }));
   return {
-    in_process: false,
-
     async step(input, { idempotency_key, deployment, signal }) {
       const samples = samplesOf(input);
       const session = named(idempotency_key.replace(/\/[^/]*$/, ''), deployment);

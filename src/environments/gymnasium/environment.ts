@@ -58,7 +58,6 @@ export function createGymnasium(
   const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
   const server: Server = { at, send, max_steps, reset_timeout_ms };
   return {
-    in_process: false,
     steps_once: true,
 
     begin: (sample, context) => reset(sample, { context, server }),

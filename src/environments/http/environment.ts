@@ -37,8 +37,6 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
   const { url: at } = settings;
   const { send: call, close } = createHttpCall(settings);
   return {
-    in_process: false,
-
     async step({ message_log_batch, metadata }, { signal, share, ...names }) {
       const headers = namingHeaders(names);
       const body = { message_log_batch, metadata };

@@ -10,7 +10,6 @@ export interface MathOptions {
   verify: Verifier;
   /** Which ground truths are refused under `standard`; absent: none. */
   check?: GroundTruthCheck;
-  in_process: boolean;
   return_extracted_answer: boolean;
 }
 
@@ -18,7 +17,6 @@ export interface MathOptions {
 export function createMathEnvironment({
   verify,
   check,
-  in_process,
   return_extracted_answer,
 }: MathOptions): Environment {
   const judge = async (turn: Turn, signal: AbortSignal): Promise<Verdict> => {
@@ -31,7 +29,6 @@ export function createMathEnvironment({
     return verdict;
   };
   return {
-    in_process,
     async step(input, { signal, standard }) {
       const turns = turnsOf('math', { ...input, standard });
       const verdicts = await Promise.all(turns.map((turn) => judge(turn, signal)));

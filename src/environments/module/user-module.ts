@@ -17,7 +17,6 @@ export interface ModuleSettings {
   path: string;
   export: string;
   settings: Record<string, unknown>;
-  in_process: boolean;
   /** For one call. */
   timeout: string;
 }
@@ -27,7 +26,7 @@ export interface ModuleSettings {
  * export.
  */
 export async function createModuleEnvironment(
-  { path, export: name, settings, in_process, timeout }: ModuleSettings,
+  { path, export: name, settings, timeout }: ModuleSettings,
   context: EnvironmentContext,
 ): Promise<Environment> {
   const start = { path, export: name, settings, name: context.name };
@@ -40,8 +39,6 @@ export async function createModuleEnvironment(
   });
   const has = await calls.ready();
   return {
-    in_process,
-
     step: async (input, { idempotency_key, deployment, was_asked, signal }) => {
       const asked = {
         idempotency_key,

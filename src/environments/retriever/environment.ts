@@ -12,7 +12,6 @@ const CLOSE = '</retrieve>';
  */
 export function createRetrieverEnvironment(retriever: Retriever): Environment {
   return {
-    in_process: true,
     step: stepEach('retriever', ({ log, metadata }) => {
       const query = parseQuery(log.at(-1)?.content ?? '');
       return {

@@ -28,8 +28,6 @@ export function createRewardModel(
   const isVllm = protocol === 'vllm';
   const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
   return {
-    in_process: false,
-
     async step(input, { signal, share, ...names }) {
       const turns = turnsOf('reward model', input);
       const headers = namingHeaders(names);

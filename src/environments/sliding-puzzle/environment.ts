@@ -24,7 +24,6 @@ type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
 /** Upstream's sliding puzzle: reward 1 for the slide that solves it, 0 for all else. */
 export function createSlidingPuzzle(): Environment {
   return {
-    in_process: true,
     step: (input) =>
       // A throw inside the promise rejects it, as the interface requires.
       new Promise((resolve) => {

@@ -8,7 +8,7 @@ import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
 import { groundTruthCheckOf } from './ground-truth.js';
 import { type Answered, rewardOf } from './reward-functions.js';
-import { needsGrader, type RewardFunction, sumOfWeights } from './settings.js';
+import { type RewardFunction, sumOfWeights } from './settings.js';
 
 export interface VlmOptions {
   reward_functions: RewardFunction[];
@@ -43,7 +43,6 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
   };
 
   return {
-    in_process: !reward_functions.some(needsGrader),
     async step(input, { signal, standard }) {
       const turns = turnsOf('vlm', { ...input, standard });
       const rewards = await Promise.all(turns.map((turn) => judge(turn, signal)));

@@ -15,7 +15,7 @@ import type {
   EnvironmentReturn,
   Metadata,
 } from '../../../src/environments/environment.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 
 /** Rollouts of the code environment, without engine and journal. */
 

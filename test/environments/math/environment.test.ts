@@ -5,8 +5,11 @@ import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
 import type { Pair } from '../../../src/environments/math/grader-process.js';
 import { createHfVerifier } from '../../../src/environments/math/verifiers.js';
 import type { Verdict } from '../../../src/environments/math/verifier.js';
-import { createEnvironment } from '../../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import {
+  createEnvironment,
+  EnvironmentSettings,
+  isInProcess,
+} from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { bareContext } from '../../fakes/environment-context.js';
 import { context, stepOnce } from '../step-once.js';
@@ -28,7 +31,6 @@ function agreeing(): { grader: GraderPool; asked: Pair[] } {
 const hf = (grader: GraderPool) =>
   createMathEnvironment({
     verify: createHfVerifier(grader),
-    in_process: false,
     return_extracted_answer: false,
   });
 
@@ -80,7 +82,6 @@ test('named scores become named rewards, and correctness is what the observation
   const scores = [0, 1].map((correct) => ({ 'reward/correctness': correct, 'reward/format': 1 }));
   const environment = createMathEnvironment({
     verify: () => Promise.resolve({ score: scores.shift(), extracted_answer: null } as Verdict),
-    in_process: true,
     return_extracted_answer: false,
   });
   const { rewards, observations } = await environment.step(
@@ -125,10 +126,11 @@ test('settings choose the verifier: hf_math_verify is behind the grader, the oth
     'multilingual_multichoice',
     'multi_reward',
   ];
-  assert.equal((await make({ kind: 'math' })).in_process, false);
+  assert.equal(isInProcess(EnvironmentSettings.parse({ kind: 'math' })), false);
   for (const verifier of verifiers) {
-    const environment = await make({ kind: 'math', verifier, return_extracted_answer: true });
-    assert.equal(environment.in_process, true);
+    const settings = { kind: 'math', verifier, return_extracted_answer: true };
+    const environment = await make(settings);
+    assert.equal(isInProcess(EnvironmentSettings.parse(settings)), true);
     const { rewards, answers } = await stepOnce(environment, {
       response: 'Answer: B',
       info: { ground_truth: 'B' },

@@ -43,7 +43,6 @@ describe('the maths environment answers as upstream recorded', { skip }, () => {
   const environment = (return_extracted_answer: boolean) =>
     createMathEnvironment({
       verify: createHfVerifier(grader),
-      in_process: false,
       return_extracted_answer,
     });
 

@@ -147,7 +147,6 @@ describe('the retriever as an environment', () => {
       CONTEXT,
     );
     assert.deepEqual(answer, { ...expected, answers: message_logs.map(() => null) });
-    assert.equal(environment.in_process, true);
   });
 
   test('answers an empty query, as upstream’s does, and one of unknown words alike', async (t) => {

@@ -86,9 +86,8 @@ describe('a reward model', () => {
     assert.equal(received[0].headers.authorization, 'Bearer k3y');
   });
 
-  test('is an environment with steps of their own, without a health probe of its own', async () => {
+  test('is an environment without a health probe of its own', async () => {
     const { environment } = await serve(answer(200, { scores: [1] }));
-    assert.equal(environment.in_process, false);
     assert.ok(!('health' in environment));
   });
 

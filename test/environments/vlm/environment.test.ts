@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createEnvironment } from '../../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
 import { boxedText, taggedText } from '../../../src/environments/vlm/reward-functions.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { bareContext } from '../../fakes/environment-context.js';
