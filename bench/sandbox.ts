@@ -42,12 +42,11 @@ function rollout(environment: Environment, name: string) {
   return async (code: string, key = name): Promise<void> => {
     log.push({ role: 'assistant', content: `<code>${code}</code>` });
     const answer = await environment.step(
-      { message_log_batch: [log], metadata: [metadata] },
+      { message_log: log, metadata },
       { idempotency_key: `${key}/${log.length}`, signal },
     );
-    const [observation] = answer.observations;
-    if (observation != null) log.push(...textLog([observation]));
-    metadata = answer.metadata[0] ?? metadata;
+    if (answer.observation !== null) log.push(...textLog([answer.observation]));
+    metadata = answer.metadata ?? metadata;
   };
 }
 

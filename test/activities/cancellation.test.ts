@@ -60,11 +60,9 @@ describe('an attempt that is cancelled', () => {
     const environment: Environment = {
       step: () =>
         Promise.resolve({
-          observations: [{ role: 'environment', content: 'seen' }],
-          metadata: [null],
-          next_stop_strings: null,
-          rewards: [1],
-          terminateds: [false],
+          observation: { role: 'environment', content: 'seen' },
+          reward: 1,
+          terminated: false,
         }),
     };
     const bench = await activityBench(t, { service, environments: { task: environment } });

@@ -17,12 +17,10 @@ function answering(answers: readonly (string | null)[]): Environment {
       const answer = left.shift();
       assert.ok(answer !== undefined, 'a step more than there are answers');
       return Promise.resolve({
-        observations: [{ role: 'environment', content: '' }],
-        metadata: [null],
-        next_stop_strings: null,
-        rewards: [0],
-        terminateds: [left.length === 0],
-        answers: [answer],
+        observation: { role: 'environment', content: '' },
+        reward: 0,
+        terminated: left.length === 0,
+        answer,
       });
     },
   };

@@ -54,7 +54,7 @@ describe('environment settings', () => {
     const { url, received } = await startServer(answer(400, ''));
     const environment = await make({ kind: 'http', url });
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
-    await assert.rejects(environment.step({ message_log_batch: [], metadata: [] }, context));
+    await assert.rejects(environment.step({ message_log: [], metadata: {} }, context));
     assert.equal(received[0]?.url, '/step');
   });
 
@@ -96,7 +96,7 @@ describe('environment settings', () => {
     assert.deepEqual(settings, quick);
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
     await assert.rejects(
-      (await make(settings)).step({ message_log_batch: [], metadata: [] }, context),
+      (await make(settings)).step({ message_log: [], metadata: {} }, context),
       /no answer within 50 ms/,
     );
   });
@@ -170,8 +170,8 @@ describe('environment settings', () => {
     const settings = EnvironmentSettings.parse({ kind: 'retriever', corpus: 'docs.jsonl' });
     const environment = await createEnvironment(settings, context);
     const log = [{ role: 'assistant', content: '<retrieve>q</retrieve>' }];
-    const { observations } = await stepOne(environment, { log });
-    assert.equal(observations[0]?.content, '<result>\n<1>\na document\n</1>\n</result>\n');
+    const { observation } = await stepOne(environment, { log });
+    assert.equal(observation?.content, '<result>\n<1>\na document\n</1>\n</result>\n');
     assert.deepEqual(opened, ['wiki']);
   });
 

@@ -13,8 +13,8 @@ async function rewardOf(
 ): Promise<unknown> {
   const settings = { kind: 'vlm', reward_functions: [{ name, weight: 2 }] };
   const environment = await createEnvironment(EnvironmentSettings.parse(settings), bareContext());
-  const { rewards } = await stepOnce(environment, { response, info });
-  return Object.values(rewards)[0];
+  const { reward } = await stepOnce(environment, { response, info });
+  return reward;
 }
 
 function problemsIn(reward_functions: unknown): string[] {
