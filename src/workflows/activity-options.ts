@@ -54,8 +54,8 @@ export const { planBatch } = proxyActivities<Activities>({
   retry: RETRY,
 });
 
-/** `taken_ms`: within it a worker must take it; null: no limit of its own. */
-export const openRollout = (taken_ms: number | null, summary?: string): Activities['openRollout'] =>
+/** Within `left_ms` a worker must take it; it then watches the time itself. */
+export const openRollout = (left_ms: number, summary?: string): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: OPENING_MS,
@@ -63,7 +63,7 @@ export const openRollout = (taken_ms: number | null, summary?: string): Activiti
     heartbeatTimeout: HEARTBEAT,
     retry: RETRY,
     cancellationType: WRITES_FIRST,
-    ...(taken_ms !== null && taken_ms < OPENING_MS && { scheduleToStartTimeout: taken_ms }),
+    ...(left_ms < OPENING_MS && { scheduleToStartTimeout: left_ms }),
     ...(summary !== undefined && { summary }),
   }).openRollout;
 
@@ -165,15 +165,15 @@ export const restoreReplica = (
 
 type TurnActivity = keyof RolloutPlan['queues'];
 
-/** An activity of an opened rollout, until the deadline (milliseconds since the epoch). */
+/** An activity of an opened rollout, until its deadline. */
 export function turnActivity(
   name: TurnActivity,
-  { plan, turn, deadline }: { plan: RolloutPlan; turn: number; deadline: number },
+  { plan, turn, left_ms }: { plan: RolloutPlan; turn: number; left_ms: number },
 ): Activities[TurnActivity] {
   const { queues, heartbeat_timeout_ms, agent } = plan;
   const options: ActivityOptions = {
     taskQueue: queues[name],
-    startToCloseTimeout: Math.max(1, deadline - Date.now()),
+    startToCloseTimeout: left_ms,
     heartbeatTimeout: heartbeat_timeout_ms,
     retry: RETRY,
     cancellationType: WRITES_FIRST,
