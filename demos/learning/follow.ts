@@ -1,9 +1,9 @@
 import path from 'node:path';
-import { follow as drawing } from '../../client/follow.js';
-import type { Screen } from '../../client/screen.js';
-import { withDeadline } from '../../platform/waits/abort.js';
-import type { Interrupts } from '../../platform/process/interrupts.js';
-import type { Supervisor } from '../supervisor.js';
+import { follow as drawing } from '../../src/client/follow.js';
+import type { Screen } from '../../src/client/screen.js';
+import { withDeadline } from '../../src/platform/waits/abort.js';
+import type { Interrupts } from '../../src/platform/process/interrupts.js';
+import type { Supervisor } from '../../src/dev/supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
 import type { Lesson } from './stack.js';
