@@ -6,7 +6,7 @@ import type {
   FinishedRollout,
   Metadata,
 } from '../../src/environments/environment.js';
-import { Fault } from '../../src/model/faults.js';
+import { faultOf } from '../harness/fault-of.js';
 
 export const CONTEXT = {
   idempotency_key: 'batch/0-0/0',
@@ -26,13 +26,9 @@ export function stepOne<E extends Environment | ExactEnvironment>(
 
 /** The message of the rejection that a promise ends with. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<string> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a rejection, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  assert.deepEqual([error.type, error.retryable], ['EnvironmentRejected', false]);
-  return error.message;
+  const { type, retryable, message } = await faultOf(promise);
+  assert.deepEqual([type, retryable], ['EnvironmentRejected', false]);
+  return message;
 }
 
 /** Metrics over rollouts with these rewards, read one by one. */

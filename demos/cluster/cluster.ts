@@ -1,15 +1,15 @@
 import path from 'node:path';
-import { connectBatchClient } from '../../client/batch-client.js';
-import { onLoopback } from '../../client/server.js';
-import { allCompleted } from '../../client/result-table.js';
-import { watchBatch } from '../../client/watch.js';
-import { textsOf } from '../../platform/lines.js';
-import { INTERRUPTED, untilAborted } from '../../platform/process/interrupts.js';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { linesToCopy } from '../lines-to-copy.js';
-import { putPrograms } from '../programs-folder.js';
-import type { StackSession } from '../session.js';
-import { inSession, throwIfPartFailed } from '../session.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
+import { allCompleted } from '../../src/client/result-table.js';
+import { watchBatch } from '../../src/client/watch.js';
+import { textsOf } from '../../src/platform/lines.js';
+import { INTERRUPTED, untilAborted } from '../../src/platform/process/interrupts.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { linesToCopy } from '../../src/dev/lines-to-copy.js';
+import { putPrograms } from '../../src/dev/programs-folder.js';
+import type { StackSession } from '../../src/dev/session.js';
+import { inSession, throwIfPartFailed } from '../../src/dev/session.js';
 import type { Cluster } from './stack.js';
 import { TASK_QUEUE, makeScratch, startCluster } from './stack.js';
 

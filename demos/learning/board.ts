@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { progressBar } from '../../client/board.js';
-import { formatClock, formatNumber, formatRate } from '../../client/number-text.js';
-import type { Line, TextStyle } from '../../client/text-line.js';
-import { renderLine, spread } from '../../client/text-line.js';
+import { progressBar } from '../../src/client/board.js';
+import { formatClock, formatNumber, formatRate } from '../../src/client/number-text.js';
+import type { Line, TextStyle } from '../../src/client/text-line.js';
+import { renderLine, spread } from '../../src/client/text-line.js';
 
 /** The displayed fields of a line of the trainer's metrics.jsonl. */
 type MetricsLine =

@@ -9,8 +9,8 @@ import {
   readMetrics,
   renderLearning,
   tokensPerSecond,
-} from '../../../src/dev/learning/board.js';
-import { temporaryFolder } from '../fakes.js';
+} from '../../../demos/learning/board.js';
+import { temporaryFolder } from '../../dev/fakes.js';
 
 const step = (number: number, at: number) =>
   ({

@@ -5,8 +5,8 @@ import { appendFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { killInTurn } from '../../../src/dev/learning/kills.js';
-import { temporaryFolder, until } from '../fakes.js';
+import { killInTurn } from '../../../demos/learning/kills.js';
+import { temporaryFolder, until } from '../../dev/fakes.js';
 
 const VICTIMS = [
   { what: 'engine', part: 'engine' },

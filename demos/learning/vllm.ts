@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { startChild } from '../../platform/process/child.js';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { stackEnvironment } from '../stack-environment.js';
-import type { Part } from '../supervisor.js';
+import { startChild } from '../../src/platform/process/child.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import type { Part } from '../../src/dev/supervisor.js';
 
 /** A real vLLM in place of the example's own engine, and what its trainer then needs. */
 export interface Vllm {

@@ -1,9 +1,9 @@
 import path from 'node:path';
-import { describeError } from '../../platform/errors.js';
-import { INTERRUPTED } from '../../platform/process/interrupts.js';
-import { plain } from '../../platform/plain.js';
-import { inSession, throwIfPartFailed } from '../session.js';
-import type { StackPlace } from '../stack.js';
+import { describeError } from '../../src/platform/errors.js';
+import { INTERRUPTED } from '../../src/platform/process/interrupts.js';
+import { plain } from '../../src/platform/plain.js';
+import { inSession, throwIfPartFailed } from '../../src/dev/session.js';
+import type { StackPlace } from '../../src/dev/stack.js';
 import type { LearningOptions, Session } from './follow.js';
 import { ensureLearning } from './example.js';
 import { follow } from './follow.js';

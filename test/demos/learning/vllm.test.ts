@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { learningCommand } from '../../../src/cli/learning.js';
-import { vllmOf, vllmPart } from '../../../src/dev/learning/vllm.js';
-import { temporaryFolder } from '../fakes.js';
+import { vllmOf, vllmPart } from '../../../demos/learning/vllm.js';
+import { temporaryFolder } from '../../dev/fakes.js';
 
 describe('a vLLM in place of the example’s engine', () => {
   test('is named by two variables; of one that is not set it says what is expected', () => {

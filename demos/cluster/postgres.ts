@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { chmod, chown, cp, open, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { PROJECT_ROOT } from '../platform/project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 /** A private PostgreSQL on loopback, in its own folder, from the programs of this machine. */
 export interface LocalPostgres {

@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { replaceFile } from '../../platform/files.js';
-import { firstFreePort } from '../../platform/process/free-port.js';
-import { lastLines, runCommand } from '../../platform/process/run-command.js';
-import type { PlannedServer, StackPlace } from '../stack.js';
-import { planServer, startServerAndWorker } from '../stack.js';
-import type { Part } from '../supervisor.js';
+import { replaceFile } from '../../src/platform/files.js';
+import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { lastLines, runCommand } from '../../src/platform/process/run-command.js';
+import type { PlannedServer, StackPlace } from '../../src/dev/stack.js';
+import { planServer, startServerAndWorker } from '../../src/dev/stack.js';
+import type { Part } from '../../src/dev/supervisor.js';
 import type { Script } from './example.js';
 import { exampleCommand, examplePart, LEARNING_EXAMPLE } from './example.js';
 import type { Vllm } from './vllm.js';

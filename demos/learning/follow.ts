@@ -1,9 +1,9 @@
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Screen } from '../../client/screen.js';
-import { withDeadline } from '../../platform/waits/abort.js';
-import type { Interrupts } from '../../platform/process/interrupts.js';
-import type { Supervisor } from '../supervisor.js';
+import { follow as drawing } from '../../src/client/follow.js';
+import type { Screen } from '../../src/client/screen.js';
+import { withDeadline } from '../../src/platform/waits/abort.js';
+import type { Interrupts } from '../../src/platform/process/interrupts.js';
+import type { Supervisor } from '../../src/dev/supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
 import type { Lesson } from './stack.js';
@@ -39,7 +39,6 @@ export interface Followed {
   longest_ms: number;
 }
 
-const LOOK_EVERY_MS = 500;
 const PLAIN_EVERY_MS = 5000;
 
 /** Shows a trainer until it is done, and kills parts as the options say. */
@@ -68,8 +67,8 @@ async function followUntil(
       ? Promise.resolve()
       : killInTurn({ ...followed, ...options.kills, seed: options.seed, signal, noted });
   let printed_at = -Infinity;
-  for (;;) {
-    const metrics = await readMetrics(folder);
+  const look = (): ReturnType<typeof readMetrics> => readMetrics(folder);
+  const draw = (metrics: Awaited<ReturnType<typeof look>>): boolean => {
     const elapsed_s = (performance.now() - began) / 1000;
     const { phase } = followed;
     const state = {
@@ -85,9 +84,10 @@ async function followUntil(
       printed_at = performance.now();
       screen.say(`${elapsed_s.toFixed(0)} s  ${plainLearning(state)}`);
     }
-    if (signal.aborted) break;
-    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
-  }
+    return false;
+  };
+  await drawing({ look, draw, signal });
+  draw(await look());
   await killing;
   screen.show(null);
 }
