@@ -79,6 +79,13 @@ class Run(TypedDict):
     end: int
 
 
+class IdRun(TypedDict):
+    """Ids of the whole ``message_log`` from ``start`` up to ``end``."""
+
+    start: int
+    end: int
+
+
 class VersionRun(Run):
     """The label of the weights that sampled them."""
 
@@ -138,6 +145,7 @@ class RowColumns(TypedDict):
     total_tokens: int
     assistant_tokens: int
     env_tokens: int
+    train_mask: List[IdRun]
     policy_versions: List[VersionRun]
     version_source: Literal["engine", "record", "none"]
     segments: List[Segment]
