@@ -82,6 +82,7 @@ class Stack:
         self.task_queue: str = said["task_queue"]
         self.ui_url: str = said["ui_url"]
         self.engine: Optional[str] = said["engine"]
+        self.engine_faults: List[str] = said["engine_faults"]
         self.served: Dict[str, str] = said["served"]
         self.environments: List[str] = said["environments"]
         self.ends_unused: bool = said["ends_unused"]
