@@ -33,6 +33,12 @@ const SOURCE = 'durable-rollouts-source';
 const run = (command, args, cwd) =>
   execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 
+/** Links to files of the checkout lead nowhere from a registry's page, and the project has no public address. */
+function readme(file) {
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.replace(/\[([^\]]+)\]\((?!https?:|#)[^)]+\)/g, '$1'));
+}
+
 /** Returns its files, unpacked. */
 function npmPackage(work) {
   run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', work], root);
@@ -44,6 +50,7 @@ function npmPackage(work) {
   for (const name of NOT_PUBLISHED) delete manifest[name];
   for (const target of Object.values(manifest.exports)) delete target[SOURCE];
   writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
+  readme(path.join(folder, 'README.md'));
   run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', out], folder);
   return folder;
 }
@@ -53,6 +60,7 @@ function wheel(work) {
   cpSync(path.join(root, 'python'), folder, { recursive: true, dereference: true });
   for (const left of ['build', 'durable_rollouts.egg-info', 'server', 'tests'])
     rmSync(path.join(folder, left), { recursive: true, force: true });
+  readme(path.join(folder, 'README.md'));
   run('python3', ['-m', 'pip', 'wheel', '--quiet', '--no-deps', '--wheel-dir', out, folder], work);
 }
 

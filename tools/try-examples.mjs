@@ -79,7 +79,7 @@ async function trainer({ step }, { own, env }) {
   const stream = await step('trainer/stream.py', [own('python'), 'stream.py'], there);
   assert.match(stream, /^3\.json: mean reward /m);
   const shown = await step('show step-17', [own('temporal-rollout'), 'show', 'step-17', '--worst', '3'], { env }); // prettier-ignore
-  assert.match(shown, /step-17\//);
+  assert.match(shown, /^0-\d /m);
 }
 
 async function mixedBatch({ step, start }, { own, env }) {
