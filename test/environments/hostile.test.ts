@@ -4,11 +4,11 @@ import { gzipSync } from 'node:zlib';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, TurnAnswer } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
-import { Fault } from '../../src/model/faults.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
 import { processorTime_ms } from '../harness/processor-time.js';
+import { faultOf } from '../harness/fault-of.js';
 
 const KEY = 'rm-of-this-test-0123456789';
 const MIB = 2 ** 20;
@@ -35,15 +35,6 @@ async function serve(
   const parsed = EnvironmentSettings.parse({ kind: 'http', url, ...settings });
   const environment = await createEnvironment(parsed, bareContext({ env: (name) => env?.[name] }));
   return { url, environment, step: () => environment.step(input, context) };
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 const observing = (content: string): object => ({

@@ -3,8 +3,8 @@ import { getEventListeners, once } from 'node:events';
 import { describe, test } from 'node:test';
 import type { Turn } from '../../src/environments/environment.js';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
-import { Fault } from '../../src/model/faults.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
+import { faultOf } from '../harness/fault-of.js';
 
 const signal = new AbortController().signal;
 const context = { idempotency_key: 'batch-1/3-0/2', signal };
@@ -36,16 +36,6 @@ const answered = {
 async function serve(handler: Handler, timeout_ms = 5000) {
   const { url, received } = await startServer(handler);
   return { url, received, environment: createHttpEnvironment({ url, timeout_ms }) };
-}
-
-/** The fault that a promise rejects with. */
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 describe('a step over HTTP', () => {

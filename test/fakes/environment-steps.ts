@@ -7,7 +7,7 @@ import type {
   Metadata,
   TurnAnswer,
 } from '../../src/environments/environment.js';
-import { Fault } from '../../src/model/faults.js';
+import { faultOf } from '../harness/fault-of.js';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 
 export const CONTEXT = {
@@ -44,13 +44,9 @@ export async function stepEach(
 
 /** The message of the rejection that a promise ends with. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<string> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a rejection, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  assert.deepEqual([error.type, error.retryable], ['EnvironmentRejected', false]);
-  return error.message;
+  const { type, retryable, message } = await faultOf(promise);
+  assert.deepEqual([type, retryable], ['EnvironmentRejected', false]);
+  return message;
 }
 
 /** Metrics over rollouts with these rewards, read one by one. */

@@ -8,7 +8,7 @@ import { createModuleEnvironment } from './user-module.js';
 /** Python environments are services. */
 function pythonIsServed(file: string): string {
   const name = path.basename(file, '.py');
-  return `expected a TypeScript or JavaScript file, got ${JSON.stringify(file)}; for Python write { kind: http, url: http://127.0.0.1:9000 } and run, in its folder, python -m rollout_environment ${name}:CLASS --port 9000 (docs/environments.md)`;
+  return `expected a TypeScript or JavaScript file, got ${JSON.stringify(file)}; for Python write { kind: http, url: http://127.0.0.1:9000 } and run, in its folder, python -m rollout_environment ${name}:CLASS --port 9000 (docs/python-environments.md)`;
 }
 
 export const userModule = defineKind({

@@ -7,9 +7,9 @@ import { createGymnasium } from '../../../src/environments/gymnasium/environment
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
 import { textLog } from '../../../src/model/content.js';
-import { Fault } from '../../../src/model/faults.js';
 import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';
 import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 const { signal } = new AbortController();
 const ending = { idempotency_key: 'b/0-0/end-0', signal };
@@ -57,15 +57,6 @@ async function played(
     return answer;
   };
   return { server, environment, begun, say };
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 describe('a gymnasium environment', () => {

@@ -4,10 +4,10 @@ import type { EnvironmentMessage } from '../../../src/environments/environment.j
 import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { createRewardModel } from '../../../src/environments/reward-model/environment.js';
 import { RewardModelSettings } from '../../../src/environments/reward-model/settings.js';
-import { Fault } from '../../../src/model/faults.js';
 import { CONTEXT, metricsOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden } from '../goldens.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 interface Recorded {
   cases: {
@@ -28,7 +28,7 @@ async function serve(handler: Handler, given: object = {}) {
 }
 
 /** What an answer of the service becomes: type and message without the URL. */
-async function faultOf({
+async function faultWith({
   status,
   body,
   ...given
@@ -38,13 +38,9 @@ async function faultOf({
   protocol?: string;
 }): Promise<[type: string, message: string, retryable: boolean]> {
   const { url, environment } = await serve(answer(status, body), given);
-  const error: unknown = await stepOne(environment, { log }).then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  assert.equal(error.at, url);
-  return [error.type, error.message.replace(url, 'URL'), error.retryable];
+  const { at, type, message, retryable } = await faultOf(stepOne(environment, { log }));
+  assert.equal(at, url);
+  return [type, message.replace(url, 'URL'), retryable];
 }
 
 describe('a reward model', () => {
@@ -103,26 +99,26 @@ describe('a reward model', () => {
       ['{"scores": [1e999]}', 'scores.0: expected number, got Infinity'],
     ];
     for (const [body, problem] of bad)
-      assert.deepEqual(await faultOf({ status: 200, body }), [
+      assert.deepEqual(await faultWith({ status: 200, body }), [
         'EnvironmentRejected',
         `POST URL answered: ${problem}`,
         false,
       ]);
-    const [, message] = await faultOf({ status: 200, body: '{"scores": [NaN]}' });
+    const [, message] = await faultWith({ status: 200, body: '{"scores": [NaN]}' });
     assert.match(message, /^POST URL answered: \(body\): expected JSON, got SyntaxError: .*N/);
   });
 
   test('that is busy or broken is unavailable, one that refuses the input rejects it', async () => {
     const body = { error: { type: 'TooLong', message: 'too many tokens' } };
     for (const status of [408, 429, 502, 503, 504])
-      assert.deepEqual(await faultOf({ status, body }), [
+      assert.deepEqual(await faultWith({ status, body }), [
         'EnvironmentUnavailable',
         `POST URL answered ${status}: TooLong: too many tokens`,
         true,
       ]);
-    assert.deepEqual((await faultOf({ status: 500, body })).slice(0, 1), ['EnvironmentFailed']);
+    assert.deepEqual((await faultWith({ status: 500, body })).slice(0, 1), ['EnvironmentFailed']);
     for (const status of [400, 401, 404, 422])
-      assert.deepEqual(await faultOf({ status, body }), [
+      assert.deepEqual(await faultWith({ status, body }), [
         'EnvironmentRejected',
         `POST URL answered ${status}: TooLong: too many tokens`,
         false,
@@ -166,18 +162,18 @@ describe('a reward model behind vLLM', () => {
 
   test('that classifies into several labels, or answers no data, is no reward model', async () => {
     const vllm = { protocol: 'vllm' };
-    const [type, message] = await faultOf({ status: 200, body: classified(0.1, 0.9), ...vllm });
+    const [type, message] = await faultWith({ status: 200, body: classified(0.1, 0.9), ...vllm });
     assert.equal(type, 'EnvironmentRejected');
     assert.equal(
       message,
       'POST URL/classify answered: data.0.probs: expected one score, that of a model with a single label, got [0.1,0.9]',
     );
     assert.match(
-      (await faultOf({ status: 200, body: { data: [] }, ...vllm }))[1],
+      (await faultWith({ status: 200, body: { data: [] }, ...vllm }))[1],
       /answered: data: /,
     );
     assert.match(
-      (await faultOf({ status: 200, body: classified('0.5'), ...vllm }))[1],
+      (await faultWith({ status: 200, body: classified('0.5'), ...vllm }))[1],
       /data\.0\.probs\.0: expected number, got "0\.5"$/,
     );
   });
