@@ -52,7 +52,7 @@ export function defaultProblems(
 }
 
 /** Several names have as many values, with commas between them. */
-function wrongDefaults(
+export function wrongDefaults(
   names: readonly string[],
   { cell, schema }: { cell: string; schema: z.ZodType },
 ): string[] {
