@@ -188,6 +188,12 @@ joined for have left it, or ten minutes after the last of them was killed; with 
 --end ends the stack that runs there, however it was started. --lines prints how another terminal reaches it.`,
     load: async () => (await import('./up.js')).upCommand,
   },
+  examples: {
+    usage: `temporal-rollout examples [FOLDER]
+
+Copies the project's examples into FOLDER (default ./examples), to try and to change. Files that are there stay.`,
+    load: async () => (await import('./examples.js')).examplesCommand,
+  },
   learning: {
     usage: `temporal-rollout learning [--chaos | --engine vllm] [--seed N] [--steps N] [--folder DIR] …
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
 import { keysOf, wrongDefaults } from './checks/tables.js';

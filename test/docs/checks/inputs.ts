@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { parse } from 'yaml';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { BatchRequest, SingleRollout } from '../../../src/model/batch-request.js';
 import { Publish } from '../../../src/model/policy/publish.js';
 import { Sample } from '../../../src/model/sample.js';
