@@ -116,8 +116,8 @@ def local(
       policy said and the sample's ``extra_env_info``, and returns a number. A class or an object has NeMo RL's
       ``step``. ``"module:name"`` is imported instead. Each runs in processes of its own, forked from a copy of this one
       that is made now. Given again with other code, it is replaced, and refused while a batch uses it
-    engine: URL of a vLLM; None: the one that runs, else the simulator
-    folder: has the results, and may have a temporal.yaml with more
+    engine: URL of a vLLM; None: what runs, else what a temporal.yaml of the folder names, else the simulator
+    folder: has the results, and may have that temporal.yaml with more
     keep: the stack stays until ``temporal-rollout up --end``
 
     Returns the client. Raises ``LocalError``, which says what to do.
@@ -125,7 +125,7 @@ def local(
         with local(environments={"short": lambda reply, sample: -len(reply)}) as client:
             batch = client.start_batch({"samples": ["Say hello."], "num_repeats": 8}, "hello", task_name="short")
 
-    docs/environments.md has the rules of environments.
+    docs/python-environments.md has the rules of environments.
     """
     home = Path(folder).resolve()
     if not home.is_dir():
@@ -244,6 +244,8 @@ def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) 
     engine = "the simulator, which says random words" if stack.engine is None else stack.engine
     served = f", serving {', '.join(names)}" if names else ""
     say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}")
+    if stack.engine_faults and not joined:
+        say("\n".join([*stack.engine_faults, "engine= names another one; without generation in temporal.yaml the simulator plays"]))
     if keep:
         end = shlex.join([*find_command().run, "up", "--end", "--config", str(stack.home / "temporal.yaml")])
         say(f"it stays when this process ends, without the environments of this process. To end it: {end}")
