@@ -22,9 +22,20 @@ import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
+const filesIn = async (folder: string): Promise<string[]> =>
+  (await readdir(folder)).map((name) => path.join(folder, name));
+
+/** What releases have kept (tools/release.mjs). */
+async function released(): Promise<string[]> {
+  const files = await readdir(RELEASES, { recursive: true });
+  return files.filter((file) => HISTORY.test(file)).map((file) => path.join(RELEASES, file));
+}
+
 type History = ReturnType<typeof historyFromJSON>;
 
 const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
+const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
+const HISTORY = /^[^/]+\/histories\/[^/]+\.json$/;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
@@ -171,12 +182,9 @@ describe('histories', { timeout: 240_000 }, () => {
   });
 
   test('recorded histories of every workflow type replay', async () => {
-    const files = (await readdir(HISTORIES)).filter((file) => file.endsWith('.json'));
     const types = new Set<string>();
-    for (const file of files) {
-      const history = historyFromJSON(
-        JSON.parse(await readFile(path.join(HISTORIES, file), 'utf8')),
-      );
+    for (const file of [...(await filesIn(HISTORIES)), ...(await released())]) {
+      const history = historyFromJSON(JSON.parse(await readFile(file, 'utf8')));
       types.add(
         history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? '',
       );

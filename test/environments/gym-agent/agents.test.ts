@@ -5,7 +5,7 @@ import type { z } from 'zod';
 import type { AgentRequest } from '../../../src/environments/environment.js';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { answerOf } from '../../fakes/answer-of.js';
 import { eventually } from '../../harness/waiting.js';

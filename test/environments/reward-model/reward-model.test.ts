@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type {
-  EnvironmentMessage,
-  EnvironmentReturn,
-} from '../../../src/environments/environment.js';
+import type { EnvironmentMessage } from '../../../src/environments/environment.js';
+import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { createRewardModel } from '../../../src/environments/reward-model/environment.js';
 import { RewardModelSettings } from '../../../src/environments/reward-model/settings.js';
-import { CONTEXT, metricsOf, said, stepOne } from '../../fakes/environment-steps.js';
+import { CONTEXT, metricsOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden } from '../goldens.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';
 import { faultOf } from '../../harness/fault-of.js';
@@ -15,7 +13,7 @@ interface Recorded {
   cases: {
     scores: number[];
     message_logs: EnvironmentMessage[][];
-    expected: EnvironmentReturn & { rewards: number[] };
+    expected: EnvironmentReturn & { rewards: number[]; next_stop_strings: unknown[] };
     global_metrics: Record<string, number | string>;
   }[];
 }
@@ -48,10 +46,13 @@ async function faultWith({
 describe('a reward model', () => {
   test('is sent whole conversations as they are, and its scores are the rewards', async () => {
     for (const { scores, message_logs, expected } of cases) {
-      const { environment, received } = await serve(answer(200, { scores }));
-      const step = { message_log_batch: message_logs, metadata: message_logs.map(() => ({})) };
-      const got = await environment.step(step, CONTEXT);
-      assert.deepEqual(received[0]?.body, { message_logs });
+      const left = [...scores];
+      const { environment, received } = await serve((...exchange) => {
+        answer(200, { scores: [left.shift()] })(...exchange);
+      });
+      const got = await stepEach(environment, { logs: message_logs, metadata: [] });
+      assert.deepEqual(received.map(({ body }) => body), message_logs.map((one) => ({ message_logs: [one] }))); // prettier-ignore
+      assert.ok(received[0] !== undefined);
       assert.equal(received[0].method, 'POST');
       assert.equal(received[0].headers['idempotency-key'], 'batch/0-0/0');
       assert.deepEqual((got.rewards as number[]).map(Math.fround), expected.rewards);
@@ -68,7 +69,7 @@ describe('a reward model', () => {
 
   test('is told whose the step’s key is', async () => {
     const { environment, received } = await serve(answer(200, { scores: [1] }));
-    await environment.step({ message_log_batch: [log], metadata: [{}] }, { ...CONTEXT, deployment: 'aa' }); // prettier-ignore
+    await environment.step({ message_log: log, metadata: {} }, { ...CONTEXT, deployment: 'aa' });
     assert.equal(received[0]?.headers['rollout-deployment'], 'aa');
   });
 
@@ -82,9 +83,8 @@ describe('a reward model', () => {
     assert.equal(received[0].headers.authorization, 'Bearer k3y');
   });
 
-  test('is an environment with steps of their own, without a health probe of its own', async () => {
+  test('is an environment without a health probe of its own', async () => {
     const { environment } = await serve(answer(200, { scores: [1] }));
-    assert.equal(environment.in_process, false);
     assert.ok(!('health' in environment));
   });
 
@@ -132,14 +132,6 @@ describe('a reward model', () => {
       message: /no answer within 50 ms$/,
     });
   });
-
-  test('is not asked where the step is malformed', async () => {
-    const { environment, received } = await serve(answer(200, { scores: [1] }));
-    await assert.rejects(environment.step({ message_log_batch: [log], metadata: [] }, CONTEXT), {
-      type: 'EnvironmentRejected',
-    });
-    assert.equal(received.length, 0);
-  });
 });
 
 describe('a reward model behind vLLM', () => {
@@ -156,15 +148,12 @@ describe('a reward model behind vLLM', () => {
       protocol: 'vllm',
       model: 'rm',
     });
-    const step = { message_log_batch: [log, [said('b')]], metadata: [{}, {}] };
-    const { rewards } = await environment.step(step, CONTEXT);
+    const logs = [log, [said('b')]];
+    const { rewards } = await stepEach(environment, { logs, metadata: [] });
     assert.deepEqual(rewards, [-1.25, -1.25]);
     assert.deepEqual(
       received.map(({ url, body }) => [url, body]),
-      [log, [said('b')]].map((messages) => [
-        '/classify',
-        { model: 'rm', messages, use_activation: false },
-      ]),
+      logs.map((messages) => ['/classify', { model: 'rm', messages, use_activation: false }]),
     );
     const unnamed = await serve(answer(200, classified(2)), { protocol: 'vllm' });
     await stepOne(unnamed.environment, { log });
