@@ -16,32 +16,40 @@ from .results import Row
 
 @dataclass(frozen=True)
 class Arrays:
-    """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows."""
+    """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows.
+
+    input_ids: int64 ``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``
+    attention_mask: int64 ``(N, T)``: 1 for ids of the log, 0 for padding
+    loss_mask: float32 ``(N, T)``: ``loss_multiplier`` for the ids of ``train_mask``; else 0
+    logprobs: float32 ``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for
+      other ids
+    rewards: float32 ``(N,)``: ``total_reward``
+    versions: int64 ``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label
+      is unknown or not a whole number
+    group_ids: int64 ``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in
+      the order of the rows
+
+    ``len(arrays)`` is ``N``. docs/training-data.md explains the content.
+    """
 
     input_ids: NDArray[np.int64]
-    """``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``."""
     attention_mask: NDArray[np.int64]
-    """``(N, T)``: 1 for ids of the log, 0 for padding."""
     loss_mask: NDArray[np.float32]
-    """``(N, T)``: ``loss_multiplier`` for the ids of ``train_mask``; else 0."""
     logprobs: NDArray[np.float32]
-    """``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for other ids."""
     rewards: NDArray[np.float32]
-    """``(N,)``: ``total_reward``."""
     versions: NDArray[np.int64]
-    """``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label is unknown or not
-    a whole number.
-    """
     group_ids: NDArray[np.int64]
-    """``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in the order of the
-    rows.
-    """
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
 
     def torch(self) -> Dict[str, Any]:
-        """The arrays by name, as torch tensors that share their memory. Raises ``ImportError`` without torch."""
+        """The arrays as torch tensors that share their memory.
+
+        Returns them by name. Raises ``ImportError`` without torch.
+
+            loss_mask = arrays.torch()["loss_mask"]
+        """
         torch = importlib.import_module("torch")
         return {one.name: torch.from_numpy(getattr(self, one.name)) for one in fields(self)}
 
@@ -64,14 +72,19 @@ def to_arrays(
 ) -> Arrays:
     """Pads rollouts to one length, and copies what they say of each token (docs/training-data.md).
 
-    rows: valid rollouts, of one batch or of several.
-    pad_id: follows each log in ``input_ids``.
-    length: ``T``; None: that of the longest log.
-    require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN.
+    rows: valid rollouts, of one batch or of several
+    pad_id: follows each log in ``input_ids``
+    length: ``T``, in tokens; None: that of the longest log
+    require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN
 
-    Raises ``ValueError``, naming the rollout: for a failure, a row without tokens (``untokenized``), a log longer than
-    ``length``, an inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode
-    of its logprobs (``logprobs_mode`` unknown): do not compute importance ratios from these.
+    Returns arrays of shape ``(N, T)`` and ``(N,)``: ``help(durable_rollouts.Arrays)``. Raises ``ValueError``, naming
+    the rollout: for a failure, a row without tokens (``untokenized``), a log longer than ``length``, an inconsistent
+    row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs
+    (``logprobs_mode`` unknown): do not compute importance ratios from these.
+
+        arrays = to_arrays(batch.rows(), pad_id=tokenizer.pad_token_id)
+
+    docs/training-data.md has the rules.
     """
     all_rows = list(rows)
     played = [_Played(row, require_logprobs) for row in all_rows]

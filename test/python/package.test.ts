@@ -13,7 +13,7 @@ import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.j
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
-import { BatchResult } from '../../src/model/results/result.js';
+import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { arbitraryRow } from '../fakes/arbitrary-row.js';
@@ -50,18 +50,32 @@ interface Losses {
 const indices = (start: number, end: number): number[] =>
   Array.from({ length: end - start }, (_, k) => start + k);
 
-function python(
-  args: string[],
-  { cwd = PYTHON_PACKAGES, ...env }: Record<string, string> = {},
-): string {
-  const run = spawnSync(install.python, args, {
+type Place = Record<string, string>;
+
+function ran(
+  [command = '', ...args]: string[],
+  { cwd = PYTHON_PACKAGES, ...env }: Place = {},
+): { status: number | null; report: string } {
+  const { status, stdout, stderr } = spawnSync(command, args, {
     cwd,
     encoding: 'utf8',
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
     timeout: 280_000,
   });
-  assert.equal(run.status, 0, `${run.stdout}${run.stderr}`);
-  return `${run.stdout}${run.stderr}`;
+  return { status, report: `${stdout}${stderr}` };
+}
+
+function python(args: string[], place?: Place): string {
+  const { status, report } = ran([install.python, ...args], place);
+  assert.equal(status, 0, report);
+  return report;
+}
+
+/** The one that its package on PyPI contains, with this Node.js: its own command would look for one. */
+function pyright(files: string[], place: Place): ReturnType<typeof ran> {
+  const found = python(['-c', 'import pyright; print(pyright.__path__[0])']).trim();
+  const main = path.join(found, 'dist', 'index.js');
+  return ran([process.execPath, main, '--pythonpath', install.python, ...files], place);
 }
 
 async function scratch(t: TestContext): Promise<string> {
@@ -86,7 +100,11 @@ describe('package durable_rollouts', { skip }, () => {
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
     };
-    const results = { Row: jsonSchemaOf(Row), BatchResult: jsonSchemaOf(BatchResult) };
+    const results = {
+      Row: jsonSchemaOf(Row),
+      BatchResult: jsonSchemaOf(BatchResult),
+      StepResult: jsonSchemaOf(StepResult),
+    };
     const faults = [...FAULT_TYPES, ...OTHER_FAULTS];
     await writeFile(schemas, JSON.stringify({ requests, results, faults }));
     const report = python(['-m', 'unittest', 'discover', '-s', path.join('tests', 'unit')], {
@@ -133,7 +151,8 @@ describe('package durable_rollouts', { skip }, () => {
     });
   }
 
-  test('is installed by pip, with its types and beside rollout_environment', async (t) => {
+  /** Installs the package from a copy of its sources, without a network. */
+  async function installed(t: TestContext): Promise<{ folder: string; target: string }> {
     const folder = await scratch(t);
     const [source, target] = [path.join(folder, 'python'), path.join(folder, 'target')];
     await cp(PYTHON_PACKAGES, source, { recursive: true });
@@ -148,6 +167,11 @@ describe('package durable_rollouts', { skip }, () => {
       '--disable-pip-version-check',
     ];
     python([...pip, '--target', target, source]);
+    return { folder, target };
+  }
+
+  test('is installed by pip, with its types and beside rollout_environment', async (t) => {
+    const { folder, target } = await installed(t);
     const ask =
       'import durable_rollouts as d, rollout_environment.retriever as s, rollout_environment as r; print(d.__file__, r.__file__, s.Retriever, d.Client.connect.__doc__)';
     const answer = python(['-c', ask], { PYTHONPATH: target, cwd: folder });
@@ -160,5 +184,23 @@ describe('package durable_rollouts', { skip }, () => {
       folder,
       'local() does not find the clone that it was installed from',
     );
+  });
+
+  test('gives a program of a user its types: mypy --strict and pyright pass it, and find each mistake', async (t) => {
+    const { folder, target } = await installed(t);
+    await cp(path.join(PYTHON_PACKAGES, 'tests', 'typed'), folder, { recursive: true });
+    const place = { PYTHONPATH: target, cwd: folder };
+    const files = ['user_program.py', 'mistakes.py'];
+    const wrong = (await readFile(path.join(folder, 'mistakes.py'), 'utf8'))
+      .split('\n')
+      .flatMap((line, at) => (line.endsWith('# wrong') ? [`mistakes.py:${at + 1}`] : []));
+    const mypy = ['-m', 'mypy', '--strict', '--cache-dir', path.join(folder, 'cache'), ...files];
+    for (const [tool, report] of [
+      ['mypy', ran([install.python, ...mypy], place).report],
+      ['pyright', pyright(files, place).report],
+    ] as const) {
+      const found = [...report.matchAll(/(\w+\.py:\d+).*error/g)].map(([, at]) => at);
+      assert.deepEqual([...new Set(found)], wrong, `${tool}: ${report}`);
+    }
   });
 });

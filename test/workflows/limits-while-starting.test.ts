@@ -115,6 +115,29 @@ describe('a start that a limit ended', () => {
     });
   }
 
+  test('as TimedOut is tried again where only the time without a replica is over it', async () => {
+    const history = writeHistory(ROLLOUT, {});
+    history.task();
+    const scheduledEventId = history.scheduleActivity('openRollout');
+    history.signal('limits', { rollout_timeout: '2500ms' });
+    history.task();
+    const startedEventId = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
+    const held = { service: 'http://engine', message: 'is away', holds: true };
+    history.signal('waiting', held);
+    history.task();
+    history.add('TIMER_CANCELED', { timerId: '1', startedEventId });
+    // An event comes every tenth of a second.
+    for (let tenth = 0; tenth < 10; tenth++) history.signal('waiting', held);
+    history.signal('waiting', null);
+    history.task();
+    history.add('TIMER_STARTED', { timerId: '2', startToFireTimeout: '1s' });
+    history.failActivity(scheduledEventId, 'TimedOut');
+    history.task();
+    history.activity('openRollout', PLAN);
+    history.task();
+    await endsByItself(history);
+  });
+
   test('is not tried again where nothing has changed since', async () => {
     const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '1h' } } }, {});
     history.task();
