@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Finish } from '../../src/model/journal.js';
 import type { OpenTurn } from '../../src/model/journal/trajectory.js';
-import { findStop } from '../../src/model/turn/seam.js';
+import { findStop } from '../../src/sampling/seam.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { CUT } from '../fakes/resumed-turn.js';

@@ -3,9 +3,9 @@ import type {
   GenerationEnd,
   GenerationRequest,
   GenerationService,
-} from '../../generation/generation-service.js';
-import type { Fault } from '../../model/faults.js';
-import type { Finish } from '../../model/journal.js';
+} from '../generation/generation-service.js';
+import type { Fault } from '../model/faults.js';
+import type { Finish } from '../model/journal.js';
 import {
   endOfTokens,
   endsInCharacter,
@@ -13,8 +13,8 @@ import {
   firstCountThat,
   shownText,
   withoutSpecials,
-} from '../../model/turn/seam.js';
-import type { Sampler } from './sample-recorded.js';
+} from './seam.js';
+import type { Sampler } from './recorded-request.js';
 
 /** The state of an interrupted generation. */
 export interface Seam {

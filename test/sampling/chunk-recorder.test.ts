@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { recordChunks } from '../../src/activities/generate/chunk-recorder.js';
+import { recordChunks } from '../../src/sampling/chunk-recorder.js';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Entry } from '../../src/model/journal.js';
 import { emptyTrajectory } from '../../src/model/journal/trajectory.js';

@@ -1,8 +1,8 @@
-import type { Delta } from '../../generation/generation-service.js';
-import type { LineOf } from '../../model/journal.js';
-import type { OpenTurn } from '../../model/journal/trajectory.js';
+import type { Delta } from '../generation/generation-service.js';
+import type { LineOf } from '../model/journal.js';
+import type { OpenTurn } from '../model/journal/trajectory.js';
 import type { Label } from './labels.js';
-import type { Journal } from '../../trajectories/trajectory-store.js';
+import type { Journal } from '../trajectories/trajectory-store.js';
 
 /**
  * How long, and in how large a group, a streamed token may wait before it is written. The write may take the rest of

@@ -4,13 +4,13 @@ import type {
   GenerationRequest,
   GenerationService,
   PolicyReading,
-} from '../../generation/generation-service.js';
-import { Fault } from '../../model/faults.js';
-import type { RolloutSettings } from '../../model/journal.js';
-import { spansTooManyVersions } from '../../model/turn/seam.js';
+} from '../generation/generation-service.js';
+import { Fault } from '../model/faults.js';
+import type { RolloutSettings } from '../model/journal.js';
+import { spansTooManyVersions } from './seam.js';
 import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
-import type { Hold } from '../hold.js';
+import type { Hold } from '../activities/hold.js';
 import type { Labels } from './labels.js';
 import { MOVED } from './labels.js';
 import { watchVersion } from './version-watch.js';

@@ -14,12 +14,12 @@ import type { OpenTurn } from '../../model/journal/trajectory.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
-import { canContinue, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
+import { canContinue, knownEos, spansTooManyVersions } from '../../sampling/seam.js';
 import { generationCall } from '../../model/journal/standing.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
-import type { RequestFacts } from './chunk-recorder.js';
-import { dropTokens } from './chunk-recorder.js';
+import type { RequestFacts } from '../../sampling/chunk-recorder.js';
+import { dropTokens } from '../../sampling/chunk-recorder.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
@@ -27,10 +27,10 @@ import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { picturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
-import { labelByFence, MOVED } from './labels.js';
-import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
-import { checkStop, resumeGeneration } from './resume-generation.js';
-import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
+import { labelByFence, MOVED } from '../../sampling/labels.js';
+import type { ResumeContext, Resumed, Seam } from '../../sampling/resume.js';
+import { checkStop, resumeGeneration } from '../../sampling/resume.js';
+import { createSampler, STARTS_OVER, wantsVersion } from '../../sampling/recorded-request.js';
 
 /** Generates the turn in progress, unless the journal already has its generation. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {

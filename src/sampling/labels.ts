@@ -3,10 +3,10 @@ import type {
   GenerationService,
   PolicyReading,
   VersionSpan,
-} from '../../generation/generation-service.js';
-import { Fault } from '../../model/faults.js';
-import type { LineOf } from '../../model/journal.js';
-import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+} from '../generation/generation-service.js';
+import { Fault } from '../model/faults.js';
+import type { LineOf } from '../model/journal.js';
+import type { PolicyRecord, ReplicaEntry } from '../model/policy/record.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 

@@ -1,6 +1,6 @@
-import type { GenerationSettings } from '../batch-request.js';
-import type { Finish, RolloutSettings } from '../journal.js';
-import type { OpenTurn, Trajectory } from '../journal/trajectory.js';
+import type { GenerationSettings } from '../model/batch-request.js';
+import type { Finish, RolloutSettings } from '../model/journal.js';
+import type { OpenTurn, Trajectory } from '../model/journal/trajectory.js';
 
 /**
  * An interrupted generation continues from its journalled tokens in another request. The engine sees those tokens as

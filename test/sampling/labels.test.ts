@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { labelByFence, MOVED } from '../../src/activities/generate/labels.js';
+import { labelByFence, MOVED } from '../../src/sampling/labels.js';
 import type { Fault } from '../../src/model/faults.js';
 import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
 import { firstRecord } from '../../src/model/policy/record.js';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { labelByFence } from '../../src/activities/generate/labels.js';
-import { createSampler } from '../../src/activities/generate/sample-recorded.js';
+import { labelByFence } from '../../src/sampling/labels.js';
+import { createSampler } from '../../src/sampling/recorded-request.js';
 import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';

@@ -10,7 +10,7 @@ import {
   shownText,
   spansTooManyVersions,
   withoutSpecials,
-} from '../../src/model/turn/seam.js';
+} from '../../src/sampling/seam.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
 
 const a = author('a');
