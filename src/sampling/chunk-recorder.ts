@@ -2,7 +2,7 @@ import type { Delta } from '../generation/generation-service.js';
 import type { LineOf } from '../model/journal.js';
 import type { OpenTurn } from '../model/journal/trajectory.js';
 import type { Label } from './labels.js';
-import type { Journal } from '../trajectories/trajectory-store.js';
+import type { Tape } from './call.js';
 
 /**
  * How long, and in how large a group, a streamed token may wait before it is written. The write may take the rest of
@@ -27,7 +27,7 @@ export interface ChunkRecorder {
 
 /** Writes a generation's tokens into the journal as they stream in, so that they outlive the stream. */
 export function recordChunks(
-  journal: Journal,
+  tape: Tape,
   {
     facts: initial,
     offset: first,
@@ -36,11 +36,11 @@ export function recordChunks(
   }: {
     facts: ChunkFacts;
     /**
-     * Called after tokens up to `through` have arrived and before they are written; absent: they get the label of
-     * `facts`.
+     * Called after tokens up to `through` have arrived and before they are written. null: neither they nor later ones
+     * are written. Absent: they get the label of `facts`.
      */
-    labelled?: (through: number) => Promise<Label>;
-    /** Offset in the turn of the first token to come. */
+    labelled?: (through: number) => Promise<Label | null>;
+    /** Offset in the answer of the first token to come. */
     offset: number;
     onFailure: (error: unknown) => void;
   },
@@ -50,6 +50,7 @@ export function recordChunks(
   let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
   let timer: NodeJS.Timeout | null = null;
   let written: Promise<void> = Promise.resolve();
+  let isOver = false;
 
   const write = (): void => {
     if (timer !== null) clearTimeout(timer);
@@ -59,10 +60,14 @@ export function recordChunks(
     waiting = { token_ids: [], logprobs: [], text: '' };
     const chunk = { kind: 'chunk', ...facts, offset, ...news } as const;
     offset += news.token_ids.length;
-    inTurn(async () => journal.append({ ...chunk, ...(await labelled?.(throughOf(chunk))) }));
+    inTurn(async () => {
+      const label = await labelled?.(throughOf(chunk));
+      if (label === null) isOver = true;
+      else await tape.append({ ...chunk, ...label });
+    });
   };
   const inTurn = (append: () => Promise<void>): void => {
-    written = written.then(append);
+    written = written.then(() => (isOver ? undefined : append()));
     // A failed write ends the generation at once; `flush` throws the error.
     written.catch(onFailure);
   };
@@ -77,21 +82,25 @@ export function recordChunks(
       facts = { ...facts, ...label };
       const chunk = { kind: 'chunk', ...facts, offset: from } as const;
       inTurn(async () => {
-        const { open } = journal.trajectory;
-        if (open.token_ids.length > from) await journal.append({ ...chunk, ...tailOf(open, from) });
+        const open = tape.open();
+        if (open.token_ids.length > from) await tape.append({ ...chunk, ...tailOf(open, from) });
       });
       await flush();
     },
-    add: ({ token_ids, logprobs, top_logprobs, text, finish }) => {
-      for (const id of token_ids) waiting.token_ids.push(id);
-      for (const logprob of logprobs) waiting.logprobs.push(logprob);
-      if (top_logprobs !== undefined) (waiting.top_logprobs ??= []).push(...top_logprobs);
-      waiting.text += text;
-      if (finish !== undefined) waiting.finish = finish;
+    add: (delta) => {
+      addTo(waiting, delta);
       if (waiting.token_ids.length >= MAX_WAITING) write();
       else timer ??= setTimeout(write, MAX_WAIT_MS);
     },
   };
+}
+
+function addTo(waiting: Delta, { token_ids, logprobs, top_logprobs, text, finish }: Delta): void {
+  for (const id of token_ids) waiting.token_ids.push(id);
+  for (const logprob of logprobs) waiting.logprobs.push(logprob);
+  if (top_logprobs !== undefined) (waiting.top_logprobs ??= []).push(...top_logprobs);
+  waiting.text += text;
+  if (finish !== undefined) waiting.finish = finish;
 }
 
 const throughOf = ({ offset, token_ids }: Pick<LineOf<'chunk'>, 'offset' | 'token_ids'>): number =>
@@ -115,11 +124,11 @@ function tailOf(
   };
 }
 
-/** Drops the turn's tokens from this offset on. */
+/** Drops the answer's tokens from this offset on. */
 export async function dropTokens(
-  journal: Journal,
+  tape: Tape,
   { facts, from }: { facts: RequestFacts; from: number },
 ): Promise<void> {
   const nothing = { token_ids: [], logprobs: [], text: '', policy_version: null };
-  await journal.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
+  await tape.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
 }

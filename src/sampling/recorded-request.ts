@@ -6,13 +6,11 @@ import type {
   PolicyReading,
 } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
-import type { RolloutSettings } from '../model/journal.js';
-import { spansTooManyVersions } from './seam.js';
+import type { Call, Exit, Tape } from './call.js';
 import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
-import type { Hold } from '../activities/hold.js';
-import type { Labels } from './labels.js';
-import { MOVED } from './labels.js';
+import type { Label, Labels } from './labels.js';
+import { spansTooManyVersions } from './seam.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine. Its tokens go to the journal as they come, each with the version of its weights. */
@@ -23,165 +21,210 @@ export type Sampler = (
     /** Returns what is recorded of it. */
     onDelta: (delta: Delta) => Delta;
   },
-) => Promise<GenerationEnd>;
-
-/** Thrown if the turn would mix more versions than the batch allows; its tokens have been dropped. */
-export const STARTS_OVER = new Error('the turn starts over under other weights');
+) => Promise<GenerationEnd | Exit>;
 
 interface Parts {
   service: GenerationService;
-  settings: RolloutSettings;
+  settings: Call['settings'];
   facts: RequestFacts;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;
   policy: Pick<PolicyReading, 'latest'>;
+  /** Of the call. A request may be ended before. */
+  signal: AbortSignal;
 }
 
 /**
  * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked. One that breaks it at
  * its end, with other counts than those that came, keeps none.
  */
-export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sampler {
-  const { journal } = hold;
+export function createSampler(tape: Tape, parts: Parts): Sampler {
   const { facts, labels } = parts;
-  const { open } = journal.trajectory;
-  return async (request, context) => {
-    const seam = open.token_ids.length;
+  const drop = (from: number): Promise<void> => dropTokens(tape, { facts, from });
+  const dropDistrusted = async (): Promise<boolean> => {
+    const from = labels?.distrustedFrom() ?? null;
+    if (from === null || from >= tape.open().token_ids.length) return false;
+    await drop(from);
+    return true;
+  };
+  return async (request, streaming) => {
+    const seam = tape.open().token_ids.length;
+    const sampling = { request, ...streaming };
+    const context = { ...parts, tape, offset: seam };
     try {
-      return await sampleLabelled({ request, ...context }, { hold, ...parts });
+      const end =
+        labels === null
+          ? await sampleWatched(sampling, context)
+          : await sampleFenced(sampling, { ...context, labels });
+      if (end === 'moved') await dropDistrusted();
+      if (end === 'starts_over') await drop(0);
+      return end;
     } catch (error) {
       // The reason of the caller's abort says nothing about the reply.
       const isBreach =
-        !context.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
-      const distrusted = labels?.distrustedFrom() ?? null;
-      if (distrusted !== null && distrusted < open.token_ids.length)
-        await dropTokens(journal, { facts, from: distrusted });
-      else if (error === STARTS_OVER) await dropTokens(journal, { facts, from: 0 });
-      else if (isBreach && open.finish !== null) await dropTokens(journal, { facts, from: seam });
+        !streaming.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
+      if (!(await dropDistrusted()) && isBreach && tape.open().finish !== null) await drop(seam);
       throw error;
     }
   };
 }
 
 type Streaming = { request: GenerationRequest } & Parameters<Sampler>[1];
-type Context = { hold: Pick<Hold, 'journal' | 'signal'> } & Parts;
+/** `offset`: in the answer, of the request's first token. */
+type Context = Omit<Parts, 'labels'> & { tape: Tape; offset: number };
 
-const sampleLabelled = (
-  streaming: Streaming,
-  { labels, ...context }: Context,
-): Promise<GenerationEnd> =>
-  labels === null
-    ? sampleWatched(streaming, context)
-    : sampleFenced(streaming, { ...context, labels });
-
-/** Tokens are journalled only after the record confirms their version. */
-async function sampleFenced(
+/** Sends a request and records its tokens as they come, until it ends, is left, or a write fails. */
+function startStream(
   { request, signal, onDelta }: Streaming,
-  { hold, service, facts, labels, settings }: Context & { labels: Labels },
-): Promise<GenerationEnd> {
-  const { journal } = hold;
-  const { open } = journal.trajectory;
-  const offset = open.token_ids.length;
-  const broken = new AbortController();
-  const recorder = recordChunks(journal, {
-    facts: { ...facts, policy_version: null },
+  { tape, service, facts, offset, label, labelled, arrived }: Streamed,
+) {
+  const cut = new AbortController();
+  const left = { as: null as Exit | null };
+  const leave = (exit: Exit): null => {
+    left.as ??= exit;
+    cut.abort();
+    return null;
+  };
+  const recorder = recordChunks(tape, {
+    facts: { ...facts, ...label },
     offset,
     onFailure: (error) => {
-      broken.abort(error);
+      cut.abort(error);
     },
-    labelled: async (through) => {
-      const label = await labels.ofArrived(through);
-      if (spansTooManyVersions(open, { settings, next: [label.policy_version] })) throw STARTS_OVER;
-      return label;
-    },
+    ...(labelled && {
+      labelled: async (through) => {
+        const found = await labelled(through);
+        return typeof found === 'string' ? leave(found) : found;
+      },
+    }),
   });
-  const stream = { isOver: false };
   const running = service.generate(request, {
-    signal: AbortSignal.any([signal, broken.signal]),
+    signal: AbortSignal.any([signal, cut.signal]),
     onDelta: (delta) => {
-      labels.opened();
-      if (delta.finish !== undefined) labels.ends();
-      stream.isOver = delta.finish !== undefined;
+      arrived(delta);
       recorder.add(onDelta(delta));
     },
   });
-  const [end] = await Promise.allSettled([running]);
-  if (!stream.isOver) labels.ends();
-  await recorder.flush();
-  broken.signal.throwIfAborted();
-  await labels.ended(open.token_ids.length);
-  const isPending = open.segments.some(({ version_source }) => version_source === 'pending');
-  // A caller that has found a stop string leaves before the stream can name its weights.
-  if (end.status === 'rejected') throw isPending && !hold.signal.aborted ? MOVED : end.reason;
-  for (const { from, label } of await labels.ofSpans(end.value.spans))
-    await recorder.relabel({ from: offset + from, ...label });
-  if (spansTooManyVersions(open, { settings, next: [] })) throw STARTS_OVER;
-  return end.value;
+  return {
+    recorder,
+    leave,
+    isCut: () => cut.signal.aborted,
+    ended: async () => (await Promise.allSettled([running]))[0],
+    /** Resolves when all is in the journal: how the stream was left, or null. Throws the error of a failed write. */
+    exit: async (): Promise<Exit | null> => {
+      await recorder.flush();
+      if (left.as === null) cut.signal.throwIfAborted();
+      return left.as;
+    },
+  };
+}
+
+type Streamed = Pick<Context, 'tape' | 'service' | 'facts' | 'offset'> & {
+  label: Label;
+  /** The label of what arrived, up to there; absent: `label`. */
+  labelled?: (through: number) => Promise<Label | Exit>;
+  arrived: (delta: Delta) => void;
+};
+
+/** Tokens are journalled only after the record confirms their version. */
+async function sampleFenced(
+  streaming: Streaming,
+  { labels, ...context }: Context & { labels: Labels },
+): Promise<GenerationEnd | Exit> {
+  const { tape, offset, settings, signal } = context;
+  const isTooMixed = (...next: (string | null)[]): boolean =>
+    spansTooManyVersions(tape.open(), { settings, next });
+  const seen = { finish: false };
+  const stream = startStream(streaming, {
+    ...context,
+    label: { policy_version: null },
+    labelled: async (through) => {
+      const label = await labels.ofArrived(through);
+      return label !== 'moved' && isTooMixed(label.policy_version) ? 'starts_over' : label;
+    },
+    arrived: ({ finish }) => {
+      labels.opened();
+      if (finish !== undefined) labels.ends();
+      seen.finish = finish !== undefined;
+    },
+  });
+  const end = await stream.ended();
+  if (!seen.finish) labels.ends();
+  const exit = await stream.exit();
+  if (exit !== null) return exit;
+  const { token_ids, segments } = tape.open();
+  await labels.ended(token_ids.length);
+  const isPending = segments.some(({ version_source }) => version_source === 'pending');
+  if (end.status === 'rejected') {
+    // A caller that has found a stop string leaves before the stream can name its weights.
+    if (isPending && !signal.aborted) return 'moved';
+    throw end.reason;
+  }
+  const spans = await labels.ofSpans(end.value.spans);
+  if (spans === 'moved') return spans;
+  for (const { from, label } of spans)
+    await stream.recorder.relabel({ from: offset + from, ...label });
+  return isTooMixed() ? 'starts_over' : end.value;
 }
 
 async function sampleWatched(
-  { request, signal, onDelta }: Streaming,
-  { hold, service, settings, facts, policy }: Omit<Context, 'labels'>,
-): Promise<GenerationEnd> {
-  const { journal } = hold;
-  const { open } = journal.trajectory;
+  streaming: Streaming,
+  context: Context & Pick<Parts, 'policy'>,
+): Promise<GenerationEnd | Exit> {
+  const { tape, service, settings, policy, signal, offset } = context;
   const isTooMixed = (...next: (string | null)[]): boolean =>
-    spansTooManyVersions(open, { settings, next });
-  const version = await versionOf(settings, { service, signal: hold.signal });
-  if (isTooMixed(version)) throw STARTS_OVER;
+    spansTooManyVersions(tape.open(), { settings, next });
+  const version = await versionOf(settings, { service, signal });
+  if (isTooMixed(version)) return 'starts_over';
 
-  const offset = open.token_ids.length;
-  const broken = new AbortController();
-  const onFailure = (error: unknown): void => {
-    broken.abort(error);
-  };
-  const recorder = recordChunks(journal, { facts: { ...facts, policy_version: version }, offset, onFailure }); // prettier-ignore
   const watch = watchVersion({
     version,
     offset,
-    ask: () => service.weightVersion(hold.signal),
+    ask: () => service.weightVersion(signal),
     at_silences: wantsVersion(settings),
     changed: async ({ version: next, from }) => {
-      await recorder.flush();
+      await stream.recorder.flush();
       // The very first version was published while the stream ran, so it is unknown when it reached the engine.
       const isPublished = (await policy.latest()) !== null;
       // Each token from there on may be of either version.
       const isTooVague = !isPublished && isTooMixed(next);
-      if (!isTooVague) await recorder.relabel({ from: isPublished ? offset : from, policy_version: null }); // prettier-ignore
-      if (!isPublished && (isTooVague || isTooMixed())) broken.abort(STARTS_OVER);
+      if (!isTooVague) await stream.recorder.relabel({ from: isPublished ? offset : from, policy_version: null }); // prettier-ignore
+      if (!isPublished && (isTooVague || isTooMixed())) stream.leave('starts_over');
     },
   });
-  const running = service.generate(request, {
-    signal: AbortSignal.any([signal, broken.signal]),
-    onDelta: (delta) => {
-      watch.arrived(delta.token_ids.length);
-      recorder.add(onDelta(delta));
+  const stream = startStream(streaming, {
+    ...context,
+    label: { policy_version: version },
+    arrived: ({ token_ids }) => {
+      watch.arrived(token_ids.length);
     },
   });
-  const [end] = await Promise.allSettled([running]);
+  const end = await stream.ended();
   const isNamed = end.status === 'fulfilled' && end.value.spans !== undefined;
-  if (!isNamed && !hold.signal.aborted && !broken.signal.aborted) await watch.ended();
-  await recorder.flush();
-  broken.signal.throwIfAborted();
+  if (!isNamed && !signal.aborted && !stream.isCut()) await watch.ended();
+  const exit = await stream.exit();
+  if (exit !== null) return exit;
   if (end.status === 'rejected') throw end.reason;
   // The wire is more exact than any question.
   const { spans = [] } = end.value;
   const isKnown = spans.every(
-    ({ version: named }) => named === open.segments.at(-1)?.policy_version,
+    ({ version: named }) => named === tape.open().segments.at(-1)?.policy_version,
   );
   for (const { start, version: policy_version } of isKnown ? [] : spans)
-    await recorder.relabel({ from: offset + start, policy_version });
-  if (isTooMixed()) throw STARTS_OVER;
-  return end.value;
+    await stream.recorder.relabel({ from: offset + start, policy_version });
+  return isTooMixed() ? 'starts_over' : end.value;
 }
 
 /** Whether the batch depends on the version of each token. Other batches get only labels that cost nothing. */
-export const wantsVersion = ({ policy_version, max_version_span }: RolloutSettings): boolean =>
+export const wantsVersion = ({
+  policy_version,
+  max_version_span,
+}: Pick<Call['settings'], 'policy_version' | 'max_version_span'>): boolean =>
   policy_version !== null || max_version_span !== null;
 
 /** The version that the replica reports. If the batch does not require labels, a failure to report costs nothing. */
 async function versionOf(
-  settings: RolloutSettings,
+  settings: Call['settings'],
   { service, signal }: { service: GenerationService; signal: AbortSignal },
 ): Promise<string | null> {
   try {

@@ -14,6 +14,7 @@ import {
   shownText,
   withoutSpecials,
 } from './seam.js';
+import type { Exit } from './call.js';
 import type { Sampler } from './recorded-request.js';
 
 /** The state of an interrupted generation. */
@@ -48,7 +49,10 @@ export type Resumed = GenerationEnd & {
  * request, or against the whole prompt if that ends inside a character (vLLM 0.32.0). They are matched here over the
  * text of all the turn's tokens, which also gives the content.
  */
-export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
+export async function resumeGeneration(
+  seam: Seam,
+  context: ResumeContext,
+): Promise<Resumed | Exit> {
   const { request, inherited, finish, eos_ids } = seam;
   const ids = [...inherited];
   const { decode, textOf, stopIn } = textsOf(ids, { seam, context });
@@ -66,7 +70,9 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Continue until the engine ends it or the text contains a stop string.
-  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
+  const streamed = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
+  if (typeof streamed === 'string') return streamed;
+  const { end, stopped_at } = streamed;
   if (stopped_at === null) return await whole(end, { ids, textOf });
   return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
 }
@@ -215,7 +221,7 @@ interface Streamed {
 async function goOn(
   { request, inherited }: Seam,
   { sample, signal, ids, textOf, stopIn, isClean }: GoingOn,
-): Promise<Streamed> {
+): Promise<Streamed | Exit> {
   const watch = watchForStop({ ids, textOf, stopIn, looks: request.stop_strings.length > 0 });
   const sent_at = performance.now();
   let first_at = Infinity;
@@ -238,6 +244,7 @@ async function goOn(
         },
       },
     );
+    if (typeof end === 'string') return end;
     return { end, stopped_at: await watch.last() };
   } catch (error) {
     const stopped_at = watch.found();

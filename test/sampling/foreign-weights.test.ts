@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { labelByFence } from '../../src/sampling/labels.js';
 import { createSampler } from '../../src/sampling/recorded-request.js';
+import { tapeOf } from '../../src/sampling/tape.js';
 import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
@@ -43,7 +44,7 @@ async function sampled(
     sleep: () => Promise.resolve(),
     distrust: (why) => Promise.resolve(void distrusted.push(why)),
   });
-  const sample = createSampler({ journal, signal }, { service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, labels, policy: { latest } }); // prettier-ignore
+  const sample = createSampler(tapeOf(journal), { service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, labels, policy: { latest }, signal }); // prettier-ignore
   const error = await sample({} as GenerationRequest, { signal, onDelta: (delta) => delta }).then(
     () => null,
     (thrown: unknown) => thrown,
