@@ -9,6 +9,7 @@ import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
+import { openAnswer } from '../model/journal/open-answers.js';
 
 const PREVIEW_LENGTH = 120;
 
@@ -69,8 +70,9 @@ function untrainedOf(trajectory: Trajectory): { untrained?: true } {
 }
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
-function preview({ open, turns }: Trajectory): string {
-  const text = open.line?.content ?? textOf(turns.at(-1)?.observation.message?.content ?? '');
+function preview(trajectory: Trajectory): string {
+  const said = openAnswer(trajectory).line?.content;
+  const text = said ?? textOf(trajectory.turns.at(-1)?.observation.message?.content ?? '');
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

@@ -1,6 +1,6 @@
 import type { Delta } from '../generation/generation-service.js';
 import type { LineOf } from '../model/journal.js';
-import type { OpenTurn } from '../model/journal/trajectory.js';
+import type { OpenAnswer } from '../model/journal/open-answers.js';
 import type { Label } from './labels.js';
 import type { Tape } from './call.js';
 
@@ -111,7 +111,7 @@ const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
 
 /** What a chunk must contain to replace everything from this offset on. */
 function tailOf(
-  { token_ids, logprobs, top_logprobs, text, finish }: OpenTurn,
+  { token_ids, logprobs, top_logprobs, text, finish }: OpenAnswer,
   from: number,
 ): Pick<LineOf<'chunk'>, 'token_ids' | 'logprobs' | 'top_logprobs' | 'text' | 'finish'> {
   return {

@@ -9,6 +9,7 @@ import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 async function planned(
   t: Parameters<typeof activityBench>[0],
@@ -150,7 +151,9 @@ describe('a rollout that can be played where it is opened', () => {
     const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
     assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
     assert.equal(message, 'rollout_timeout 300ms passed');
-    const { open, end, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { end, faults } = read;
     assert.deepEqual([open.token_ids, end, faults], [idsOf('a '), null, {}]);
   });
 });

@@ -7,6 +7,7 @@ import { applyLine } from '../../src/model/journal/trajectory.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
 import { foldOf, logprobOf } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** Segments lie side by side and cover all tokens. */
 function checkSegments(segments: readonly Segment[], tokens: number): void {
@@ -30,7 +31,8 @@ const total = (numbers: number[]): number => numbers.reduce((sum, number) => sum
 
 /** What readers rely on, for any lines of any writers. */
 function checkConsistent(trajectory: Trajectory): void {
-  const { turns, open, start, context_ids } = trajectory;
+  const open = openAnswer(trajectory);
+  const { turns, start, context_ids } = trajectory;
   for (const [i, turn] of turns.entries()) {
     assert.equal(turn.generation.turn, i);
     assert.equal(turn.observation.turn, i);

@@ -9,6 +9,7 @@ import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { hearSyncs } from '../fakes/synced.js';
 import { REF, faultOf, temporaryStore } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -65,10 +66,10 @@ describe('a claim', () => {
     await first.release();
     await appendFile(journalFile(), '{"kind":"chunk","writer":"');
     const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [1]);
+    assert.deepEqual(openAnswer(second.trajectory).token_ids, [1]);
     await second.append(chunk(1, 2));
     await second.commit();
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, [1, 2]);
+    assert.deepEqual(openAnswer(await elsewhere().readTrajectory(REF)).token_ids, [1, 2]);
     assert.match(await readFile(journalFile(), 'utf8'), /^\n\{/);
   });
 
@@ -79,9 +80,9 @@ describe('a claim', () => {
     await first.release();
     const line = JSON.stringify({ ...a.chunk({ token_ids: [7] }), writer: first.writer });
     await appendFile(journalFile(), line);
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, []);
+    assert.deepEqual(openAnswer(await elsewhere().readTrajectory(REF)).token_ids, []);
     const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [7]);
+    assert.deepEqual(openAnswer(second.trajectory).token_ids, [7]);
   });
 });
 

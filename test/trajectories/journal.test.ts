@@ -5,6 +5,7 @@ import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -40,12 +41,12 @@ onEachStore((open) => {
       await first.release();
       const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
       assert.notEqual(second.writer, first.writer);
-      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3]);
+      assert.deepEqual(openAnswer(second.trajectory).token_ids, [1, 2, 3]);
       await second.append(chunk(3, 4));
-      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3, 4]);
+      assert.deepEqual(openAnswer(second.trajectory).token_ids, [1, 2, 3, 4]);
       await second.commit();
       const read = await elsewhere().readTrajectory(REF);
-      assert.deepEqual(read.open.token_ids, [1, 2, 3, 4]);
+      assert.deepEqual(openAnswer(read).token_ids, [1, 2, 3, 4]);
       assert.equal(read.attempts, 2);
     });
   });

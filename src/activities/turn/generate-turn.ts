@@ -41,7 +41,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   }
   const pool = poolFor(settings, dependencies);
   const call = callOf(hold, { settings, dependencies });
-  const means = { tape: tapeOf(journal), pool, waits: waitsOf(hold, settings), signal };
+  const means = { tape: tapeOf(journal, call.turn), pool, waits: waitsOf(hold, settings), signal };
   for (;;) {
     const outcome = await sample(call, means);
     if (outcome === 'sampled') return;
