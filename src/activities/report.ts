@@ -1,6 +1,7 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
+import { openAnswer } from '../model/journal/open-answers.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -9,7 +10,6 @@ import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
-import { openAnswer } from '../model/journal/open-answers.js';
 
 const PREVIEW_LENGTH = 120;
 

@@ -9,13 +9,13 @@ import { Fault } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import { refusalOfMode } from '../model/logprobs-mode.js';
 import type { Call, Exit, Placed, Tape } from './call.js';
-import type { RequestFacts } from './chunk-recorder.js';
-import { dropTokens } from './chunk-recorder.js';
 import { labelByFence } from './labels.js';
 import { createSampler } from './recorded-request.js';
 import type { ResumeContext, Resumed, Seam } from './resume.js';
 import { checkStop, resumeGeneration } from './resume.js';
 import { canContinue, spansTooManyVersions } from './seam.js';
+import type { Drop, RequestFacts } from './tape.js';
+import { dropper } from './tape.js';
 
 /** Samples at one replica, from where the journal is to the answer's `generation` line. */
 export async function answer(
@@ -23,7 +23,7 @@ export async function answer(
   placed: Placed & { waited_s: number },
 ): Promise<'sampled' | Exit> {
   const { tape, service, signal, waits, pool } = placed;
-  const { turn, settings } = call;
+  const { turn, settings, said } = call;
   const mode = await modeFor(call, placed);
   const { request_id } = call;
   const facts = {
@@ -32,16 +32,27 @@ export async function answer(
     request_id,
     ...(mode && { logprobs_mode: mode }),
   };
-  await dropUnusable(call, { tape, facts });
+  const drop = dropper(tape, { facts, said });
+  await dropUnusable(call, { tape, drop });
   const inherited = [...tape.open().token_ids];
   const request = await requestFor(call, { ...placed, inherited: inherited.length });
   const labels = labelsOf(request, { ...placed, offset: inherited.length });
   const { policy } = placed.lease;
-  const sample = createSampler(tape, { service, settings, facts, labels, policy, signal });
+  const sample = createSampler(tape, {
+    service,
+    settings,
+    said,
+    facts,
+    labels,
+    policy,
+    signal,
+  });
   const { finish } = tape.open();
   const { special_tokens } = pool;
   const seam = { request, inherited, finish, eos_ids: call.eos_ids, special_tokens };
-  const context = { service, sample, signal, refused: refusing(tape, facts) };
+  const context = { service, sample, signal, said, refused: refusing(drop, facts) };
+  // Who has lost the journal asks no engine.
+  await tape.stored();
   const end = await waits.asks(
     () => whySilent(service),
     () => sampleOrResume(seam, { tape, context }),
@@ -51,9 +62,8 @@ export async function answer(
   // Trainers in Python fail at half a character.
   const streamed = { content: text.toWellFormed(), token_count: token_ids.length };
   const generated = { ...streamed, ...end, queue_s: placed.waited_s + end.queue_s };
-  if (generated.token_count < token_ids.length)
-    await dropTokens(tape, { facts, from: generated.token_count });
-  await tape.append({ kind: 'generation', turn, ...generated });
+  if (generated.token_count < token_ids.length) await drop(generated.token_count);
+  await tape.append({ kind: 'generation', turn, ...generated, token_count: token_ids.length });
   return 'sampled';
 }
 
@@ -72,18 +82,18 @@ async function modeFor(
 
 /** Drops what earlier attempts have sampled and this one cannot continue. */
 async function dropUnusable(
-  { settings }: Call,
-  { tape, facts }: { tape: Tape; facts: RequestFacts },
+  { settings, said }: Call,
+  { tape, drop }: { tape: Tape; drop: Drop },
 ): Promise<void> {
   const pending = tape.open().segments.find(({ version_source }) => version_source === 'pending');
-  if (pending !== undefined) await dropTokens(tape, { facts, from: pending.start });
+  if (pending !== undefined) await drop(pending.start, { unknown: true });
   const open = tape.open();
   const isCut = open.token_ids.length > 0 && open.finish === null;
-  if (
+  const isUnusable =
     spansTooManyVersions(open, { settings, next: [] }) ||
-    (isCut && !canContinue(settings.generation))
-  )
-    await dropTokens(tape, { facts, from: 0 });
+    (isCut && !canContinue(settings.generation));
+  // What is said in part goes on, as well as it can.
+  if (isUnusable && said() === 0) await drop(0);
 }
 
 /** The request as a first one would be: the whole room, all stop strings. */
@@ -144,9 +154,9 @@ function labelsOf(
 
 /** The reply contradicts itself: none of the answer's tokens count. */
 const refusing =
-  (tape: Tape, facts: RequestFacts) =>
+  (drop: Drop, facts: RequestFacts) =>
   async (what: string): Promise<Fault> => {
-    await dropTokens(tape, { facts, from: 0 });
+    await drop(0);
     const { replica, request_id } = facts;
     const message = `${replica}: completion ${request_id}: ${what}`;
     return new Fault({ type: 'ProtocolError', message, at: replica });

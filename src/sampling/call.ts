@@ -30,6 +30,11 @@ export interface Call {
   sharer: Sharer;
   /** The seed of a request that continues after so many tokens; null: none. */
   seed: (inherited: number) => number | null;
+  /**
+   * How many of the answer's tokens somebody has seen. They are never dropped: whatever happens, the answer continues
+   * them. Asked again whenever tokens are dropped.
+   */
+  said: () => number;
   /** Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. */
   eos_ids: ReadonlySet<number>;
 }
@@ -39,6 +44,8 @@ export interface Tape {
   /** The answer as the journal has it. */
   open: () => OpenAnswer;
   append: (line: Extract<Entry, { kind: 'chunk' | 'generation' }>) => Promise<void>;
+  /** Resolves when what was appended is stored and the journal was still ours then; else throws a `StoreFault`. */
+  stored: () => Promise<void>;
 }
 
 /** The replicas, and what is done about one that has other weights than the record says. */

@@ -1,8 +1,9 @@
 import type { Delta } from '../generation/generation-service.js';
 import type { LineOf } from '../model/journal.js';
-import type { OpenAnswer } from '../model/journal/open-answers.js';
 import type { Label } from './labels.js';
 import type { Tape } from './call.js';
+import type { RequestFacts } from './tape.js';
+import { partOf } from './tape.js';
 
 /**
  * How long, and in how large a group, a streamed token may wait before it is written. The write may take the rest of
@@ -11,10 +12,6 @@ import type { Tape } from './call.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-export type RequestFacts = Pick<
-  LineOf<'chunk'>,
-  'turn' | 'replica' | 'request_id' | 'logprobs_mode'
->;
 export type ChunkFacts = RequestFacts & Label;
 
 export interface ChunkRecorder {
@@ -25,25 +22,22 @@ export interface ChunkRecorder {
   flush(): Promise<void>;
 }
 
-/** Writes a generation's tokens into the journal as they stream in, so that they outlive the stream. */
+interface Recording {
+  facts: ChunkFacts;
+  /**
+   * Called after tokens up to `through` have arrived and before they are written. null: neither they nor later ones are
+   * written. Absent: they get the label of `facts`.
+   */
+  labelled?: (through: number) => Promise<Label | null>;
+  /** Offset in the answer of the first token to come. */
+  offset: number;
+  onFailure: (error: unknown) => void;
+}
+
+/** Writes an answer's tokens into the journal as they stream in, so that they outlive the stream. */
 export function recordChunks(
   tape: Tape,
-  {
-    facts: initial,
-    offset: first,
-    onFailure,
-    labelled,
-  }: {
-    facts: ChunkFacts;
-    /**
-     * Called after tokens up to `through` have arrived and before they are written. null: neither they nor later ones
-     * are written. Absent: they get the label of `facts`.
-     */
-    labelled?: (through: number) => Promise<Label | null>;
-    /** Offset in the answer of the first token to come. */
-    offset: number;
-    onFailure: (error: unknown) => void;
-  },
+  { facts: initial, offset: first, onFailure, labelled }: Recording,
 ): ChunkRecorder {
   let facts = initial;
   let offset = first;
@@ -83,7 +77,8 @@ export function recordChunks(
       const chunk = { kind: 'chunk', ...facts, offset: from } as const;
       inTurn(async () => {
         const open = tape.open();
-        if (open.token_ids.length > from) await tape.append({ ...chunk, ...tailOf(open, from) });
+        if (open.token_ids.length > from)
+          await tape.append({ ...chunk, ...partOf(open, { from }) });
       });
       await flush();
     },
@@ -108,27 +103,3 @@ const throughOf = ({ offset, token_ids }: Pick<LineOf<'chunk'>, 'offset' | 'toke
 
 const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
   token_ids.length === 0 && text === '' && finish === undefined;
-
-/** What a chunk must contain to replace everything from this offset on. */
-function tailOf(
-  { token_ids, logprobs, top_logprobs, text, finish }: OpenAnswer,
-  from: number,
-): Pick<LineOf<'chunk'>, 'token_ids' | 'logprobs' | 'top_logprobs' | 'text' | 'finish'> {
-  return {
-    token_ids: token_ids.slice(from),
-    logprobs: logprobs.slice(from),
-    ...(top_logprobs.length > 0 && { top_logprobs: top_logprobs.slice(from) }),
-    // The turn's text is only dropped together with its first token.
-    text: from === 0 ? text : '',
-    ...(finish !== null && { finish }),
-  };
-}
-
-/** Drops the answer's tokens from this offset on. */
-export async function dropTokens(
-  tape: Tape,
-  { facts, from }: { facts: RequestFacts; from: number },
-): Promise<void> {
-  const nothing = { token_ids: [], logprobs: [], text: '', policy_version: null };
-  await tape.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
-}

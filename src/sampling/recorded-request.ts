@@ -7,10 +7,11 @@ import type {
 } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
 import type { Call, Exit, Tape } from './call.js';
-import type { RequestFacts } from './chunk-recorder.js';
-import { dropTokens, recordChunks } from './chunk-recorder.js';
+import { recordChunks } from './chunk-recorder.js';
 import type { Label, Labels } from './labels.js';
 import { spansTooManyVersions } from './seam.js';
+import type { RequestFacts } from './tape.js';
+import { dropper } from './tape.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine. Its tokens go to the journal as they come, each with the version of its weights. */
@@ -23,9 +24,8 @@ export type Sampler = (
   },
 ) => Promise<GenerationEnd | Exit>;
 
-interface Parts {
+interface Parts extends Pick<Call, 'settings' | 'said'> {
   service: GenerationService;
-  settings: Call['settings'];
   facts: RequestFacts;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;
@@ -39,12 +39,12 @@ interface Parts {
  * its end, with other counts than those that came, keeps none.
  */
 export function createSampler(tape: Tape, parts: Parts): Sampler {
-  const { facts, labels } = parts;
-  const drop = (from: number): Promise<void> => dropTokens(tape, { facts, from });
+  const { labels } = parts;
+  const drop = dropper(tape, parts);
   const dropDistrusted = async (): Promise<boolean> => {
     const from = labels?.distrustedFrom() ?? null;
     if (from === null || from >= tape.open().token_ids.length) return false;
-    await drop(from);
+    await drop(from, { unknown: true });
     return true;
   };
   return async (request, streaming) => {
@@ -72,6 +72,10 @@ export function createSampler(tape: Tape, parts: Parts): Sampler {
 type Streaming = { request: GenerationRequest } & Parameters<Sampler>[1];
 /** `offset`: in the answer, of the request's first token. */
 type Context = Omit<Parts, 'labels'> & { tape: Tape; offset: number };
+
+/** Whether the answer, with what comes `next`, mixes too many versions. One that is said in part goes on all the same. */
+const isTooMixed = ({ tape, settings, said }: Context, ...next: (string | null)[]): boolean =>
+  said() === 0 && spansTooManyVersions(tape.open(), { settings, next });
 
 /** Sends a request and records its tokens as they come, until it ends, is left, or a write fails. */
 function startStream(
@@ -131,16 +135,14 @@ async function sampleFenced(
   streaming: Streaming,
   { labels, ...context }: Context & { labels: Labels },
 ): Promise<GenerationEnd | Exit> {
-  const { tape, offset, settings, signal } = context;
-  const isTooMixed = (...next: (string | null)[]): boolean =>
-    spansTooManyVersions(tape.open(), { settings, next });
+  const { tape, offset, signal } = context;
   const seen = { finish: false };
   const stream = startStream(streaming, {
     ...context,
     label: { policy_version: null },
     labelled: async (through) => {
       const label = await labels.ofArrived(through);
-      return label !== 'moved' && isTooMixed(label.policy_version) ? 'starts_over' : label;
+      return label !== 'moved' && isTooMixed(context, label.policy_version) ? 'starts_over' : label;
     },
     arrived: ({ finish }) => {
       labels.opened();
@@ -164,7 +166,7 @@ async function sampleFenced(
   if (spans === 'moved') return spans;
   for (const { from, label } of spans)
     await stream.recorder.relabel({ from: offset + from, ...label });
-  return isTooMixed() ? 'starts_over' : end.value;
+  return isTooMixed(context) ? 'starts_over' : end.value;
 }
 
 async function sampleWatched(
@@ -172,10 +174,8 @@ async function sampleWatched(
   context: Context & Pick<Parts, 'policy'>,
 ): Promise<GenerationEnd | Exit> {
   const { tape, service, settings, policy, signal, offset } = context;
-  const isTooMixed = (...next: (string | null)[]): boolean =>
-    spansTooManyVersions(tape.open(), { settings, next });
   const version = await versionOf(settings, { service, signal });
-  if (isTooMixed(version)) return 'starts_over';
+  if (isTooMixed(context, version)) return 'starts_over';
 
   const watch = watchVersion({
     version,
@@ -187,9 +187,9 @@ async function sampleWatched(
       // The very first version was published while the stream ran, so it is unknown when it reached the engine.
       const isPublished = (await policy.latest()) !== null;
       // Each token from there on may be of either version.
-      const isTooVague = !isPublished && isTooMixed(next);
+      const isTooVague = !isPublished && isTooMixed(context, next);
       if (!isTooVague) await stream.recorder.relabel({ from: isPublished ? offset : from, policy_version: null }); // prettier-ignore
-      if (!isPublished && (isTooVague || isTooMixed())) stream.leave('starts_over');
+      if (!isPublished && (isTooVague || isTooMixed(context))) stream.leave('starts_over');
     },
   });
   const stream = startStream(streaming, {
@@ -212,7 +212,7 @@ async function sampleWatched(
   );
   for (const { start, version: policy_version } of isKnown ? [] : spans)
     await stream.recorder.relabel({ from: offset + start, policy_version });
-  return isTooMixed() ? 'starts_over' : end.value;
+  return isTooMixed(context) ? 'starts_over' : end.value;
 }
 
 /** Whether the batch depends on the version of each token. Other batches get only labels that cost nothing. */

@@ -14,7 +14,7 @@ import {
   shownText,
   withoutSpecials,
 } from './seam.js';
-import type { Exit } from './call.js';
+import type { Call, Exit } from './call.js';
 import type { Sampler } from './recorded-request.js';
 
 /** The state of an interrupted generation. */
@@ -30,7 +30,7 @@ export interface Seam {
   special_tokens: readonly string[];
 }
 
-export interface ResumeContext {
+export interface ResumeContext extends Pick<Call, 'said'> {
   sample: Sampler;
   service: Pick<GenerationService, 'detokenize' | 'tells_text'>;
   signal: AbortSignal;
@@ -55,7 +55,8 @@ export async function resumeGeneration(
 ): Promise<Resumed | Exit> {
   const { request, inherited, finish, eos_ids } = seam;
   const ids = [...inherited];
-  const { decode, textOf, stopIn } = textsOf(ids, { seam, context });
+  const texts = textsOf(ids, { seam, context });
+  const { decode, textOf, stopIn } = texts;
 
   // 1. It may have been over already: only the last line is missing, or the end was lost with the stream.
   const decoded = await decode(ids.length);
@@ -63,7 +64,7 @@ export async function resumeGeneration(
   const text = isClean ? decoded : await textOf(ids.length);
   const { stop_token_ids, max_tokens: room } = request;
   if ((await stopIn(text, ids.length)) !== null)
-    return await cutAtStop(NO_TIME, { textOf, stopIn, from: 0, count: ids.length });
+    return await cutAtStop(NO_TIME, { ...texts, from: 0, count: ids.length });
   if (finish !== null && isStoppedBy(finish, request))
     throw await withoutItsStop(finish, { ids, context });
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
@@ -74,7 +75,7 @@ export async function resumeGeneration(
   if (typeof streamed === 'string') return streamed;
   const { end, stopped_at } = streamed;
   if (stopped_at === null) return await whole(end, { ids, textOf });
-  return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
+  return await cutAtStop(end, { ...texts, from: inherited.length, count: stopped_at });
 }
 
 interface Undisturbed {
@@ -98,17 +99,18 @@ export async function checkStop(
 ): Promise<GenerationEnd | Resumed> {
   const { request } = seam;
   const isStopped = isStoppedBy(end, request);
-  const said = findStop(text, request);
-  if (!isStopped && said === null) return end;
-  if (isStopped && said?.end === text.length && isCompletedBy(last, { text, request })) return end;
-  const { textOf, stopIn } = textsOf(ids, { seam, context });
+  const shown = findStop(text, request);
+  if (!isStopped && shown === null) return end;
+  if (isStopped && shown?.end === text.length && isCompletedBy(last, { text, request })) return end;
+  const texts = textsOf(ids, { seam, context });
+  const { textOf, stopIn } = texts;
   if ((await stopIn(await textOf(ids.length), ids.length)) === null) {
     if (isStopped) throw await withoutItsStop(end, { ids, context });
     return end;
   }
-  const cut = await cutAtStop(end, { textOf, stopIn, from: 0, count: ids.length });
+  const cut = await cutAtStop(end, { ...texts, from: 0, count: ids.length });
   // The stream's own text has no special tokens, whatever the decoder writes.
-  const isSame = cut.token_count === ids.length && said?.end === text.length;
+  const isSame = cut.token_count === ids.length && shown?.end === text.length;
   return isSame ? { ...cut, content: text } : cut;
 }
 
@@ -138,8 +140,8 @@ const KNOWN_TEXTS = 4;
 /** What the turn's tokens so far say. `ids` may grow. */
 function textsOf(
   ids: readonly number[],
-  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal'> },
-): { decode: TextOf; textOf: TextOf; stopIn: StopIn } {
+  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal' | 'said'> },
+): Texts {
   const { request, special_tokens } = seam;
   const known = new Map<number, Promise<string>>();
   const ask: TextOf = async (count) => {
@@ -158,7 +160,13 @@ function textsOf(
     return await text;
   };
   const textOf: TextOf = (count) => shownText(decode, count);
-  return { decode, textOf, stopIn: stopFinder(request, textOf) };
+  return { decode, textOf, stopIn: stopFinder(request, textOf), said: context.said };
+}
+
+interface Texts extends Pick<Call, 'said'> {
+  decode: TextOf;
+  textOf: TextOf;
+  stopIn: StopIn;
 }
 
 /** The text of the turn's first tokens, as an engine shows it. */
@@ -185,18 +193,25 @@ async function whole(
   return { ...end, content: await textOf(shown), token_count: ids.length };
 }
 
-/** Ends as a single request would have: with the token that completes the stop string, and the text right after it. */
+/**
+ * Ends as a single request would have: with the token that completes the stop string, and the text right after it. What
+ * is said behind it stays.
+ */
 async function cutAtStop(
   { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
-  { textOf, stopIn, from, count }: { textOf: TextOf; stopIn: StopIn; from: number; count: number },
+  { textOf, stopIn, said, from, count }: Texts & { from: number; count: number },
 ): Promise<Resumed> {
-  const token_count = await firstCountThat(
-    async (n) => (await stopIn(await textOf(n), n)) !== null,
-    { from, count },
-  );
+  let token_count = await firstCountThat(async (n) => (await stopIn(await textOf(n), n)) !== null, {
+    from,
+    count,
+  });
   const text = await textOf(token_count);
   const { stop, end } = (await stopIn(text, token_count)) ?? { stop: null, end: text.length };
-  const content = text.slice(0, end);
+  let content = text.slice(0, end);
+  while (said() > token_count) {
+    token_count = said();
+    content = await textOf(token_count);
+  }
   return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
 }
 

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { VALID_STOP_REASONS } from '../../src/model/workflow-safe/stop-reasons.js';
-import type { Segment, Trajectory } from '../../src/model/journal/trajectory.js';
+import type { Segment } from '../../src/model/journal/open-answers.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine } from '../../src/model/journal/trajectory.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
 import { foldOf, logprobOf } from '../fakes/journal-lines.js';
-import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** Segments lie side by side and cover all tokens. */
 function checkSegments(segments: readonly Segment[], tokens: number): void {

@@ -103,6 +103,17 @@ describe('a zombie that is killed in the middle of a line', () => {
     assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
   });
 
+  test('is seen before what follows is shown to anybody', async (t) => {
+    const { store, journalFile } = await temporaryStore(t);
+    const journal = await store.claim(REF, by);
+    await journal.append(start);
+    await journal.stored();
+    await appendFile(journalFile(), torn);
+    await journal.stored();
+    await journal.append(chunk(0, 1));
+    await assert.rejects(journal.stored(), faultOf('StoreFault', 'expected 2 lines', 'found 1'));
+  });
+
   test('behind the claimer’s last: nothing is lost', async (t) => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
@@ -113,6 +124,23 @@ describe('a zombie that is killed in the middle of a line', () => {
     assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
     assert.equal((await store.claim(REF, by)).trajectory.turns.length, 1);
   });
+});
+
+test('lines of a replaced attempt leave the journal to its owner, however often it asks', async (t) => {
+  const { store, journalFile, elsewhere } = await temporaryStore(t);
+  const journal = await store.claim(REF, by);
+  await journal.append(start);
+  for (let token = 0; token < 5; token++) {
+    await appendFile(journalFile(), `${JSON.stringify({ ...a.chunk(), writer: 'zombie' })}\n`);
+    const stored = journal.stored();
+    // Another answer's line, meanwhile.
+    await journal.append(chunk(token, token));
+    await Promise.all([stored, journal.stored()]);
+  }
+  await journal.commit();
+  const read = await elsewhere().readTrajectory(REF);
+  assert.deepEqual(openAnswer(read).token_ids, [0, 1, 2, 3, 4]);
+  assert.deepEqual(openAnswer(await store.readTrajectory(REF)), openAnswer(read));
 });
 
 describe('reading', () => {

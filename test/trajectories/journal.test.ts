@@ -63,6 +63,20 @@ onEachStore((open) => {
       });
     });
 
+    test('makes the first hear of it with its next line that has to be stored', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.stored();
+      assert.notEqual((await elsewhere().readTrajectory(REF)).start, null);
+      const second = await elsewhere().claim(REF, by);
+      await first.append(chunk(0, 1)).catch(() => undefined);
+      const takenOver = faultOf('StoreFault', 'taken over');
+      await assert.rejects(first.stored(), takenOver);
+      await assert.rejects(first.stored(), takenOver);
+      await second.stored();
+    });
+
     test('makes the sync of the first throw the same', async (t) => {
       const { store, elsewhere } = await open(t);
       const first = await store.claim(REF, by);

@@ -68,6 +68,8 @@ function callOf(
     request_id: `${id}.${turn}.${journal.writer}`,
     session_id: id,
     sharer: sharerOf(hold),
+    // Its environment sees it whole.
+    said: () => 0,
     seed: (inherited) => seedOf(settings, { ...ref, turn, inherited }),
     eos_ids: knownEos(trajectory),
   };

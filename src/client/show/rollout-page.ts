@@ -3,6 +3,7 @@ import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
 import type { Segment } from '../../model/journal/open-answers.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
 import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
@@ -14,7 +15,6 @@ import type { Happening } from './history.js';
 import { rewardText, stateSpan } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { wrapped } from './wrapping.js';
-import { openAnswer } from '../../model/journal/open-answers.js';
 
 export interface PageOptions {
   style: TextStyle;
