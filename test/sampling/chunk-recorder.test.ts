@@ -38,6 +38,7 @@ function recording(
       assert.ok(entry.kind === 'chunk');
       chunks.push(entry);
     },
+    stored: () => assert.fail('a recorder shows nothing to anybody'),
   };
   const onFailure = (error: unknown): void => void failures.push(error);
   return {
