@@ -4,7 +4,7 @@ const room = (name, ...imports) => ({
   severity: 'error',
   comment: `${name} imports ${imports.length > 0 ? imports.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^${name}/` },
-  to: { path: '^(src|gym)/', pathNot: [name, ...imports].map((one) => `^${one}[/.]`) },
+  to: { path: '^(src|gym|demos)/', pathNot: [name, ...imports].map((one) => `^${one}[/.]`) },
 });
 
 /** What activities see of the services they use. */
@@ -49,6 +49,7 @@ module.exports = {
       'src/platform',
     ),
     room('src/dev', 'src/client', 'src/workers', 'src/model', 'src/platform'),
+    room('demos', 'src/dev', 'src/client', 'src/workers', 'src/platform'),
     room(
       'gym',
       'src/client',
@@ -62,6 +63,7 @@ module.exports = {
     room(
       'src/cli',
       'gym/cli',
+      'demos',
       'src/dev',
       'src/client',
       'src/workers',

@@ -44,7 +44,7 @@ const PARSERS = {
     'src/environments/retriever/{index-files,corpus/jsonl,corpus/files}.ts',
   ],
   'gives JavaScript code, which has plain values': ['src/environments/module/user-module.ts'],
-  'belongs to the stack on one machine': ['src/dev/**'],
+  'belongs to the stack on one machine': ['src/dev/**', 'demos/**'],
 };
 
 export default tseslint.config(
@@ -83,7 +83,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['src/**', 'gym/**'],
+    files: ['src/**', 'gym/**', 'demos/**'],
     ignores: ['gym/test/**', ...Object.values(PARSERS).flat()],
     rules: { 'no-restricted-syntax': ['error', TIMEOUT, PARSE] },
   },

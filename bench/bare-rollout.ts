@@ -1,5 +1,5 @@
 import { renderPrompt } from '../src/activities/start/render-prompt.js';
-import type { EnvironmentReturn, Metadata } from '../src/environments/environment.js';
+import type { Metadata, TurnAnswer } from '../src/environments/environment.js';
 import { createSlidingPuzzle } from '../src/environments/sliding-puzzle/environment.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import type { GenerationService } from '../src/generation/generation-service.js';
@@ -66,19 +66,19 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
       tokens += message.token_ids.length;
       const answer = await environment.step(
         {
-          message_log_batch: [log.map(({ role, content }) => ({ role, content: textOf(content) }))],
-          metadata: [metadata],
+          message_log: log.map(({ role, content }) => ({ role, content: textOf(content) })),
+          metadata,
         },
         { idempotency_key: `${row}/${turn}`, signal },
       );
-      const [observation] = answer.observations;
-      if (observation == null) throw new Error('the environment answered no observation');
+      const { observation } = answer;
+      if (observation === null) throw new Error('the environment answered no observation');
       total_reward += rewardOf(answer);
-      metadata = answer.metadata[0] ?? metadata;
-      stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;
+      metadata = answer.metadata ?? metadata;
+      stop_strings = answer.next_stop_strings ?? stop_strings;
       const token_ids = await encode(observation, { after: message, service, request });
       log.push({ ...observation, token_ids });
-      if (answer.terminateds[0]) return { turns: turn + 1, tokens, total_reward };
+      if (answer.terminated) return { turns: turn + 1, tokens, total_reward };
     }
     return { turns: request.max_rollout_turns, tokens, total_reward };
   };
@@ -105,8 +105,8 @@ async function encode(
 }
 
 /** The puzzle has only one. */
-function rewardOf({ rewards }: EnvironmentReturn): number {
-  return Array.isArray(rewards) ? (rewards[0] ?? 0) : 0;
+function rewardOf({ reward }: TurnAnswer): number {
+  return typeof reward === 'number' ? reward : 0;
 }
 
 interface Turn {

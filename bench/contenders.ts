@@ -1,13 +1,13 @@
-import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchResult } from '../src/activities/contract.js';
 import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
+import { startWorkerProcess } from '../test/harness/worker-process.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
 import type { ContenderName, Scenario } from './scenario.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 import type { Stack } from './stack.js';
-import { startCommand, workerConfig } from './stack.js';
+import { workerConfig } from './stack.js';
 
 /** One way to play a number of rollouts, with the processes that it uses. */
 export interface Contender {
@@ -38,9 +38,11 @@ async function startDurable(
 ): Promise<Contender> {
   const task_queue = name.replace(' ', '-');
   const observation_format = name === 'durable' ? 'chat' : 'bare';
-  const file = path.join(stack.folder, `${task_queue}.yaml`);
-  await writeFile(file, JSON.stringify(workerConfig(stack, { task_queue, turn_slice })));
-  const worker = await startCommand(stack.folder, ['worker', '--config', file]);
+  const worker = await startWorkerProcess({
+    directory: stack.folder,
+    name: task_queue,
+    config: workerConfig(stack, { task_queue, turn_slice }),
+  });
   let batches = 0;
   return {
     name,

@@ -5,7 +5,7 @@ import { LEVELS, type Level } from '../src/environments/code/sandbox/levels.js';
 import { createLocalSandbox } from '../src/environments/code/local-sandbox.js';
 import { childrenOf } from '../src/environments/code/watch/process-tree.js';
 import type { Environment, EnvironmentMessage, Metadata } from '../src/environments/environment.js';
-import { EnvironmentSettings } from '../src/environments/settings.js';
+import { EnvironmentSettings } from '../src/environments/registry.js';
 import { textLog } from '../src/model/content.js';
 
 /**
@@ -42,12 +42,11 @@ function rollout(environment: Environment, name: string) {
   return async (code: string, key = name): Promise<void> => {
     log.push({ role: 'assistant', content: `<code>${code}</code>` });
     const answer = await environment.step(
-      { message_log_batch: [log], metadata: [metadata] },
+      { message_log: log, metadata },
       { idempotency_key: `${key}/${log.length}`, signal },
     );
-    const [observation] = answer.observations;
-    if (observation != null) log.push(...textLog([observation]));
-    metadata = answer.metadata[0] ?? metadata;
+    if (answer.observation !== null) log.push(...textLog([answer.observation]));
+    metadata = answer.metadata ?? metadata;
   };
 }
 

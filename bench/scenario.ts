@@ -43,12 +43,12 @@ export const WARM_UP = { rollouts: 64, batches: 12 };
 /** Sizes of batches; each is played in slices of each of the sizes below. */
 export const SLICED = { rollouts: 512, large: 2048, sizes: [64, 128, 256, 300, 512] };
 
-/** Options of the simulator. After its thinking, an answer has some 25 tokens of action and end. */
-export function simulatorOptions({ turn_ms }: Scenario): string[] {
-  const common = ['--skill', '0', '--max-num-seqs', '1024', '--max-model-len', '8192'];
+/** Settings of the simulator. After its thinking, an answer has some 25 tokens of action and end. */
+export function simulatorSettings({ turn_ms }: Scenario) {
+  const common = { skill: 0, max_num_seqs: 1024, max_model_len: 8192 };
   return turn_ms === 0
-    ? [...common, '--thinking-tokens', '8']
-    : [...common, '--thinking-tokens', '60', '--tokens-per-second', '28'];
+    ? { ...common, thinking_tokens: 8 }
+    : { ...common, thinking_tokens: 60, tokens_per_second: 28 };
 }
 
 /** The batch that every contender plays: the same boards and seeds, so the same games. */

@@ -1,9 +1,10 @@
-import { readdir, stat, writeFile } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchResult } from '../src/activities/contract.js';
 import { outputsRoot } from '../src/workers/open-store.js';
+import { startWorkerProcess } from '../test/harness/worker-process.js';
 import { createEndedRollouts } from './ended-rollouts.js';
 import type { ClosingTimes, HistorySizes } from './histories.js';
 import { closingTimes, historySizes } from './histories.js';
@@ -12,7 +13,7 @@ import { PARTS } from './measure.js';
 import { cpuMs, peakMb, residentMb } from './process-usage.js';
 import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
 import type { Stack } from './stack.js';
-import { startCommand, workerConfig } from './stack.js';
+import { workerConfig } from './stack.js';
 
 /** One large batch on one machine: groups of eight and five turns each, measured in windows. */
 export const SIZE = { rollouts: 10_000, repeats: 8, turns: 5, window: 1000, memory: '1GiB' };
@@ -61,10 +62,8 @@ export async function measureSize(
   { say, ...options }: SizeOptions & { say: (line: string) => void },
 ): Promise<SizeRun> {
   const { rollouts, memory } = options;
-  const file = path.join(stack.folder, 'temporal.yaml');
   const config = workerConfig(stack, { task_queue: 'size', turn_slice: '2s', memory });
-  await writeFile(file, JSON.stringify(config));
-  const worker = await startCommand(stack.folder, ['worker', '--config', file]);
+  const worker = await startWorkerProcess({ directory: stack.folder, config });
   const pids = { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid };
   try {
     await sleep(IDLE_AFTER_MS);

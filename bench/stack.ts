@@ -1,18 +1,15 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { startChild } from '../src/platform/process/child.js';
 import type { Child } from '../src/platform/process/child.js';
 import { LOOPBACK_CHANNEL } from '../src/client/server.js';
 import { chooseServerPorts, startDevServer } from '../src/dev/dev-server.js';
-import { stackEnvironment } from '../src/dev/stack-environment.js';
-import { firstFreePort } from '../src/platform/process/free-port.js';
-import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { Config } from '../src/workers/config.js';
+import type { SimulatorProcess } from '../test/harness/simulator-process.js';
+import { startSimulatorProcess } from '../test/harness/simulator-process.js';
 import { puzzleSamples } from './samples.js';
 import type { Scenario } from './scenario.js';
-import { simulatorOptions } from './scenario.js';
+import { simulatorSettings } from './scenario.js';
 
 /** What the contenders of one scenario share. */
 export interface Stack {
@@ -20,13 +17,11 @@ export interface Stack {
   address: string;
   client: Client;
   server: Child;
-  simulator: Child;
+  simulator: SimulatorProcess;
   generationUrl: string;
   samplesFile: string;
   stop(): Promise<void>;
 }
-
-const READY_MS = 30_000;
 
 /** A Temporal server and a simulator, on free ports of 127.0.0.1, and a folder for files. */
 export async function startStack(
@@ -46,7 +41,7 @@ export async function startStack(
   const samplesFile = path.join(folder, 'samples.jsonl');
   const lines = puzzleSamples(scenario.rollouts).map((sample) => `${JSON.stringify(sample)}\n`);
   await writeFile(samplesFile, lines.join(''));
-  const started: Child[] = [];
+  const started: Pick<Child, 'stop'>[] = [];
   try {
     const server = await startDevServer({
       cliPath,
@@ -56,15 +51,9 @@ export async function startStack(
       logFile: path.join(folder, 'server.log'),
     });
     started.push(server);
-    const port = await firstFreePort(0);
-    const simulator = await startCommand(folder, [
-      'simulator',
-      '--port',
-      String(port),
-      ...simulatorOptions(scenario),
-    ]);
+    const settings = simulatorSettings(scenario);
+    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings, logs: false }); // prettier-ignore
     started.push(simulator);
-    await untilHealthy(`http://127.0.0.1:${port}/health`);
     const { address } = server;
     const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });
     return {
@@ -73,7 +62,7 @@ export async function startStack(
       client: new Client({ connection }),
       server,
       simulator,
-      generationUrl: `http://127.0.0.1:${port}/v1`,
+      generationUrl: `${simulator.url}/v1`,
       samplesFile,
       stop: async () => {
         await connection.close();
@@ -85,18 +74,6 @@ export async function startStack(
     await Promise.all(started.map((child) => child.stop()));
     throw error;
   }
-}
-
-/** A command of `temporal-rollout`, from the built project, as users run it. */
-export function startCommand(folder: string, args: readonly string[]): Promise<Child> {
-  return startChild({
-    command: process.execPath,
-    args: [path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js'), ...args],
-    cwd: PROJECT_ROOT,
-    env: stackEnvironment(process.env),
-    logFile: path.join(folder, `${args[0] ?? 'command'}.log`),
-    ends: 'pipe',
-  });
 }
 
 /** temporal.yaml of a worker of this stack, with defaults except for turn slice and memory. */
@@ -112,15 +89,4 @@ export function workerConfig(
     environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
     worker: { turn_slice, memory },
   });
-}
-
-async function untilHealthy(url: string): Promise<void> {
-  for (const end = Date.now() + READY_MS; ;) {
-    try {
-      if ((await fetch(url)).ok) return;
-    } catch (error) {
-      if (Date.now() > end) throw new Error(`${url} does not answer`, { cause: error });
-    }
-    await sleep(100);
-  }
 }

@@ -1,7 +1,8 @@
 import type { z } from 'zod';
 import type { FaultSpec } from '../src/dev/simulator/settings.js';
 import type { Interrupts } from './bounds.js';
-import type { ChaosFault } from './faults.js';
+import type { ChaosFault } from './fault.js';
+import { fault } from './fault.js';
 
 /** Misbehaviour of a running engine: the simulator's own faults, each applied to the next requests. */
 
@@ -13,16 +14,8 @@ type Spec = z.input<typeof FaultSpec>;
 const injected = (
   name: string,
   { spec, ...more }: { spec: Spec } & Partial<ChaosFault> & { interrupts: Interrupts },
-): ChaosFault => ({
-  name,
-  hits: 3,
-  apply: ({ engine }) => engine.inject(spec),
-  hold_ms: 0,
-  lift: () => undefined,
-  part: 'engine',
-  short: null,
-  ...more,
-});
+): ChaosFault =>
+  fault(name, { hits: 3, apply: ({ engine }) => engine.inject(spec), part: 'engine', ...more });
 
 const TWICE = { times: 2 };
 

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { describeError } from '../src/platform/errors.js';
 import { startRecoveryBed } from '../test/harness/recovery-bed.js';
 import { tokenLimit } from './bounds.js';
-import type { ChaosFault } from './faults.js';
+import type { ChaosFault } from './fault.js';
 import { FAULTS } from './faults.js';
 import { interruptedBy, measure } from './measurement.js';
 import { playDay } from './day/play.js';

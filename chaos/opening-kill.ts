@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChaosFault } from './faults.js';
+import { fault } from './fault.js';
 
 /** What the journal of a rollout has and lacks in each phase of its opening. */
 const PHASES = [
@@ -11,8 +11,7 @@ const PHASES = [
 const WITHIN_MS = 60_000;
 
 /** The worker dies inside `openRollout`: before the prompt is rendered, before the first token, before the first step. */
-export const OPENING_KILL: ChaosFault = {
-  name: 'opening-kill',
+export const OPENING_KILL = fault('opening-kill', {
   hits: PHASES.length,
   isDue: async ({ index, journals }) => {
     const { has, lacks } = PHASES[index % PHASES.length] ?? PHASES[0];
@@ -24,12 +23,9 @@ export const OPENING_KILL: ChaosFault = {
     throw new Error(`no journal had a ${has} without a ${lacks} within ${WITHIN_MS / 1000} s`);
   },
   apply: ({ player }) => player.kill(),
-  hold_ms: 0,
-  lift: () => undefined,
   interrupts: 'open_streams',
   part: 'store',
-  short: null,
-};
+});
 
 const kindsOf = (text: string): Set<string> =>
   new Set([...text.matchAll(/^\{"kind":"(\w+)"/gm)].map(([, kind = '']) => kind));

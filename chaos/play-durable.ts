@@ -3,7 +3,7 @@ import type { RecoveryBed } from '../test/harness/recovery-bed.js';
 import { requestLogOf } from '../test/harness/simulator-process.js';
 import type { JournalLine } from '../src/model/journal.js';
 import { parseLine } from '../src/model/journal.js';
-import type { ChaosFault } from './faults.js';
+import type { ChaosFault } from './fault.js';
 import { followLog } from './log-follower.js';
 import type { Evidence } from './measurement.js';
 import type { Cost } from './report.js';

@@ -1,55 +1,40 @@
 import { appendFile, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { runCommand } from '../src/platform/process/run-command.js';
-import type { ChaosFault } from './faults.js';
+import type { ChaosFault } from './fault.js';
+import { fault } from './fault.js';
 
 /** Faults of a disk, without privileges: no mount, and no attribute that only root may set. */
 
-const HELD_MS = 3000;
+const BASE = { part: 'store', store: 'file' } as const;
+const HELD = { ...BASE, hold_ms: 3000, interrupts: 'streams_while_held' } as const;
 const aside = (folder: string): string => `${folder}.aside`;
 
 export const STORE_FAULTS: readonly ChaosFault[] = [
-  {
-    name: 'disk-full',
-    hits: 2,
+  fault('disk-full', {
+    ...HELD,
     apply: async ({ folder, player }) => {
       await limitFileSize(player.pid(), String(await largestSize(folder)));
     },
-    hold_ms: HELD_MS,
     lift: ({ player }) => limitFileSize(player.pid(), 'unlimited'),
-    interrupts: 'streams_while_held',
-    part: 'store',
-    store: 'file',
-    short: null,
-  },
-  {
-    name: 'read-only-store',
-    hits: 2,
+  }),
+  fault('read-only-store', {
+    ...HELD,
     apply: async ({ folder }) => {
       await rename(folder, aside(folder));
       await writeFile(folder, '');
     },
-    hold_ms: HELD_MS,
     lift: async ({ folder }) => {
       await rm(folder);
       await rename(aside(folder), folder);
     },
-    interrupts: 'streams_while_held',
-    part: 'store',
-    store: 'file',
-    short: null,
-  },
-  {
-    name: 'torn-line',
-    hits: 2,
+  }),
+  fault('torn-line', {
+    ...BASE,
     apply: ({ folder, player }) => player.kill(() => tearJournals(folder)),
-    hold_ms: 0,
-    lift: () => undefined,
     interrupts: 'open_streams',
-    part: 'store',
-    store: 'file',
     short: 'alone',
-  },
+  }),
 ];
 
 /**

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../test/harness/waiting.js';
-import type { ChaosFault } from './faults.js';
+import type { ChaosFault } from './fault.js';
 import type { LogFollower } from './log-follower.js';
 import type { Hit } from './measurement.js';
 import type { Stream } from './request-streams.js';

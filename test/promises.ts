@@ -3,13 +3,13 @@
 export type Tests = readonly string[];
 
 export const E2E = 'test/e2e';
-const LONG = 'test/long';
-const ACTIVITIES = 'test/activities';
-const MODEL = 'test/model';
-const SAMPLING = 'test/sampling';
+export const LONG = 'test/long';
+export const ACTIVITIES = 'test/activities';
+export const MODEL = 'test/model';
+export const SAMPLING = 'test/sampling';
 export const STORE = 'test/trajectories';
 const WORKFLOWS = 'test/workflows';
-const ENGINE = 'test/generation';
+export const ENGINE = 'test/generation';
 export const ENVIRONMENTS = 'test/environments';
 const WORKERS = 'test/workers';
 const HERE = 'test/semantics.test.ts';
@@ -144,28 +144,10 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 
 /** By what fails, as the table there has it. */
 export const FAILURES: Record<string, Tests> = {
-  'worker killed': [
-    `${ACTIVITIES}/open-rollout.test.ts › continues from the journal where an attempt died, and samples nothing again`,
-    `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
-  ],
-  'Temporal server killed': [
-    `${LONG}/recovery-server.test.ts › three times continues from its database: same rows, no finished turn generated again`,
-  ],
-  'Temporal database lost': [
-    `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
-  ],
   'the machine loses power': [
     `${ACTIVITIES}/play-turns.test.ts › costs the turns that no activity had reported, and none before them`,
     `${STORE}/batch-files.test.ts › stays open through a power cut: the directory is synced behind the removal`,
     `${STORE}/outputs-crash.test.ts › because a power cut shortened \${kind}: the next one starts over`,
-  ],
-  'one of several replicas absent or failing': [
-    `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
-    `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
-  ],
-  'engine absent or failing': [
-    `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
-    `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
   ],
   'engine refuses': [
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
@@ -199,10 +181,6 @@ export const FAILURES: Record<string, Tests> = {
   'an interpreter that cannot be rebuilt as it was': [
     `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
   ],
-  "an environment that lost the rollout's session": [
-    `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
-    `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
-  ],
   'a journal without what its workflow saw in it': [
     `${ACTIVITIES}/generate-turn.test.ts › whose journal has lost its start, or its turn, says so at once: its workflow opens it again`,
     `${ACTIVITIES}/close-batch.test.ts › names a journal that has lost the end of a workflow that ended, and fails the others as their workflows did`,
@@ -231,10 +209,6 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
-  'an update of weights loses its worker, server, engine or trainer': [
-    `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
-    `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
-  ],
   'weights cannot be loaded, or the probe differs': [
     `${E2E}/policy.test.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
     `${ACTIVITIES}/update-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
@@ -248,11 +222,6 @@ export const FAILURES: Record<string, Tests> = {
     `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
     `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
-  ],
-  'disk full, file system away': [
-    `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,
-    `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
-    `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
   ],
   'workers of one task queue with different stores': [
     `${E2E}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,

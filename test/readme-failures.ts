@@ -1,20 +1,26 @@
 import type { Tests } from './promises.js';
-import { E2E, ENVIRONMENTS, FAILURES, STORE } from './promises.js';
+import { DEATHS } from './deaths.js';
+import { E2E, ENVIRONMENTS, FAILURES, LONG, STORE } from './promises.js';
 
 const of = (...rows: string[]): Tests => rows.flatMap((row) => FAILURES[row] ?? []);
+
+const death = (victim: string): Tests => Object.values(DEATHS[victim] ?? {}).flat();
 
 /** By what fails, as the table of README.md has it. */
 export const README_FAILURES: Record<string, Tests> = {
   'a worker, the Temporal server or an engine dies': [
-    ...of('worker killed', 'Temporal server killed', 'one of several replicas absent or failing'),
-    ...of('engine absent or failing'),
+    ...death('A worker, by `kill -9`'),
+    ...death('The Temporal server'),
+    ...death('An engine, or one of its replicas'),
   ],
   'the whole machine loses power, and its disk survives': [
     ...of('the machine loses power'),
     `${STORE}/postgres-faults.test.ts › is refused commits that may be lost`,
     `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
   ],
-  "Temporal's database is lost": of('Temporal database lost'),
+  "Temporal's database is lost": [
+    `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
+  ],
   "an environment's server dies or is away": [
     ...of('environment away, busy, late (408, 429, 502, 503, 504)'),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
@@ -22,7 +28,7 @@ export const README_FAILURES: Record<string, Tests> = {
   "a code interpreter, a session of NeMo Gym or an agent's run is lost": [
     `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
     ...of('an interpreter that cannot be rebuilt as it was'),
-    ...of("an environment that lost the rollout's session"),
+    ...death("An environment's service, or an agent of NeMo Gym"),
     ...of("an agent's run: 5xx, cut, late, worker killed"),
   ],
   'an environment raises an exception, or crashes in a call': of(

@@ -1,20 +1,24 @@
 /**
- * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, each row of
- * its table of failures and of README.md's, and each feature of docs/nemo.md. It fails for a promise without a test, and for a test that was deleted
- * or renamed.
+ * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
+ * processes that die sentence by sentence, each row of its table of failures and of README.md's, and each feature of
+ * docs/nemo.md. It fails for a promise without a test, and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import { DEATHS } from './deaths.js';
 import { NEMO_FEATURES } from './nemo-features.js';
 import { FAILURES, INVARIANTS } from './promises.js';
 import { README_FAILURES } from './readme-failures.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
 const ARCHITECTURE = read('ARCHITECTURE.md');
-const HERE = 'test/semantics.test.ts';
+
+/** What stands there under a heading. */
+const sectionOf = (title: string): string =>
+  new RegExp(`^## ${title}\\n(.*?)(?=^## )`, 'ms').exec(ARCHITECTURE)?.[1] ?? '';
 
 /** The names of a file's tests as they are written, those of loops with their `${…}`, or the expression of a name. */
 function testsIn(file: string): string[] {
@@ -29,11 +33,10 @@ function checkHeld(held: string): void {
 }
 
 describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
-  const listed = /^(\d+)\. (.+)\n +- Tests: (.+)$/gm;
-  const written = [...ARCHITECTURE.matchAll(listed)].map(([, number, text, links]) => ({
+  const listed = /^(\d+)\. (.+)$/gm;
+  const written = [...sectionOf('Invariants').matchAll(listed)].map(([, number, text]) => ({
     number: Number(number),
     text: text ?? '',
-    files: [...(links ?? '').matchAll(/\]\(([^)]+)\)/g)].map(([, file]) => file),
   }));
 
   test('and each of them has a number and an entry here', () => {
@@ -41,7 +44,7 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
     assert.ok(written.length > 0);
   });
 
-  for (const { number, text, files } of written) {
+  for (const { number, text } of written) {
     test(`${number}: ${text}`, () => {
       const clauses = INVARIANTS[number] ?? {};
       const left = Object.keys(clauses).reduce((rest, clause) => {
@@ -53,10 +56,37 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
         assert.ok(tests.length > 0);
         tests.forEach(checkHeld);
       }
-      const elsewhere = Object.values(clauses).flat().filter((held) => !held.startsWith(HERE)); // prettier-ignore
-      const held = new Set(elsewhere.map((name) => name.split(' › ')[0]));
-      assert.deepEqual(new Set(files), held, 'the files of its tests');
     });
+  }
+});
+
+describe('what ARCHITECTURE says of a process that dies is held, sentence by sentence', () => {
+  const victims = sectionOf('When a process dies').split(/^### /m).slice(1);
+  const said = Object.fromEntries(
+    victims.map((text) => {
+      const [victim = '', ...lines] = text.split('\n');
+      const rows = lines.filter((line) => line.startsWith('| ')).slice(2);
+      for (const row of rows)
+        assert.match(row, /\]\(src\/[^)]+\) +\|$/, 'the file of what it says');
+      return [victim, rows.map((row) => row.split(/ +\| +/)[1] ?? '')];
+    }),
+  );
+
+  test('and each victim and sentence there has an entry here, in its order', () => {
+    const held = Object.entries(DEATHS).map(([victim, held]) => [victim, Object.keys(held)]);
+    assert.deepEqual(Object.fromEntries(held), said);
+    assert.deepEqual(Object.keys(DEATHS), Object.keys(said));
+    assert.ok(Object.keys(said).length >= 9);
+  });
+
+  for (const [victim, sentences] of Object.entries(DEATHS)) {
+    for (const [sentence, tests] of Object.entries(sentences)) {
+      test(`${victim}: ${sentence}`, () => {
+        assert.match(sentence, /^[A-Z][^.]*\.$/, 'one sentence');
+        assert.ok(tests.length > 0);
+        tests.forEach(checkHeld);
+      });
+    }
   }
 });
 

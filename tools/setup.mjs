@@ -38,12 +38,12 @@ async function main(options) {
     });
   }
   if (options.includes('--test')) {
-    await ensurePackages('environments/math/grader-install.js', 'graderInstall');
+    await ensurePackages('src/environments/math/grader-install.js', 'graderInstall');
     await ensureTemporalCli();
-    await ensurePackages('dev/trainer-example.js', 'trainerInstall');
+    await ensurePackages('src/dev/trainer-example.js', 'trainerInstall');
   }
   if (options.includes('--test'))
-    await ensurePackages('dev/learning/example.js', 'learningInstall');
+    await ensurePackages('demos/learning/example.js', 'learningInstall');
 }
 
 function checkNode() {
@@ -103,7 +103,7 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = ['src', 'gym'].flatMap((folder) =>
+  const sources = ['src', 'gym', 'demos'].flatMap((folder) =>
     filesBelow(at(folder))
       .filter((file) => !file.startsWith('test/'))
       .map((file) => `${folder}/${file}`),
@@ -171,9 +171,9 @@ async function ensureTemporalCli() {
 
 /** Tests use the Python packages of the grader, of `durable_rollouts` and of the example that learns. */
 async function ensurePackages(file, name) {
-  const built = (module) => import(pathToFileURL(at('dist', 'src', module)).href);
+  const built = (module) => import(pathToFileURL(at('dist', module)).href);
   const { [name]: installOf } = await built(file);
-  const { ensurePython } = await built('platform/python-setup.js');
+  const { ensurePython } = await built('src/platform/python-setup.js');
   const install = installOf(process.env);
   try {
     await ensurePython(install, { env: process.env, say });

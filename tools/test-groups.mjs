@@ -5,7 +5,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-const ALONE = /^(test\/(dev|environments\/code|platform|chaos)|gym\/test\/serve)\//;
+const ALONE = /^(test\/(dev|demos|environments\/code|platform|chaos)|gym\/test\/serve)\//;
 /** More would keep one core busy at the end while the other is idle. */
 const MOST_FILES = 10;
 

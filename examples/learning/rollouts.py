@@ -11,7 +11,7 @@ from task import TURNS, Sample, reward_of, shown
 
 def begun(group: int, sample: Sample) -> Row:
     [prompt] = [{**message, "token_ids": list(map(ord, message["content"]))} for message in sample["message_log"]]
-    row = {**sample, "row": group, "message_log": [prompt], "prompt_tokens": len(prompt["token_ids"])}
+    row = {**sample, "row": group, "message_log": [prompt], "prompt_tokens": len(prompt["token_ids"]), "train_mask": []}
     return {**row, "turn_rewards": [], "truncated": False, "logprobs_mode": "processed", "policy_versions": []}
 
 
@@ -30,6 +30,8 @@ def take(row: Row, ids: List[int], logprobs: List[float]) -> None:
     text = "".join(chr(id) for id in ids if id != END)
     right = sum(a == b for a, b in zip(text, info["answers"][turn]))
     content = f"\n{right} {shown(info['words'][turn + 1])}" if turn + 1 < TURNS else ""
+    start = len(ids_of(row))
+    row["train_mask"].append({"start": start, "end": start + len(ids)})
     row["message_log"] += [
         {"role": "assistant", "content": text, "token_ids": ids, "generation_logprobs": logprobs},
         {"role": "environment", "content": content, "token_ids": list(map(ord, content))},

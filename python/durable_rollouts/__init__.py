@@ -45,7 +45,7 @@ from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
 from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .results import BatchProgress, BatchResult, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
 from .rows import RowColumns
 from .stack import LocalError
 from .sync import Batch, Client, Policy, Stream
@@ -77,6 +77,7 @@ __all__ = [
     "LocalError",
     "NotFound",
     "Policy",
+    "PolicyStatus",
     "PolicyUpdateFailed",
     "PolicyVersionMismatch",
     "PromptTooLong",
@@ -89,12 +90,14 @@ __all__ = [
     "StateLost",
     "Step",
     "StepOutOfOrder",
+    "StepResult",
     "Stopped",
     "StoreFault",
     "Store",
     "StoredBatch",
     "Stream",
     "StreamEnded",
+    "StreamProgress",
     "StreamRequest",
     "StreamStarved",
     "Terminated",

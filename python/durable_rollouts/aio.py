@@ -1,11 +1,15 @@
-"""The same for programs that run an event loop: ``from durable_rollouts.aio import Client``."""
+"""The same for programs that run an event loop: ``from durable_rollouts.aio import Client``.
+
+Names, arguments and errors are those of ``durable_rollouts``; every call that is a coroutine here is awaited, and
+``Batch.groups`` is iterated with ``async for``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from contextlib import suppress
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Set, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Set, TypeVar, Union, cast
 
 from temporalio.client import Client as TemporalClient
 
@@ -14,7 +18,21 @@ from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step, read_rows, read_step, to_groups
+from .results import (
+    BatchProgress,
+    BatchResult,
+    Failures,
+    Group,
+    PolicyStatus,
+    PublishResult,
+    Row,
+    Step,
+    StepResult,
+    StreamProgress,
+    read_rows,
+    read_step,
+    to_groups,
+)
 from .shapes import Shape
 from .steering import Steered
 from .waits import Sight, Waits, told
@@ -30,7 +48,10 @@ BREATH_S = 1.0
 
 
 class Client:
-    """Batches, streams and policies of one Temporal namespace. ``await Client.connect()`` makes one."""
+    """Batches, streams and policies of one Temporal namespace. ``await Client.connect()`` makes one.
+
+        client = await Client.connect()
+    """
 
     def __init__(self, temporal: TemporalClient, task_queue: str = "rollouts") -> None:
         self._temporal = temporal
@@ -47,9 +68,17 @@ class Client:
     ) -> "Client":
         """Connects to a Temporal server.
 
-        address, namespace: None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them, else
-        ``127.0.0.1:7233`` and ``default``. task_queue: ``temporal.task_queue`` of the worker's temporal.yaml. profile:
-        a profile of temporal.toml. Raises ``ConnectionError``, also for a namespace that the server does not have.
+        address: host and port. None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them,
+          else ``127.0.0.1:7233``
+        namespace: None: from the same places, else ``default``
+        task_queue: ``temporal.task_queue`` of the worker's temporal.yaml
+        profile: a profile of temporal.toml
+
+        Returns the client. Raises ``ConnectionError``, also for a namespace that the server does not have.
+
+            client = Client.connect("10.0.0.1:7233")
+
+        docs/deployment.md lists the variables.
         """
         client = await connection.connect(address, namespace, profile)
         await presence.check_namespace(client)
@@ -67,19 +96,28 @@ class Client:
         """Starts a batch; its id names this request permanently.
 
         A running batch is joined, and an ended one is continued: valid rows stay, and the others continue from their
-        journals; the log says how many are there. So a crashed trainer just calls this again. Raises
-        ``InvalidBatchRequest`` for an invalid id, and if the batch has another request, or if JSON cannot hold a value of
-        it; the message names the field. Scalars and arrays of numpy, tuples, generators and paths are taken.
-        ``Batch.wait`` raises other errors of a request.
+        journals; the log says how many are there. So a crashed trainer just calls this again.
 
-        ``samples`` may be any iterable of rows, such as a generator or a data set, of any length: more than 256 kB are
-        put into a file below the workers' ``inputs_dir``, once, which has to be a disk of this process, too. columns:
-        what columns of these rows become: ``prompt`` (text, or a list of messages), ``extra_env_info.NAME`` (for the
-        environment), or a column of samples. task_name: that of rows without one; rows may then be texts, too.
-
+        request: ``help(durable_rollouts.BatchRequest)`` has the fields. ``samples`` may be any iterable of rows, such
+          as a generator or a data set, of any length: more than 256 kB are put into a file below the workers'
+          ``inputs_dir``, once, which has to be a disk of this process, too. Scalars and arrays of numpy, tuples,
+          generators and paths are taken as values
+        id: up to 120 letters, digits and ``._:-``
+        columns: what columns of the rows become: ``prompt`` (text, or a list of messages), ``extra_env_info.NAME`` (for
+          the environment), or a column of samples
+        task_name: that of rows without one; rows may then be texts, too
         restart: plays a batch again that has ended. The worker removes what its rollouts have played (their journals),
-        the groups that were handed out, and ``metrics.json``; request and samples stay, and so do the rows until new ones
-        take their place at the end. One that runs is ``InvalidBatchRequest``.
+          the groups that were handed out, and ``metrics.json``; request and samples stay, and so do the rows until new
+          ones take their place at the end
+
+        Returns the batch at once; ``Batch.wait`` waits for its end. Raises ``InvalidBatchRequest`` for an invalid id,
+        if the batch has another request, if JSON cannot hold a value of it (the message names the field), and for
+        ``restart`` of one that runs. ``Batch.wait`` raises other errors of a request. An unavailable server is waited
+        for.
+
+            batch = client.start_batch({"samples": rows, "num_repeats": 8}, "step-17", columns={"question": "prompt"}, task_name="math")
+
+        docs/batches.md has the rules.
         """
         await starting.start_once(
             self._temporal,
@@ -94,19 +132,33 @@ class Client:
         return Batch(self._temporal, id, is_own=True)
 
     def batch(self, id: str) -> "Batch":
-        """A batch that was started before. This makes no call; those of the batch raise ``NotFound`` for an id that is
+        """A batch that was started before.
+
+        id: the one it was started with
+
+        Returns the batch, without a call. Raises nothing here; calls of the batch raise ``NotFound`` for an id that is
         unknown or none of a batch.
+
+            rows = client.batch("step-17").rows()
         """
         return Batch(self._temporal, id)
 
     async def batches(self) -> List[Listed]:
-        """All batches that the server has, the newest first. Older ones may be in the store alone:
-        ``temporal-rollout list`` has these, too, and counts and rewards of all.
+        """All batches that the server has, the newest first.
+
+        Older ones may be in the store alone: ``temporal-rollout list`` has these, too, and counts and rewards of all.
+
+        Returns a ``Listed`` for each. Raises ``temporalio.service.RPCError`` if the server does not answer.
+
+            running = [one.id for one in client.batches() if one.state == "running"]
         """
         return await listed(self._temporal, "rolloutBatch")
 
     async def streams(self) -> List[Listed]:
-        """All streams that the server has, the newest first."""
+        """All streams that the server has, the newest first.
+
+        Returns a ``Listed`` for each. Raises ``temporalio.service.RPCError`` if the server does not answer.
+        """
         return await listed(self._temporal, "rolloutStream")
 
     async def stream(
@@ -119,8 +171,16 @@ class Client:
     ) -> "Stream":
         """A stream: started with ``request``, joined if it runs, continued from its store if it has ended.
 
-        request: None: it runs already. columns, task_name: as in ``start_batch``, and so may its samples be any iterable.
-        Raises ``InvalidBatchRequest`` for an invalid id, and if it has another request.
+        id: up to 120 letters, digits and ``._:-``
+        request: ``help(durable_rollouts.StreamRequest)`` has the fields; None: it runs already
+        columns, task_name: as in ``start_batch``, and so may its samples be any iterable
+
+        Returns the stream at once. Raises ``InvalidBatchRequest`` for an invalid id, and if it has another request. An
+        unavailable server is waited for.
+
+            stream = client.stream("run-3", {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 32})
+
+        docs/stream.md has the rules.
         """
         if request is not None:
             await starting.start_once(
@@ -135,7 +195,14 @@ class Client:
         return Stream(self._temporal, id)
 
     def policy(self, service: str = "default") -> "Policy":
-        """The policy of a generation service of temporal.yaml. This makes no call."""
+        """The policy of a generation service: its weights and their versions.
+
+        service: a key of ``generation`` in temporal.yaml
+
+        Returns the policy, without a call. Raises nothing here.
+
+            client.policy().publish(4, "/shared/checkpoints/4")
+        """
         return Policy(self._temporal, service, self._task_queue)
 
     def __repr__(self) -> str:
@@ -144,7 +211,12 @@ class Client:
 
 
 class Batch(Steered):
-    """A batch on the server. It continues without this object, and without this process."""
+    """A batch on the server. It continues without this object, and without this process.
+
+    id: as it was started
+
+        result = client.start_batch(request, "step-17").wait(show=True)
+    """
 
     def __init__(self, temporal: TemporalClient, id: str, *, is_own: bool = False) -> None:
         self._temporal = temporal
@@ -159,12 +231,18 @@ class Batch(Steered):
             self._is_batch = await connection.check_id(self._handle, "rolloutBatch")
 
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
-        """Its result, once it has ended.
+        """Waits for its end.
 
-        timeout: seconds; then ``TimeoutError``, and the batch continues. show: progress on standard error, as a bar
-        with ``tqdm``, else a line every ten seconds, and what it waits for; otherwise the log has that. Raises the fault that failed the batch, ``Cancelled`` (its files
-        are written), ``Terminated``, ``NotFound``. An unavailable server is waited for. If only the newest start of
-        ``client.batch(id)`` was refused, it logs that and returns the result before it.
+        timeout: seconds; then ``TimeoutError``, and the batch continues
+        show: progress on standard error, as a bar with ``tqdm``, else a line every ten seconds, and what it waits for;
+          otherwise the log has that
+
+        Returns its result: ``help(durable_rollouts.BatchResult)``. If only the newest start of ``client.batch(id)`` was
+        refused, it logs that and returns the result before it. Raises the fault that failed the batch
+        (``InvalidBatchRequest``, ``TooFewValid``, …), ``Cancelled`` (its files are written), ``Terminated``,
+        ``NotFound``. An unavailable server is waited for.
+
+            counts = batch.wait(timeout=3600)["counts"]
         """
         what = f"the end of batch {self.id}"
         result: BatchResult
@@ -186,8 +264,10 @@ class Batch(Steered):
         return await starting.batch_result(self._temporal, self.id, is_own=self._is_own)
 
     async def progress(self) -> BatchProgress:
-        """Its counts now, or its last ones. Raises ``NotFound``, ``TimeoutError`` if no worker answers, and the fault of
-        a batch that ended without its files (``Terminated``, ``InvalidBatchRequest``, …).
+        """Its counts now, or its last ones.
+
+        Returns ``help(durable_rollouts.BatchProgress)``. Raises ``NotFound``, ``TimeoutError`` if no worker answers,
+        and the fault of a batch that ended without its files (``Terminated``, ``InvalidBatchRequest``, …).
         """
         progress: BatchProgress = await connection.progress_of(self._temporal, self.id, "rolloutBatch")
         return progress
@@ -196,7 +276,14 @@ class Batch(Steered):
         """All groups, each once: as they end, and at last those that end with the batch.
 
         A batch that runs as slices reports groups only a few times per slice. Rows are read from the store, so this
-        needs access to its disk. show: as in ``wait``. Raises what ``wait`` raises.
+        needs access to its disk.
+
+        show: as in ``wait``
+
+        Returns an iterator of ``Group``. Raises what ``wait`` raises, and ``OSError`` without that disk.
+
+            for group in batch.groups():
+                print(group.row, group.rewards)
         """
         if not show:
             async for group in self._groups(self._waits()):
@@ -240,11 +327,23 @@ class Batch(Steered):
         return await connection.running_run(self._handle) in (None, run)
 
     async def rows(self) -> List[Row]:
-        """Its valid rollouts in input order, once it has ended: the rows of ``rollouts.jsonl``."""
+        """Its valid rollouts, once it has ended.
+
+        Returns the rows of ``rollouts.jsonl``, in input order: ``help(durable_rollouts.RowColumns)`` has the columns
+        beside the sample's own. Raises what ``wait`` raises, and ``OSError`` without the store's disk.
+
+            arrays = to_arrays(batch.rows())
+        """
         return await self._read("rollouts")
 
     async def failures(self) -> List[Row]:
-        """The other rollouts, each with ``failure`` and what it has so far."""
+        """The other rollouts, once it has ended.
+
+        Returns the rows of ``failures.jsonl``, each with ``failure`` and what it has so far. Raises what ``wait``
+        raises, and ``OSError`` without the store's disk.
+
+            why = Counter(row["failure"]["type"] for row in batch.failures())
+        """
         return await self._read("failures")
 
     async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
@@ -259,12 +358,18 @@ class Batch(Steered):
             raise UpdateRefused(f"batch {self.id} has ended: it takes no {update}") from None
 
     async def stop(self) -> None:
-        """Ends what runs and keeps the results so far; ``wait`` then has a result. Does nothing for an ended batch."""
+        """Ends what runs and keeps the results so far; ``wait`` then has a result. Does nothing for an ended batch.
+
+        Raises ``NotFound``. An unavailable server is waited for.
+        """
         await self._check()
         await connection.send(lambda: self._handle.signal("stop"), self.id)
 
     async def cancel(self) -> None:
-        """The same, but ``wait`` raises ``Cancelled``."""
+        """The same as ``stop``, but ``wait`` raises ``Cancelled``.
+
+        Raises ``NotFound``. An unavailable server is waited for.
+        """
         await self._check()
         await connection.send(self._handle.cancel, self.id)
 
@@ -273,7 +378,12 @@ class Batch(Steered):
 
 
 class Stream(Steered):
-    """A batch without end, whose steps are facts: a step always has the same rows."""
+    """A batch without end, whose steps are facts: a step always has the same rows.
+
+    id: as it was started
+
+        step = stream.next_step(0, version=0)
+    """
 
     def __init__(self, temporal: TemporalClient, id: str) -> None:
         self._temporal = temporal
@@ -296,15 +406,21 @@ class Stream(Steered):
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept, also of a stream that has ended. version: that of the
-        weights that will train on it; None: the last one published. A request with a higher version replaces one that
-        waits. timeout: seconds; then ``TimeoutError``, and the step may be requested again. on_wait: called with what the
-        step waits for, each time that the stream reports it (first after four seconds), where no worker or no server
-        answers, and with the ``notes`` of its result: groups that faster versions overtook.
+        step: counts from 0: the next one, or one that is kept, also of a stream that has ended
+        version: that of the weights that will train on it; None: the last one published. A request with a higher
+          version replaces one that waits
+        timeout: seconds; then ``TimeoutError``, and the step may be requested again
+        on_wait: called with what the step waits for, each time that the stream reports it (first after four seconds),
+          where no worker or no server answers, and with the ``notes`` of its result: groups that faster versions
+          overtook
 
-        Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
-        continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
-        ``StepOutOfOrder``, ``StreamStarved``, ``NotFound``.
+        Returns the step. Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped
+        (``client.stream`` continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
+        ``StepOutOfOrder``, ``StreamStarved``, ``NotFound``. An unavailable server is waited for.
+
+            rows = stream.next_step(17, version=17, on_wait=print).rows()
+
+        docs/stream.md says which groups a step has.
         """
         request: Dict[str, Any] = {"step": step}
         if version is not None:
@@ -314,7 +430,7 @@ class Stream(Steered):
 
     async def _ask_for(
         self, request: Dict[str, Any], timeout: Optional[float], on_wait: Optional[Callable[[str], None]]
-    ) -> Dict[str, Any]:
+    ) -> StepResult:
         loop = asyncio.get_running_loop()
         until = math.inf if timeout is None else loop.time() + timeout
         # Someone who wants to know what is waited for learns of it soon, and then ever more rarely.
@@ -324,12 +440,13 @@ class Stream(Steered):
             asked_at = loop.time()
             asked = self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
             answer: Dict[str, Any] = await waits.during(asked)
-            if answer["ready"]:
-                for note in answer.get("notes", []):
+            if "why" not in answer:
+                result = cast(StepResult, answer)
+                for note in result.get("notes", []):
                     connection.log.warning("%s (%s)", note, self.id)
                     if on_wait is not None:
                         on_wait(note)
-                return answer
+                return result
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
             if on_wait is not None:
                 on_wait(answer["why"])
@@ -351,7 +468,7 @@ class Stream(Steered):
                     raise await self._end(run) from None
                 await asyncio.sleep(BREATH_S)
 
-    async def _kept(self, run: str, step: int) -> Optional[Dict[str, Any]]:
+    async def _kept(self, run: str, step: int) -> Optional[StepResult]:
         """The answer for a step that an ended stream has delivered and not forgotten. None: it has no such step here."""
         handle: Handle = self._temporal.get_workflow_handle(self.id, run_id=run)
         try:
@@ -371,27 +488,41 @@ class Stream(Steered):
         return Stopped(f"stream {self.id} was stopped; client.stream(id, request) continues it from its store")
 
     async def forget(self, through: int) -> None:
-        """Deletes delivered steps up to this one. No trainer may go back to them."""
+        """Deletes delivered steps. No trainer may go back to them.
+
+        through: the last of them
+
+        Raises ``UpdateRefused``, and what ``next_step`` raises by a stream that has ended.
+
+            stream.forget(step - 2)
+        """
         await self._ask("forget", {"through": through})
 
     async def failures(self) -> Dict[str, Failures]:
-        """Why rollouts failed in groups that have ended since the last step, by the type of their failure: how many, the
-        first message, and the rollout that has it (``temporal-rollout show`` takes its id). ``Step.failures`` has the
-        rollouts of a step. Raises like ``Batch.progress``.
-        """
-        failures: Dict[str, Failures] = (await self.progress()).get("failures", {})
-        return failures
+        """Why rollouts failed in groups that have ended since the last step.
 
-    async def progress(self) -> Dict[str, Any]:
-        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped, ``kept_from`` and
-        ``step`` bound the steps that ``next_step`` still returns. Raises like
-        ``Batch.progress``.
+        ``Step.failures`` has the rollouts of a step.
+
+        Returns by the type of their failure: how many, the first message, and the rollout that has it
+        (``temporal-rollout show`` takes its id). Raises like ``Batch.progress``.
         """
-        progress: Dict[str, Any] = await connection.progress_of(self._temporal, self.id, "rolloutStream")
+        return (await self.progress()).get("failures", {})
+
+    async def progress(self) -> StreamProgress:
+        """What it does now, or did last.
+
+        Returns ``help(durable_rollouts.StreamProgress)``. Raises like ``Batch.progress``.
+
+            print(stream.progress()["why"])
+        """
+        progress: StreamProgress = await connection.progress_of(self._temporal, self.id, "rolloutStream")
         return progress
 
     async def stop(self) -> None:
-        """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay."""
+        """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay.
+
+        Raises ``NotFound``. An unavailable server is waited for.
+        """
         await self._check()
         await connection.send(lambda: self._handle.signal("stop"), self.id)
         with suppress(RolloutFault):
@@ -402,7 +533,12 @@ class Stream(Steered):
 
 
 class Policy:
-    """What a generation service serves: weights under a version that only grows."""
+    """What a generation service serves: weights under a version that only grows.
+
+    service: a key of ``generation`` in temporal.yaml
+
+        client.policy().publish(4, "/shared/checkpoints/4")
+    """
 
     def __init__(self, temporal: TemporalClient, service: str, task_queue: str) -> None:
         self._temporal = temporal
@@ -427,17 +563,27 @@ class Policy:
         pause_limit: str = "10m",
         drain_limit: str = "1m",
     ) -> PublishResult:
-        """Brings weights to every replica of the service, and returns when enough of them serve these.
+        """Brings weights to every replica of the service, and waits until enough of them serve these.
 
         version: above all earlier ones. The same version with the same weights again completes what is missing, or
-        returns the result, so a crashed trainer just calls this again. weights: a path that each engine reads itself,
-        or ``{"kind": "checkpoint", "path"}``. mode: what happens to running generations: frozen, cut (they continue
-        after their tokens), or drained for ``drain_limit``. cache: the prefix cache. order: all replicas at once, or at
-        most ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: the
-        trainer's own logprobs of a prompt. pause_limit: how long a pause may take.
+          returns the result, so a crashed trainer just calls this again
+        weights: a path that each engine reads itself, or ``{"kind": "checkpoint", "path": …}``
+        mode: what happens to running generations: frozen (``keep``), cut (``abort``; they continue after their tokens),
+          or drained for ``drain_limit`` (``wait``)
+        cache: the prefix cache: emptied, or kept
+        order: all replicas at once, or ``rolling``: at most ``max_unavailable`` at a time
+        max_unavailable: replicas
+        quorum: how many replicas must have it; None: all that are not away
+        probe: the trainer's own logprobs of a prompt, in nats; a replica with other ones does not serve
+        pause_limit: how long a pause may take, such as ``"30s"``
+        drain_limit: likewise, of mode ``wait``
 
-        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest`` (also for a service that no worker has). An unavailable
-        server is waited for.
+        Returns ``help(durable_rollouts.PublishResult)``. Raises ``PolicyUpdateFailed``, and ``InvalidBatchRequest``
+        (also for a service that no worker has). An unavailable server is waited for.
+
+            paused_s = client.policy().publish(4, "/shared/checkpoints/4", order="rolling")["paused_s"]
+
+        docs/weights.md has the rules.
         """
         await presence.check_service(self._temporal, self._task_queue, self.service)
         request: PublishRequest = {
@@ -462,14 +608,16 @@ class Policy:
         )
         return result
 
-    async def status(self) -> Dict[str, Any]:
+    async def status(self) -> PolicyStatus:
         """The record (version, target, replicas) and the last ten updates.
 
-        Raises ``NotFound`` before the first update, and if Temporal's database was lost. Then the record in the store
-        stays in force, and the next update has it.
+        If Temporal's database was lost, the record in the store stays in force, and the next update has it.
+
+        Returns ``help(durable_rollouts.PolicyStatus)``. Raises ``NotFound`` before the first update, and after such a
+        loss; ``TimeoutError`` if no worker answers.
         """
         try:
-            status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
+            status: PolicyStatus = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
         except NotFound:
             raise NotFound(
                 f"{self.service}: no policy workflow runs on this server: nothing has been published, or Temporal's "

@@ -1,4 +1,4 @@
-"""Rows as padded arrays for a training step, with a mask for what the policy sampled."""
+"""Rows as padded arrays for a training step. Which tokens train is decided in the row (``train_mask``), not here."""
 
 from __future__ import annotations
 
@@ -16,32 +16,40 @@ from .results import Row
 
 @dataclass(frozen=True)
 class Arrays:
-    """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows."""
+    """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows.
+
+    input_ids: int64 ``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``
+    attention_mask: int64 ``(N, T)``: 1 for ids of the log, 0 for padding
+    loss_mask: float32 ``(N, T)``: ``loss_multiplier`` for the ids of ``train_mask``; else 0
+    logprobs: float32 ``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for
+      other ids
+    rewards: float32 ``(N,)``: ``total_reward``
+    versions: int64 ``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label
+      is unknown or not a whole number
+    group_ids: int64 ``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in
+      the order of the rows
+
+    ``len(arrays)`` is ``N``. docs/training-data.md explains the content.
+    """
 
     input_ids: NDArray[np.int64]
-    """``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``."""
     attention_mask: NDArray[np.int64]
-    """``(N, T)``: 1 for ids of the log, 0 for padding."""
     loss_mask: NDArray[np.float32]
-    """``(N, T)``: ``loss_multiplier`` for sampled ids to train on; else 0."""
     logprobs: NDArray[np.float32]
-    """``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for other ids."""
     rewards: NDArray[np.float32]
-    """``(N,)``: ``total_reward``."""
     versions: NDArray[np.int64]
-    """``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label is unknown or not
-    a whole number.
-    """
     group_ids: NDArray[np.int64]
-    """``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in the order of the
-    rows.
-    """
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
 
     def torch(self) -> Dict[str, Any]:
-        """The arrays by name, as torch tensors that share their memory. Raises ``ImportError`` without torch."""
+        """The arrays as torch tensors that share their memory.
+
+        Returns them by name. Raises ``ImportError`` without torch.
+
+            loss_mask = arrays.torch()["loss_mask"]
+        """
         torch = importlib.import_module("torch")
         return {one.name: torch.from_numpy(getattr(self, one.name)) for one in fields(self)}
 
@@ -62,16 +70,21 @@ def to_arrays(
     length: Optional[int] = None,
     require_logprobs: bool = True,
 ) -> Arrays:
-    """Pads rollouts to one length, and masks what must not be trained on (docs/training-data.md).
+    """Pads rollouts to one length, and copies what they say of each token (docs/training-data.md).
 
-    rows: valid rollouts, of one batch or of several.
-    pad_id: follows each log in ``input_ids``.
-    length: ``T``; None: that of the longest log.
-    require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN.
+    rows: valid rollouts, of one batch or of several
+    pad_id: follows each log in ``input_ids``
+    length: ``T``, in tokens; None: that of the longest log
+    require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN
 
-    Raises ``ValueError``, naming the rollout: for a failure, a row without tokens (``untokenized``), a log longer than
-    ``length``, an inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode
-    of its logprobs (``logprobs_mode`` unknown): do not compute importance ratios from these.
+    Returns arrays of shape ``(N, T)`` and ``(N,)``: ``help(durable_rollouts.Arrays)``. Raises ``ValueError``, naming
+    the rollout: for a failure, a row without tokens (``untokenized``), a log longer than ``length``, an inconsistent
+    row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs
+    (``logprobs_mode`` unknown): do not compute importance ratios from these.
+
+        arrays = to_arrays(batch.rows(), pad_id=tokenizer.pad_token_id)
+
+    docs/training-data.md has the rules.
     """
     all_rows = list(rows)
     played = [_Played(row, require_logprobs) for row in all_rows]
@@ -100,7 +113,8 @@ def to_arrays(
         end = len(one.ids)
         arrays.input_ids[i, :end] = one.ids
         arrays.attention_mask[i, :end] = 1
-        arrays.loss_mask[i, one.sampled] = one.loss_of_sampled()
+        for start, end in one.trained():
+            arrays.loss_mask[i, start:end] = one.loss_multiplier
         arrays.logprobs[i, one.sampled] = one.logprobs
         arrays.versions[i, one.sampled] = one.versions_of_sampled()
     return arrays
@@ -157,25 +171,41 @@ class _Played:
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
 
-    def loss_of_sampled(self) -> NDArray[np.float32]:
-        loss = np.full(len(self.sampled), self.loss_multiplier, np.float32)
-        for start, end, _ in self._runs("masked"):
-            loss[start:end] = 0
-        return loss
+    def trained(self) -> List[Tuple[int, int]]:
+        """Runs of ids: the row says which."""
+        if present(self.row, "train_mask") is None:
+            return self._trained_before_masks()
+        runs = [(start, end) for start, end, _ in self._runs("train_mask", f"{len(self.ids)} ids", len(self.ids))]
+        sampled = np.zeros(len(self.ids), np.bool_)
+        sampled[self.sampled] = True
+        for start, end in runs:
+            if not sampled[start:end].all():
+                raise self._wrong("train_mask", "runs of sampled ids", {"start": start, "end": end})
+        return runs
+
+    def _trained_before_masks(self) -> List[Tuple[int, int]]:
+        """For rows of releases that wrote no ``train_mask``, and for them alone: what was sampled and is not masked."""
+        masked = np.zeros(len(self.sampled), np.bool_)
+        for start, end, _ in self._sampled_runs("masked"):
+            masked[start:end] = True
+        return [(at, at + 1) for at, is_masked in zip(self.sampled, masked) if not is_masked]
 
     def versions_of_sampled(self) -> NDArray[np.int64]:
         versions = np.full(len(self.sampled), -1, np.int64)
-        for start, end, run in self._runs("policy_versions"):
+        for start, end, run in self._sampled_runs("policy_versions"):
             versions[start:end] = _number_of(run.get("version"))
         return versions
 
-    def _runs(self, field: str) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
-        """Start, end and the whole of each; they lie within what was sampled."""
+    def _sampled_runs(self, field: str) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
+        return self._runs(field, f"{len(self.sampled)} sampled tokens", len(self.sampled))
+
+    def _runs(self, field: str, of: str, count: int) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
+        """Start, end and the whole of each; they lie within as many."""
         runs = present(self.row, field)
         for run in self._list(field, [] if runs is None else runs, dict):
             start, end = (self._count(f"{field}.{name}", run.get(name)) for name in ("start", "end"))
-            if not start <= end <= len(self.sampled):
-                raise self._wrong(field, f"runs of {len(self.sampled)} sampled tokens", run)
+            if not start <= end <= count:
+                raise self._wrong(field, f"runs of {of}", run)
             yield start, end, run
 
     def _list(self, field: str, value: Any, kind: type) -> List[Any]:

@@ -13,7 +13,13 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 
 class RolloutFault(Exception):
-    """A fault of the project. ``type``: its name."""
+    """A fault of the project. The others are its subclasses; one whose name this package does not know is of this class.
+
+    type: its name, which a row has as ``failure.type``
+
+        except RolloutFault as fault:
+            print(fault.type, fault)
+    """
 
     type: str
 

@@ -26,8 +26,10 @@ MOST_RUNS = 10_000
 class Listed:
     """A batch or stream in a list.
 
-    id: for ``client.batch(id)`` or ``client.stream(id)``. state: of its newest run; ``running`` also while it is
-    paused. started, ended: of that run, in UTC; ended is None while it runs.
+    id: for ``client.batch(id)`` or ``client.stream(id)``
+    state: of its newest run; ``running`` also while it is paused
+    started: of that run, in UTC
+    ended: likewise; None while it runs
     """
 
     id: str

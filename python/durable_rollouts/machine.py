@@ -33,7 +33,14 @@ _of: Dict[Tuple[Path, str], Set[int]] = {}
 
 
 class Local(Client):
-    """A client of the stack that runs in a folder. ``local()`` makes one. It is left with its block, or by ``close()``."""
+    """A client of the stack that runs in a folder. ``local()`` makes one. It is left with its block, or by ``close()``.
+
+    folder: the stack's
+    address: of its Temporal server
+    ui_url: of its Web UI
+
+    It has all calls of ``Client``.
+    """
 
     def __init__(self, stack: Stack, temporal: TemporalClient, *, keep: bool) -> None:
         super().__init__(aio.Client(temporal, stack.task_queue))
@@ -55,6 +62,8 @@ class Local(Client):
     def close(self) -> None:
         """Leaves the stack. It ends if no other process uses it, unless it is kept; batches that have not ended go on when
         it is started again. With ``keep``, the environments of this process are served as long as it lives.
+
+        Raises nothing of its own.
         """
         if self._keep or self._pid != os.getpid():
             return
@@ -103,14 +112,20 @@ def local(
     """Starts the stack of one machine in a folder (a Temporal server, a worker, a simulated engine), or joins the one that
     runs there. It ends with the block, with ``close()`` or with this process, if no other process uses it.
 
-    environments: by the name that samples have as ``task_name``. A function ``reward(reply, sample)`` gets what the policy
-    said and the sample's ``extra_env_info``, and returns a number. A class or an object has NeMo RL's ``step``.
-    ``"module:name"`` is imported instead. Each runs in processes of its own, forked from a copy of this one that is made
-    now. Given again with other code, it is replaced, and refused while a batch uses it. engine: URL of a vLLM; None: the
-    one that runs, else the simulator. folder: has the results, and may have a temporal.yaml with more. keep: the stack
-    stays until ``temporal-rollout up --end``.
+    environments: by the name that samples have as ``task_name``. A function ``reward(reply, sample)`` gets what the
+      policy said and the sample's ``extra_env_info``, and returns a number. A class or an object has NeMo RL's
+      ``step``. ``"module:name"`` is imported instead. Each runs in processes of its own, forked from a copy of this one
+      that is made now. Given again with other code, it is replaced, and refused while a batch uses it
+    engine: URL of a vLLM; None: what runs, else what a temporal.yaml of the folder names, else the simulator
+    folder: has the results, and may have that temporal.yaml with more
+    keep: the stack stays until ``temporal-rollout up --end``
 
-    Raises ``LocalError``, which says what to do.
+    Returns the client. Raises ``LocalError``, which says what to do.
+
+        with local(environments={"short": lambda reply, sample: -len(reply)}) as client:
+            batch = client.start_batch({"samples": ["Say hello."], "num_repeats": 8}, "hello", task_name="short")
+
+    docs/python-environments.md has the rules of environments.
     """
     home = Path(folder).resolve()
     if not home.is_dir():
@@ -229,6 +244,8 @@ def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) 
     engine = "the simulator, which says random words" if stack.engine is None else stack.engine
     served = f", serving {', '.join(names)}" if names else ""
     say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}")
+    if stack.engine_faults and not joined:
+        say("\n".join([*stack.engine_faults, "engine= names another one; without generation in temporal.yaml the simulator plays"]))
     if keep:
         end = shlex.join([*find_command().run, "up", "--end", "--config", str(stack.home / "temporal.yaml")])
         say(f"it stays when this process ends, without the environments of this process. To end it: {end}")

@@ -12,14 +12,19 @@ import os
 import re
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 from .faults import NotFound
-from .results import BatchResult, Group, Row, Step, read_rows, to_groups
+from .results import BatchResult, Files, Group, Row, Step, StepResult, read_rows, to_groups
 
 
 class Store:
-    """A store's folder: ``store.root`` of temporal.yaml, by default ``.rollouts/trajectories`` beside it."""
+    """A store's folder: ``store.root`` of temporal.yaml, by default ``.rollouts/trajectories`` beside it.
+
+    folder: its path
+
+    ``durable_rollouts.open(folder)`` makes one.
+    """
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         self.folder = Path(folder)
@@ -30,12 +35,22 @@ class Store:
             raise NotFound(f"{self.folder} has no batch; did you mean {inside}?")
 
     def batches(self) -> List["StoredBatch"]:
-        """All batches and streams, the newest first."""
+        """All batches and streams, the newest first.
+
+        Returns a ``StoredBatch`` for each. Raises ``OSError`` for a folder that cannot be read.
+        """
         found = [StoredBatch(folder) for folder in self.folder.iterdir() if any((folder / name).is_file() for name in ("batch.json", "metrics.json"))]
         return sorted(found, key=lambda batch: batch.created, reverse=True)
 
     def batch(self, id: str) -> "StoredBatch":
-        """A batch or stream. Raises ``NotFound``, with the id that was probably meant."""
+        """A batch or stream.
+
+        id: the one it was started with
+
+        Returns it. Raises ``NotFound``, with the id that was probably meant.
+
+            store.batch("step-17").result
+        """
         found = {batch.id: batch for batch in self.batches()}
         if id in found:
             return found[id]
@@ -48,7 +63,11 @@ class Store:
 
 
 class StoredBatch:
-    """A batch or a stream in a folder. Everything is read when it is asked for."""
+    """A batch or a stream in a folder. Everything is read when it is asked for.
+
+    folder: its path
+    id: the one it was started with
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,6 +86,7 @@ class StoredBatch:
 
     @property
     def is_stream(self) -> bool:
+        """Whether it is a stream. Raises like ``request``."""
         return "groups_per_step" in self.request
 
     @property
@@ -77,46 +97,78 @@ class StoredBatch:
         return result
 
     def rows(self) -> List[Row]:
-        """The valid rollouts, in input order. Raises ``NotFound`` while it has no result."""
+        """The valid rollouts: ``help(durable_rollouts.RowColumns)`` has the columns beside the sample's own.
+
+        Returns them in input order. Raises ``NotFound`` while it has no result.
+        """
         return list(self._rows("rollouts.jsonl"))
 
     def failures(self) -> List[Row]:
-        """The others, each with ``failure``."""
+        """The other rollouts, each with ``failure``.
+
+        Returns them in input order. Raises ``NotFound`` while it has no result.
+        """
         return list(self._rows("failures.jsonl"))
 
     def groups(self) -> List[Group]:
-        """Rows and failures by sample, in input order."""
+        """Rows and failures by sample.
+
+        Returns a ``Group`` for each, in input order. Raises ``NotFound`` while it has no result.
+        """
         return sorted(to_groups([*self.rows(), *self.failures()]), key=lambda group: group.row)
 
     def samples(self) -> List[Dict[str, Any]]:
-        """The samples, in order: sample i is row i."""
+        """The samples.
+
+        Returns them in order: sample i is row i. Raises ``NotFound`` for one whose journals are in PostgreSQL.
+        """
         return list(self._rows("samples.jsonl"))
 
     def steps(self) -> List[int]:
-        """Steps of a stream that were delivered and are kept."""
+        """Steps of a stream that were delivered and are kept.
+
+        Returns their numbers; none for a batch. Raises nothing of its own.
+        """
         folder = self.folder / "steps"
         places = folder.iterdir() if folder.is_dir() else ()
         return sorted(int(place.name) for place in places if place.name.isdigit() and (place / "metrics.json").is_file())
 
     def step(self, step: int) -> Step:
-        """A kept step, as ``Stream.next_step`` returned it."""
+        """A kept step of a stream.
+
+        step: its number, from 0
+
+        Returns it as ``Stream.next_step`` did. Raises ``NotFound``, with the steps that are there.
+        """
         folder = self.folder / "steps" / str(step)
         if not (folder / "metrics.json").is_file():
             raise NotFound(f"stream {self.id} has no step {step} here; it has {_listed(self.steps())}")
-        result = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        result: StepResult = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         # Paths in it are those of the worker's host.
-        files = {kind: str(folder / Path(file).name) for kind, file in result["files"].items()}
-        return Step(step, {**result, "files": files})
+        files = {kind: str(folder / Path(str(file)).name) for kind, file in result["files"].items()}
+        return Step(step, {**result, "files": cast(Files, files)})
 
     def rollouts(self) -> List[Tuple[int, int]]:
-        """Row and repeat of each rollout that has a journal."""
+        """The rollouts that have a journal.
+
+        Returns row and repeat of each. Raises nothing of its own.
+        """
         names = (re.fullmatch(r"(\d+)-(\d+)\.jsonl", file.name) for file in (self.folder / "journals").glob("*.jsonl"))
         return sorted((int(name[1]), int(name[2])) for name in names if name)
 
     def journal(self, row: int, repeat: int) -> List[Dict[str, Any]]:
-        """The lines of a rollout's journal that count, in order: ``claim``, ``start``, ``chunk`` (tokens as they came),
-        ``generation`` (a turn's tokens are complete), ``observation``, ``fault``, ``end``. Each has ``at``, in seconds
-        since 1970. Lines of a writer that had lost the journal are left out, as is a line that a crash has torn.
+        """The lines of a rollout's journal that count.
+
+        row: the sample's place, from 0
+        repeat: the rollout's place in its group, from 0
+
+        Returns them in order: ``claim``, ``start``, ``chunk`` (tokens as they came), ``generation`` (a turn's tokens
+        are complete), ``observation``, ``fault``, ``end``. Each has ``kind``, and ``at``, in seconds since 1970. Lines
+        of a writer that had lost the journal are left out, as is a line that a crash has torn. Raises ``NotFound`` if
+        there is none.
+
+            kinds = [line["kind"] for line in batch.journal(0, 0)]
+
         ``temporal-rollout show ID/ROW-REPEAT`` reads the same as a conversation.
         """
         file = self.folder / "journals" / f"{row}-{repeat}.jsonl"
@@ -147,7 +199,11 @@ def open(folder: Union[str, "os.PathLike[str]"]) -> Store:
     """Opens a store's folder to read: batches, rows and journals, without a server.
 
     folder: ``store.root`` of temporal.yaml, by default ``.rollouts/trajectories`` beside it; with PostgreSQL
-    ``store.outputs.root``. Raises ``FileNotFoundError``.
+      ``store.outputs.root``
+
+    Returns the store. Raises ``FileNotFoundError``, and ``NotFound`` for a folder that has the store's below it.
+
+        worst = sorted(durable_rollouts.open(".rollouts/trajectories").batches()[0].rows(), key=lambda row: row["total_reward"])[:20]
     """
     return Store(folder)
 

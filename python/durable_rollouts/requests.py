@@ -12,13 +12,27 @@ Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async"]
 
 
 class SamplesFile(TypedDict):
-    """A JSONL file below the worker's ``inputs_dir``."""
+    """A JSONL file of samples.
+
+    path: relative to the worker's ``inputs_dir``
+    """
 
     path: str
 
 
 class StructuredOutputs(TypedDict, total=False):
-    """A structure that replies follow, in vLLM's terms; exactly one of the first six."""
+    """A structure that replies follow, in vLLM's terms; exactly one of the first six.
+
+    json: a JSON Schema, or its text
+    regex: a regular expression
+    choice: the possible replies
+    grammar: a context-free grammar
+    json_object: any JSON object
+    structural_tag: structures between tags, as JSON text
+    disable_any_whitespace: JSON without optional whitespace
+    disable_additional_properties: objects have only the fields of their schema
+    whitespace_pattern: a regular expression of the whitespace in JSON
+    """
 
     json: Union[str, Dict[str, Any]]
     regex: str
@@ -32,7 +46,40 @@ class StructuredOutputs(TypedDict, total=False):
 
 
 class GenerationSettings(TypedDict, total=False):
-    """How replies are sampled. All of it is sent explicitly, so that no server default changes a distribution."""
+    """How replies are sampled. All of it is sent explicitly, so that no server default changes a distribution.
+
+    service: a key of ``generation`` in temporal.yaml (default ``"default"``)
+    model: the served name; None: the service's own
+    temperature: divides the logits (default ``1``)
+    top_p: samples from the likeliest tokens that have this probability together (default ``1``)
+    top_k: samples from the k likeliest tokens; -1: from all (default ``-1``)
+    min_p: drops tokens that are less likely than this share of the likeliest one (default ``0``)
+    max_new_tokens: limit of one turn (default ``512``)
+    stop_strings: end every turn. The sample's own list is added; its environment may replace that list (default ``[]``)
+    stop_token_ids: end every turn (default ``[]``)
+    greedy: the likeliest token always; sent as temperature 0 (default ``False``)
+    min_tokens: no end and no stop string counts before so many tokens (default ``0``)
+    ignore_eos: continues past the end of sequence, up to ``max_new_tokens`` (default ``False``)
+    repetition_penalty: of tokens that the prompt or the reply has; 1: none (default ``1``)
+    presence_penalty: of tokens that the reply has (default ``0``)
+    frequency_penalty: of tokens by their number in the reply (default ``0``)
+    bad_words: texts that replies never have, in vLLM's terms: a text's last token is masked (default ``[]``)
+    structured_outputs: a structure that replies follow, in vLLM's terms; exactly one of the first six fields
+    seed: each request gets its own from this, the row, repeat and turn, and the number of tokens that it continues
+      after; None: none is sent
+    include_logprobs: rows have the logprob of each sampled token (default ``True``)
+    logprobs_mode: which logprobs are accepted: only those of the sampled distribution (``processed``), or the engine's
+      ``raw`` ones, too (default ``"processed"``)
+    top_logprobs: for each sampled token, so many of the likeliest ids with their logprobs (default ``0``)
+    prompt_logprobs: rows have the logprob of each prompt token, from the weights that serve when the rollout begins:
+      the model's own, whatever is sampled (default ``False``)
+    prompt_format: ``chat``: the chat template renders the prompt. ``raw``: the texts are encoded one after the other
+      (default ``"chat"``)
+    observation_format: how an observation is appended: rendered by the chat template behind the policy's turn
+      (``chat``), or its text alone (``bare``). None: ``chat`` under ``standard`` semantics with a chat prompt, else
+      ``bare``
+    chat_template_kwargs: arguments of the chat template
+    """
 
     service: str
     model: Optional[str]
@@ -62,19 +109,30 @@ class GenerationSettings(TypedDict, total=False):
 
 
 class Attempts(TypedDict, total=False):
-    """How often a turn may fail in one way before its rollout fails."""
+    """How often a turn may fail in one way before its rollout fails.
+
+    environment: how often one turn's environment may raise an exception before the rollout fails (default ``3``)
+    """
 
     environment: int
 
 
 class Complete(TypedDict):
-    """All rollouts of each group."""
+    """All rollouts of each group.
+
+    policy: every rollout is played once
+    """
 
     policy: Literal["complete"]
 
 
 class MinK(TypedDict):
-    """A group with ``k`` valid rollouts stops its other members; after ``deadline`` all stop."""
+    """A group with ``k`` valid rollouts stops its other members.
+
+    policy: a group ends with k valid rollouts
+    k: valid rollouts that each group needs. A group that has them stops its other members
+    deadline: from the batch's start; then all remaining rollouts are stopped. None: never
+    """
 
     policy: Literal["min_k"]
     k: int
@@ -82,7 +140,11 @@ class MinK(TypedDict):
 
 
 class Refill(TypedDict):
-    """Failed rollouts are replaced by new repeats of their samples, up to this many in the whole batch."""
+    """Failed rollouts are replaced by new repeats of their samples.
+
+    policy: failed rollouts are replaced
+    max_replacements: how many failed rollouts of the batch are replaced by a new repeat of their sample
+    """
 
     policy: Literal["refill"]
     max_replacements: int
@@ -92,6 +154,29 @@ Completion = Union[Complete, MinK, Refill]
 
 
 class _Requested(TypedDict, total=False):
+    """samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
+      any length
+    limit: only the first n samples; None: all
+    num_repeats: rollouts per sample (default ``1``)
+    schema_version: the version of this format (default ``1``)
+    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    max_seq_len: limit of the whole message log, in tokens (default ``4096``)
+    max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
+    rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
+    attempts: how often a turn may fail in one way before its rollout fails
+    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
+      ``False``)
+    semantics: or NeMo RL's loops, number for number (default ``"standard"``)
+    overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
+      into failures.jsonl (default ``"keep"``)
+    policy_version: the version that the service is expected to serve, checked at planning
+    max_version_span: how many policy versions one turn may contain; None: any number
+    metadata: copied to the result; at most 4 kB
+    max_in_flight: how many rollouts run at once (default ``256``)
+    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
+    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
+    """
+
     samples: Required[Union[SamplesFile, Iterable[Any]]]
     limit: Optional[int]
     num_repeats: int
@@ -113,7 +198,17 @@ class _Requested(TypedDict, total=False):
 
 
 class BatchRequest(_Requested, total=False):
-    """A batch: these samples, ``num_repeats`` rollouts each."""
+    """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each
+    field.
+
+        request: BatchRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8}
+
+    completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were
+      replaced
+    min_valid: with fewer valid rollouts the batch fails after it has written its files (default ``0``)
+    rollout_workflows: whether each rollout has a workflow of its own; false, where agents play: their slice plays them,
+      which costs a fraction (default ``True``)
+    """
 
     completion: Completion
     min_valid: int
@@ -121,7 +216,25 @@ class BatchRequest(_Requested, total=False):
 
 
 class StreamRequest(_Requested, total=False):
-    """A batch without end, delivered step by step."""
+    """A batch without end, delivered step by step. ``samples`` and ``groups_per_step`` are required; docs/stream.md
+    explains each field.
+
+        request: StreamRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 32}
+
+    groups_per_step: how many groups a step has
+    max_lag: how many versions older a token may be than the weights that train on it (default ``1``)
+    versions_per_step: how many versions the trainer publishes for each step (default ``1``)
+    when_stale: groups that would become too old: ``wait`` for them in time, ``drop`` and replace them, or ``mask``
+      their old tokens (default ``"wait"``)
+    filter: ``zero_variance`` replaces groups that teach nothing: all valid members have the same reward in float32, or
+      no token of them trains
+    max_replacements: how many failed members of one group are replaced by a new repeat; absent: ``num_repeats``
+    epochs: how often all samples are played; None: without end
+    shuffle: each epoch has its own order of the samples (default ``True``)
+    seed: of that order (default ``0``)
+    keep_steps: how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead;
+      None: all, until ``forget``
+    """
 
     groups_per_step: Required[int]
     max_lag: int
@@ -135,8 +248,18 @@ class StreamRequest(_Requested, total=False):
     keep_steps: Optional[int]
 
 
+for _request in (BatchRequest, StreamRequest):
+    _request.__doc__ = f"{_request.__doc__}\n    {_Requested.__doc__}"
+
+
 class Limits(TypedDict):
-    """The limits that are in force for rollouts of a batch or a stream."""
+    """The limits that are in force for rollouts of a batch or a stream.
+
+    max_rollout_turns: turns
+    max_new_tokens: tokens of one turn
+    max_seq_len: tokens of the whole log
+    rollout_timeout: such as ``"1h"``, from the rollout's start
+    """
 
     max_rollout_turns: int
     max_new_tokens: int
@@ -145,14 +268,23 @@ class Limits(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    """Weights that each engine reads from its own file system."""
+    """Weights in files.
+
+    kind: files
+    path: each engine reads it from its own file system
+    """
 
     kind: Literal["checkpoint"]
     path: str
 
 
 class Probe(TypedDict):
-    """The trainer's own logprobs of each of ``prompt_ids`` except the first."""
+    """The trainer's own logprobs of a prompt, in nats.
+
+    prompt_ids: the ids of the prompt
+    logprobs: one for each id except the first
+    tolerance: largest difference of one logprob (default ``0.01``)
+    """
 
     prompt_ids: List[int]
     logprobs: List[float]
@@ -160,7 +292,20 @@ class Probe(TypedDict):
 
 
 class PublishRequest(TypedDict, total=False):
-    """New weights for all replicas of a generation service."""
+    """New weights for all replicas of a generation service; docs/weights.md explains each field.
+
+    version: above all earlier ones; the same again, with the same weights, completes what is missing
+    weights: the new weights
+    cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
+    probe: the trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve
+    pause_limit: how long a pause may take; then streams are cut and the engine is resumed (default ``"10m"``)
+    mode: streams: ``keep`` freezes them, ``abort`` cuts them, ``wait`` drains them for ``drain_limit`` and then cuts
+      (default ``"keep"``)
+    drain_limit: of mode ``wait`` (default ``"1m"``)
+    order: all replicas at once, or ``rolling``: at most ``max_unavailable`` at a time (default ``"all"``)
+    max_unavailable: of order ``rolling`` (default ``1``)
+    quorum: how many replicas must have it; None: all that are not away
+    """
 
     version: Required[int]
     weights: Required[Checkpoint]

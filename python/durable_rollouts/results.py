@@ -11,13 +11,22 @@ from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
 from .faults import StepOutOfOrder
+from .requests import Checkpoint
 
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl``, with the sample's own columns and those of ``RowColumns``."""
 
 
 class Counts(TypedDict):
-    """The last five add up to the first."""
+    """How many rollouts ended how; the last five add up to the first.
+
+    requested: all, including replacements and rollouts that never started
+    completed: rows of rollouts.jsonl
+    failed: rows of failures.jsonl that failed
+    timed_out: those whose ``rollout_timeout`` passed
+    stopped: those that were stopped
+    cancelled: those that were cancelled or never started
+    """
 
     requested: int
     completed: int
@@ -28,7 +37,13 @@ class Counts(TypedDict):
 
 
 class Files(TypedDict):
-    """Absolute paths on the worker's host."""
+    """Absolute paths on the worker's host.
+
+    rollouts: path of rollouts.jsonl, the valid rollouts
+    failures: path of failures.jsonl, the others
+    groups: path of groups.jsonl, a line for each group
+    metrics: path of metrics.json, which has this result
+    """
 
     rollouts: str
     failures: str
@@ -37,7 +52,16 @@ class Files(TypedDict):
 
 
 class BatchResult(TypedDict):
-    """The result of a batch, and the content of its ``metrics.json``."""
+    """The result of a batch, and the content of its ``metrics.json``.
+
+    schema_version: the version of this format
+    batch_id: the id of the batch or stream
+    counts: how many rollouts ended how: ``requested``, ``completed``, ``failed``, ``timed_out``, ``stopped``,
+      ``cancelled``
+    metrics: numbers by name (docs/metrics.md)
+    files: absolute paths on the worker's host: ``rollouts``, ``failures``, ``groups``, ``metrics``
+    metadata: the request's
+    """
 
     schema_version: Literal[1]
     batch_id: str
@@ -47,16 +71,50 @@ class BatchResult(TypedDict):
     metadata: Dict[str, Any]
 
 
+class StepResult(BatchResult):
+    """The answer of a stream for a delivered step, and the content of the step's ``metrics.json``.
+
+    schema_version, batch_id, counts, metrics, files, metadata: as in ``BatchResult``, of this step
+    step: its number, from 0
+    version: the version of the weights that train on it; None: none was ever given or served
+    final: the stream's epochs are used up; this step may be short
+    notes: what the trainer should know of it, in words: groups that faster versions overtook
+    """
+
+    step: int
+    version: Optional[int]
+    final: bool
+    notes: NotRequired[List[str]]
+
+
 class Waiting(TypedDict):
-    """A service that rollouts wait for."""
+    """What is waited for.
+
+    service: a URL, or who has to act
+    message: the last answer, or why there is none
+    holds: time limits do not run meanwhile
+    call: who is asked, by name
+    tries: how often
+    since: since when, as text
+    rollouts: of a batch: how many wait for it
+    """
 
     service: str
     message: str
     holds: NotRequired[bool]
+    call: NotRequired[str]
+    tries: NotRequired[int]
+    since: NotRequired[str]
+    rollouts: NotRequired[int]
 
 
 class Failures(TypedDict):
-    """Rollouts that failed for one reason, with the first message and the rollout that has it."""
+    """Rollouts that failed for one reason.
+
+    rollouts: how many
+    message: of the first one
+    example: that rollout, for ``temporal-rollout show``
+    """
 
     rollouts: int
     message: str
@@ -64,7 +122,20 @@ class Failures(TypedDict):
 
 
 class BatchProgress(TypedDict):
-    """The state of a batch's rollouts. ``elapsed_s``: seconds since its start, up to its last event."""
+    """The state of a batch's rollouts.
+
+    phase: ``planning``, ``running``, ``closing`` or ``done``
+    requested, done, running, valid, failed: rollouts
+    turns, tokens: of rollouts that have ended, and of those that run as far as the batch has looked
+    reward_sum: of valid rollouts
+    waiting: the service that rollouts wait for, with its message; None: none
+    elapsed_s: seconds since its start, up to its last event
+    turns_per_s, tokens_per_s: over that time
+    priority, share: of the request
+    continued: it was started again
+    replacements: rollouts that replace failed ones (``refill``)
+    failures: by type: how many, the first message, and a rollout that has it
+    """
 
     phase: Literal["planning", "running", "closing", "done"]
     requested: int
@@ -86,15 +157,150 @@ class BatchProgress(TypedDict):
     failures: NotRequired[Dict[str, Failures]]
 
 
-class Replica(TypedDict):
-    """The result of an update for one replica."""
+class GroupsOut(TypedDict):
+    """Groups of a stream by how they left it.
 
-    state: Literal["current", "updating", "unknown", "away"]
+    filtered: they teach nothing
+    dropped: too old
+    failed: no rows
+    untrained: no token of them trains; absent: none
+    delivered: in a step
+    """
+
+    filtered: int
+    dropped: int
+    failed: int
+    untrained: NotRequired[int]
+    delivered: int
+
+
+class StreamProgress(TypedDict):
+    """What a stream does.
+
+    phase: ``planning``, ``running``, ``stopping`` or ``done`` (it was stopped)
+    step: the next one; ``next_step`` still returns those from ``kept_from`` on
+    kept_from: earlier steps are forgotten
+    version: of the previous step; None: unknown
+    served: the lowest version that is served; None: unknown
+    in_flight, banked, admitted: groups that run, that wait for a step, and all so far
+    out: those that are neither, by why
+    failures: of rollouts in groups that have ended since the last step, by type
+    lag: how many versions the oldest open group would be behind if it were delivered now; None: unknown
+    max_in_flight: rollouts
+    priority, share: of the request
+    why: what the next step waits for, in words
+    waiting: what all of it waits for; None: nothing outside
+    steps_dir: folder of the steps on the worker's host
+    """
+
+    phase: Literal["planning", "running", "stopping", "done"]
+    step: int
+    kept_from: int
+    version: Optional[int]
+    served: Optional[int]
+    in_flight: int
+    banked: int
+    admitted: int
+    out: GroupsOut
+    failures: NotRequired[Dict[str, Failures]]
+    lag: Optional[int]
+    max_in_flight: int
+    priority: NotRequired[int]
+    share: NotRequired[float]
+    why: str
+    waiting: Optional[Waiting]
+    steps_dir: NotRequired[str]
+
+
+ReplicaState = Literal["current", "updating", "unknown", "away"]
+
+
+class Replica(TypedDict):
+    """The result of an update for one replica.
+
+    state: ``current``: it serves its version; ``updating``; ``unknown``: it serves nothing until it has weights again;
+      ``away``: it does not answer
+    fault: why it lacks the weights
+    """
+
+    state: ReplicaState
     fault: NotRequired[str]
 
 
+class ReplicaRecord(TypedDict):
+    """What the record has of a replica.
+
+    state: as in ``Replica``
+    version: of its weights; None: unknown
+    epoch: changes whenever its weights may
+    paused_until: seconds since 1970; None: it is not paused
+    fault: its last one; None: none
+    """
+
+    state: ReplicaState
+    version: Optional[int]
+    epoch: int
+    paused_until: Optional[float]
+    fault: Optional[str]
+
+
+class PolicyRecord(TypedDict):
+    """The record of a service's weights.
+
+    epoch: counts its changes
+    version: that enough replicas have; None: none yet
+    target: the one that is being brought, or the last one; None: none yet
+    weights: of ``version`` and ``target``, by version
+    replicas: by URL
+    """
+
+    epoch: int
+    version: Optional[int]
+    target: Optional[int]
+    weights: Dict[str, Checkpoint]
+    replicas: Dict[str, ReplicaRecord]
+
+
+class PolicyUpdate(TypedDict):
+    """One of the last updates.
+
+    version: that was brought
+    at: milliseconds since 1970
+    paused_s, total_s: seconds
+    fault: None: it succeeded
+    """
+
+    version: Optional[int]
+    at: int
+    paused_s: float
+    total_s: float
+    fault: Optional[str]
+
+
+class PolicyStatus(TypedDict):
+    """The state of a service's weights.
+
+    service: its name
+    record: versions and replicas; None: nothing was ever published
+    phases: of replicas that are slow: ``pause``, ``load``, …
+    updates: the last ten, oldest first
+    """
+
+    service: str
+    record: Optional[PolicyRecord]
+    phases: Dict[str, str]
+    updates: List[PolicyUpdate]
+
+
 class PublishResult(TypedDict):
-    """``replicas`` by URL; ``paused_s``: the longest pause of a replica, in seconds."""
+    """The result of an update of weights.
+
+    version: that was published
+    replicas: by URL: its ``state``, and its ``fault``
+    paused_s: the longest pause of a replica, in seconds
+    total_s: the whole update, in seconds
+    notes: guarantees that are weaker than expected, in words
+    """
 
     version: int
     replicas: Dict[str, Replica]
@@ -105,18 +311,22 @@ class PublishResult(TypedDict):
 
 @dataclass(frozen=True)
 class Group:
-    """The rollouts of one sample, which share a baseline."""
+    """The rollouts of one sample, which share a baseline.
+
+    row: the sample's place in the batch, from 0
+    rows: valid rollouts, by repeat
+    failures: the others, each with ``failure``
+
+        advantages = [reward - mean(group.rewards) for reward in group.rewards]
+    """
 
     row: int
-    """The sample's place in the batch."""
     rows: List[Row] = field(repr=False)
-    """Valid rollouts, by repeat."""
     failures: List[Row] = field(repr=False)
-    """The others, each with ``failure``."""
 
     @property
     def rewards(self) -> List[float]:
-        """``total_reward`` of each valid rollout."""
+        """``total_reward`` of each valid rollout, in the order of ``rows``."""
         return [row["total_reward"] for row in self.rows]
 
     def __repr__(self) -> str:
@@ -126,23 +336,27 @@ class Group:
 
 
 class Step:
-    """What a trainer consumes at once; it always has the same rows."""
+    """What a trainer consumes at once; it always has the same rows.
 
-    def __init__(self, step: int, result: Dict[str, Any]) -> None:
+    step: its number, from 0
+    result: the stream's answer: counts, files, and metrics, among them ``lag/*`` and ``stream/*``
+
+        arrays = to_arrays(stream.next_step(0).rows())
+    """
+
+    def __init__(self, step: int, result: StepResult) -> None:
         self.step = step
         self.result = result
-        """The stream's answer: counts, files, and metrics, among them ``lag/*`` and ``stream/*``."""
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """Metrics of this step."""
-        metrics: Dict[str, float] = self.result["metrics"]
-        return metrics
+        """Metrics of this step by name (docs/metrics.md)."""
+        return self.result["metrics"]
 
     @property
     def final(self) -> bool:
-        """The stream's epochs are used up; this step may be short."""
-        return bool(self.result.get("final", False))
+        """Whether the stream's epochs are used up; this step may be short."""
+        return self.result.get("final", False)
 
     @property
     def notes(self) -> List[str]:
@@ -150,15 +364,22 @@ class Step:
         return list(self.result.get("notes", []))
 
     def rows(self) -> List[Row]:
-        """Its valid rollouts, read from the store. Raises ``StepOutOfOrder`` if the stream has forgotten the step."""
+        """Its valid rollouts, read from the store.
+
+        Returns them in the order of their groups. Raises ``StepOutOfOrder`` if the stream has forgotten the step, and
+        ``OSError`` without the store's disk.
+        """
         return self._read("rollouts")
 
     def failures(self) -> List[Row]:
-        """The failed rollouts of its groups, each with ``failure``; other members of the group replaced them."""
+        """The failed rollouts of its groups, each with ``failure``; other members of the group replaced them.
+
+        Returns their rows. Raises like ``rows``.
+        """
         return self._read("failures")
 
     def _read(self, kind: Literal["rollouts", "failures"]) -> List[Row]:
-        file: str = self.result["files"][kind]
+        file = self.result["files"][kind]
         try:
             return list(read_rows(file))
         except OSError as error:
@@ -199,13 +420,14 @@ def read_rows(file: str) -> Iterator[Row]:
             yield row
 
 
-def read_step(folder: str, step: int) -> Optional[Dict[str, Any]]:
+def read_step(folder: str, step: int) -> Optional[StepResult]:
     """What the stream answered for a delivered step. None: its rows were not written, or its store is out of reach."""
     try:
         text = (Path(folder) / str(step) / "metrics.json").read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    return {"ready": True, **json.loads(text)}
+    result: StepResult = json.loads(text)
+    return result
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:

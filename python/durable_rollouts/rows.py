@@ -10,28 +10,45 @@ from typing_extensions import NotRequired, TypedDict
 
 
 class TextPart(TypedDict):
-    """A text in a message with images."""
+    """A text in a message with images.
+
+    type: ``text``
+    text: it
+    """
 
     type: Literal["text"]
     text: str
 
 
 class Image(TypedDict):
-    """Where an image is."""
+    """Where an image is.
+
+    url: an address, or its content as ``data:``
+    detail: as the engine takes it
+    """
 
     url: str
     detail: NotRequired[Literal["auto", "low", "high"]]
 
 
 class ImagePart(TypedDict):
-    """An image in a message."""
+    """An image in a message.
+
+    type: ``image_url``
+    image_url: where it is
+    """
 
     type: Literal["image_url"]
     image_url: Image
 
 
 class PlacedPicture(TypedDict):
-    """Which ids of its message stand for a picture."""
+    """Which ids of its message stand for a picture.
+
+    offset: the first of the ids that stand for it, in its message
+    length: how many they are
+    url: its URL, or ``sha256:`` and the hash of its ``data:`` URL as the content has it
+    """
 
     offset: int
     length: int
@@ -39,7 +56,25 @@ class PlacedPicture(TypedDict):
 
 
 class RowMessage(TypedDict):
-    """A message of the log, with its ids."""
+    """A message of the log, with its ids. Logprobs are in nats.
+
+    role: ``system``, ``user``, ``assistant``, or another role of the sample or the environment
+    content: its text, or the parts of a message with images. ``""`` for an agent, whose text is in ``agent_result``
+    token_ids: its ids, as they were sent to the engine or sampled
+    generation_logprobs: one per id of a sampled message. Observations have none. Prompt messages may have some from the
+      sample; they are no actions of this policy
+    prompt_logprobs: with ``prompt_logprobs``, on the prompt's messages: the model's own logprob of each id when the
+      rollout began; None for the first id of all
+    generation_top_logprobs: with ``top_logprobs``: for each sampled token its likeliest ``[id, logprob]``, the
+      likeliest first
+    pictures: which of its ids stand for pictures, in their order; the engine has made them of each. A picture that
+      ``max_seq_len`` cuts has no ids
+    sampled: in place of logprobs with ``include_logprobs: false``: the policy sampled it
+    partial: in failures.jsonl, on the last message: no environment has answered it
+    is_invalid_tool_call: of an agent's call: its text contains a tool call
+    has_malformed_thinking: of an agent's call: it has a thinking tag where none may be
+    routed_experts: of an agent's call, if its model server returns them: for each id, the experts that the model chose
+    """
 
     role: str
     content: Union[str, List[Union[TextPart, ImagePart]]]
@@ -56,7 +91,13 @@ class RowMessage(TypedDict):
 
 
 class Effort(TypedDict):
-    """What the length of the answer is worth where the prompt asks for little effort."""
+    """What the length of the answer is worth where the prompt asks for little effort.
+
+    low: the prompt asks for little effort
+    length: tokens of the last call
+    length_reward: of a low one: what its length is worth
+    reward: of a low one: the reward with it, before penalties
+    """
 
     low: bool
     length: int
@@ -65,7 +106,12 @@ class Effort(TypedDict):
 
 
 class RewardShaping(TypedDict):
-    """What was made of the agent's own ``reward``."""
+    """What was made of the agent's own reward.
+
+    reward: the agent's own reward
+    effort: with ``effort_levels``
+    penalties: with ``reward_penalties``: by mistake, whether the answer has it. One makes the reward 0
+    """
 
     reward: float
     effort: NotRequired[Effort]
@@ -73,20 +119,50 @@ class RewardShaping(TypedDict):
 
 
 class Run(TypedDict):
-    """Generated tokens from ``start`` up to ``end``."""
+    """Some of the generated tokens.
+
+    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
+      observations
+    end: the one behind the last
+    """
+
+    start: int
+    end: int
+
+
+class IdRun(TypedDict):
+    """Some of the ids of the whole ``message_log``.
+
+    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations included
+    end: the one behind the last
+    """
 
     start: int
     end: int
 
 
 class VersionRun(Run):
-    """The label of the weights that sampled them."""
+    """The weights that sampled some of the generated tokens.
+
+    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
+      observations
+    end: the one behind the last
+    version: the label of the weights (a number as text, for a published version), or None
+    """
 
     version: Optional[str]
 
 
 class Segment(Run):
-    """The request that sampled them."""
+    """The request that sampled some of the generated tokens.
+
+    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
+      observations
+    end: the one behind the last
+    turn: its turn, from 0
+    replica: base URL of the replica
+    request_id: the request, as in the engine's log
+    """
 
     turn: int
     replica: str
@@ -94,7 +170,13 @@ class Segment(Run):
 
 
 class Timing(TypedDict):
-    """Seconds."""
+    """Seconds.
+
+    queue_s: from a request to its first token: the engine's queue and prefill, summed over whole turns
+    generate_s: generation of the whole turns
+    step_s: the environment's steps. An agent's run is one step
+    wall_s: from the rollout's start to its end, or to the last thing played
+    """
 
     queue_s: float
     generate_s: float
@@ -103,7 +185,12 @@ class Timing(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why a rollout is no row to train on."""
+    """Why a rollout is no row to train on.
+
+    type: the fault, or ``TimedOut``, ``Stopped``, ``Cancelled``, ``Surplus``, ``Overlong``
+    message: what happened, where, and what to do
+    turn: the turn in which it failed, from 0
+    """
 
     type: str
     message: str
@@ -111,7 +198,75 @@ class Failure(TypedDict):
 
 
 class RowColumns(TypedDict):
-    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns."""
+    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns.
+
+        columns = cast(RowColumns, row)
+
+    task_name: the sample's: a key of ``environments`` in temporal.yaml
+    idx: the sample's own, else its ``row``. Under ``nemo-rl-async`` always the ``row``; under ``nemo-rl-sync`` only the
+      sample's own
+    loss_multiplier: the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1.
+      With 0, do not train on the row; ``overlong: mask`` sets it for truncated rollouts, and ``mask_sample`` for an
+      agent's
+    stop_strings: the sample's own. Under ``nemo-rl-sync``: those in force at the end
+    schema_version: the version of this format
+    rollout_id: ``<batch_id>/<row>-<repeat>``, which is also the id of the rollout's workflow
+    batch_id: the id of the batch or stream
+    row: the place of its sample in the input, from 0; in a stream the number of its group. Rollouts of one row are a
+      group: they share a baseline
+    repeat: its place in the group, from 0. Replacements are numbered from ``num_repeats`` on
+    replaces: of a replacement: the repeat of this row that failed
+    message_log: the prompt, then generation and observation of each turn. The concatenated ``token_ids`` are exactly
+      what the engine was sent and what it sampled; nothing is rendered or encoded again
+    extra_env_info: the environment's state as it ended; it began as the sample's
+    prompt_tokens: how many ids precede the first generated one
+    total_reward: the sum of the rewards of whole turns
+    rewards: that sum by component, where the environment names components; else ``{}``
+    turn_rewards: the reward of each whole turn
+    finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
+      ``max_new_tokens`` or ``max_seq_len`` (``length``)
+    stop_reason: what ended it. ``terminated``: the environment. ``truncated``: a length limit. ``max_turns``:
+      ``max_rollout_turns``. Only these three are valid rollouts; the others are in failures.jsonl. ``timeout``:
+      ``rollout_timeout`` passed. ``stopped``: signal ``stop``, or a group that had enough. ``cancelled``: a
+      cancellation, or it never started. ``failed``: a fault, or ``overlong: drop``
+    terminated: the environment ended it; an agent answered
+    truncated: a limit cut it (``max_new_tokens``, ``max_seq_len``, or a limit of the environment). It may be
+      terminated, too, because an environment may grade a truncated turn
+    max_turns_reached: ``max_rollout_turns`` ended it. Under ``nemo-rl-async``: it played as many turns, whatever ended
+      it
+    turn_count: whole turns: generations that the environment answered. Of an agent: its calls
+    total_tokens: ``assistant_tokens`` and ``env_tokens``, without the prompt
+    assistant_tokens: tokens that the policy sampled, in whole turns
+    env_tokens: tokens of observations
+    train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
+      policy sampled, without ``masked``; it is ``[]`` for a failure and with ``loss_multiplier`` 0. Rows of releases
+      before it lack it
+    policy_versions: which weights sampled which tokens: runs over the generated tokens
+    version_source: where these versions come from, for the least certain token. ``engine``: it named the weights of
+      each token, or was asked. ``record``: the policy's record. ``none``: at least one is None
+    segments: which replica and request sampled which tokens: runs over the generated tokens
+    attempts: executions that played it: 1 for an undisturbed rollout, and one more for each resumption
+    restarted_turns: turns that were cut and sampled again from their beginning, because the settings allow no
+      continuation or the weights changed
+    logprobs_mode: the distribution of all its logprobs: ``processed``, ``raw``, or ``unknown`` (also if replicas
+      differ); None: it has none
+    timing: seconds
+    extracted_answer: the last answer that the environment extracted from the policy's text
+    agent_result: of an agent's rollout: its last answer, parsed, without the tokens that ``message_log`` has
+    untokenized: of an agent's rollout without tokens: why ``message_log`` is empty
+    reward_shaping: of an agent's rollout whose environment has ``effort_levels`` or ``reward_penalties``: what they
+      made of its reward
+    failure: in failures.jsonl: why it is no row to train on
+    sample_row: in a stream: the place of the group's sample in the input
+    epoch: in a stream: how often all samples were played before
+    step: in a stream: the step that delivers it
+    token_lag: in a stream: how many versions its oldest token is behind the weights that train on it; None: nobody
+      knows
+    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
+      is without them
+
+    docs/training-data.md says what to train on.
+    """
 
     task_name: str
     idx: NotRequired[Any]
@@ -138,6 +293,7 @@ class RowColumns(TypedDict):
     total_tokens: int
     assistant_tokens: int
     env_tokens: int
+    train_mask: List[IdRun]
     policy_versions: List[VersionRun]
     version_source: Literal["engine", "record", "none"]
     segments: List[Segment]

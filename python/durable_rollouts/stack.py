@@ -47,8 +47,9 @@ def find_command() -> Command:
     found = shutil.which("temporal-rollout", path=os.pathsep.join(map(str, _programs())))
     if found is None:
         raise LocalError(
-            "the project's programs were not found: npm install durable-rollouts in this folder, keep the clone that this "
-            "package was installed from (pip install ./python), or put temporal-rollout on PATH"
+            "the project's programs were not found: pip install 'durable-rollouts[server]', npm install durable-rollouts in "
+            "this folder, keep the clone that this package was installed from (pip install ./python), or put temporal-rollout "
+            "on PATH"
         )
     return Command([found], None)
 
@@ -82,6 +83,7 @@ class Stack:
         self.task_queue: str = said["task_queue"]
         self.ui_url: str = said["ui_url"]
         self.engine: Optional[str] = said["engine"]
+        self.engine_faults: List[str] = said["engine_faults"]
         self.served: Dict[str, str] = said["served"]
         self.environments: List[str] = said["environments"]
         self.ends_unused: bool = said["ends_unused"]

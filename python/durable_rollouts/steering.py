@@ -14,8 +14,12 @@ class Steered:
         raise NotImplementedError
 
     async def set_max_in_flight(self, max_in_flight: int) -> None:
-        """Changes how many of its rollouts run at once. Rollouts of a batch and groups of a stream that run stay. Raises
-        ``UpdateRefused``, also by a batch that has ended, and what ``next_step`` raises by a stream that has ended.
+        """Changes how many of its rollouts run at once. Rollouts of a batch and groups of a stream that run stay.
+
+        max_in_flight: rollouts
+
+        Raises ``UpdateRefused``, also by a batch that has ended, and what ``next_step`` raises by a stream that has
+        ended.
         """
         await self._ask("set_max_in_flight", {"max_in_flight": max_in_flight})
 
@@ -27,8 +31,16 @@ class Steered:
         max_seq_len: Optional[int] = None,
         rollout_timeout: Optional[str] = None,
     ) -> Limits:
-        """Changes limits of rollouts that run and of later ones; None: it stays. Returns what is in force. Raises like
-        ``set_max_in_flight``.
+        """Changes limits of rollouts that run and of later ones.
+
+        max_rollout_turns: turns; None: it stays, and so for the others
+        max_new_tokens: tokens of one turn
+        max_seq_len: tokens of the whole log
+        rollout_timeout: such as ``"30m"``
+
+        Returns what is in force. Raises like ``set_max_in_flight``.
+
+            batch.set_limits(rollout_timeout="2h")
         """
         given = {name: value for name, value in locals().items() if name != "self" and value is not None}
         limits: Limits = await self._ask("set_limits", given)

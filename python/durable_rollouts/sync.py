@@ -10,7 +10,7 @@ from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapp
 from . import aio
 from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
-from .results import BatchProgress, BatchResult, Failures, Group, PublishResult, Row, Step
+from .results import BatchProgress, BatchResult, Failures, Group, PolicyStatus, PublishResult, Row, Step, StreamProgress
 from .steering import Steered
 
 T = TypeVar("T")
@@ -74,7 +74,10 @@ def _mirrors(original: Type[Any]) -> Callable[[C], C]:
 
 @_mirrors(aio.Client)
 class Client:
-    """Batches, streams and policies of one Temporal namespace. ``Client.connect()`` makes one."""
+    """Batches, streams and policies of one Temporal namespace. ``Client.connect()`` makes one.
+
+        client = Client.connect()
+    """
 
     def __init__(self, client: aio.Client) -> None:
         self._aio = client
@@ -214,7 +217,7 @@ class Stream(_Steered):
     def failures(self) -> Dict[str, Failures]:
         return _run(self._aio.failures())
 
-    def progress(self) -> Dict[str, Any]:
+    def progress(self) -> StreamProgress:
         return _run(self._aio.progress())
 
     def stop(self) -> None:
@@ -259,7 +262,7 @@ class Policy:
             )
         )
 
-    def status(self) -> Dict[str, Any]:
+    def status(self) -> PolicyStatus:
         return _run(self._aio.status())
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any, Dict
 
 # In the order of upstream's EnvironmentReturn, which has no truncateds.
 FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers", "truncateds")
@@ -21,8 +22,15 @@ class CallFailed(Exception):
         self.status, self.kind, self.message, self.trace = status, kind, message, trace
 
 
-def to_json(value, where=""):
-    """Tensors and arrays become lists by their own `tolist`; their libraries are not imported. `where` names a field."""
+def to_json(value: Any, where: str = "") -> Any:
+    """Plain JSON of a value. Tensors and arrays become lists by their own ``tolist``; their libraries are not imported.
+
+    value: a scalar, tensor, array, dataclass, named tuple, dictionary, list, tuple or set, nested in any way
+    where: name of the field, for messages
+
+    Returns dictionaries, lists, text, numbers, booleans and None. Raises ``ValueError`` for NaN and infinities, and
+    ``TypeError`` for what JSON cannot hold.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where or 'the answer'}: expected a finite number, got {value}")
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -44,8 +52,15 @@ def _in(where, name):
     return f"{where}.{name}" if where else str(name)
 
 
-def to_answer(returned):
-    """The answer to `POST /step`; a plain tuple is in the order of upstream's EnvironmentReturn."""
+def to_answer(returned: Any) -> Dict[str, Any]:
+    """The answer to ``POST /step``.
+
+    returned: what ``step`` of NeMo RL returns: an EnvironmentReturn, a dictionary of its fields, or a tuple in its
+      order
+
+    Returns a dictionary with ``observations``, ``rewards``, ``terminateds``, ``metadata``, and what else was returned;
+    each has an entry per sample. Raises ``TypeError`` and ``ValueError``, which name what is missing or no JSON.
+    """
     is_plain_tuple = isinstance(returned, (list, tuple)) and not hasattr(returned, "_asdict")
     plain = to_json(dict(zip(FIELDS, returned)) if is_plain_tuple else returned)
     if not isinstance(plain, dict):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from concurrent.futures import TimeoutError as NoAnswer
+from typing import Any, Optional
 
 from .answers import CallFailed
 from .process import Died, Process, spawn
@@ -28,19 +29,30 @@ LAST_ANSWERS = 64
 
 
 class Isolated:
-    """Runs `module:Class` in `processes` processes: one call at a time in each, or many if it says `thread_safe =
-    True`. With `copies` (template.py) it is the environment that these have, and `name` is for messages.
+    """Runs an environment in processes of its own: a call that hangs, or ends its process, affects no other call.
 
-    A call that takes more than `timeout` seconds (or than its caller waits, if that is less), or ends its process, has
-    failed (500). Calls that shared its process are tried again (503). If several calls shared a process that died, each
-    is tried again in its own process, so that only the faulty one fails. An environment whose process dies again and
-    again is set aside for a while.
+    name: ``module:Class``, or with ``copies`` a name for messages
+    timeout: seconds of one call; None: those of the class, else 240
+    processes: how many; None: those of the class, else 1. Each plays one call at a time, or many if the class says
+      ``thread_safe = True``
+    copies: where its processes come from (template.py); None: they import ``name``
+
+    Raises ``CallFailed`` if the environment cannot be loaded.
+
+        create_server(Isolated("guess:Guess"), port=9000).serve_forever()
+
+    A call that takes more than ``timeout`` seconds (or than its caller waits, if that is less), or ends its process,
+    has failed (500). Calls that shared its process are tried again (503). If several calls shared a process that died,
+    each is tried again in its own process, so that only the faulty one fails. An environment whose process dies again
+    and again is set aside for a while.
 
     A slow call does not hold up others: it keeps its process, and a new one takes its place. Next time, one that did
     not answer has its own process from the start. A class that may hold something in memory stays in one process.
     """
 
-    def __init__(self, name, *, timeout=None, processes=None, copies=None):
+    def __init__(
+        self, name: str, *, timeout: Optional[float] = None, processes: Optional[int] = None, copies: Any = None
+    ) -> None:
         self.name = name
         self.start = spawn(name) if copies is None else copies.start
         self.lock = threading.Lock()
@@ -72,7 +84,15 @@ class Isolated:
         self.outside = {}
         self.closed = False
 
-    def call(self, name, *arguments, caller=None):
+    def call(self, name: str, *arguments: Any, caller: Optional[Caller] = None) -> Any:
+        """Calls the environment, for the server.
+
+        name: of the method
+        arguments: plain JSON
+        caller: whose call it is, and how long he waits
+
+        Returns the answer as plain JSON. Raises ``CallFailed``.
+        """
         self.health()
         caller = caller or Caller()
         digest = hashlib.sha256(pickle.dumps((name, arguments))).digest()
@@ -93,15 +113,22 @@ class Isolated:
                 del self.outside[caller]
                 kept.close()
 
-    def health(self):
+    def health(self) -> None:
+        """Says that it can be called.
+
+        Raises ``CallFailed`` while it is set aside.
+        """
         left = self.aside_until - time.monotonic()
         if left > 0:
             raise CallFailed(
                 503, "SetAside", f"{self.name} is set aside for {left:.0f} s: its process ended {self.last}, {self.deaths} times in a row"
             )
 
-    def make_room(self):
-        """For calls that wait behind a slow one. It is called every second or so."""
+    def make_room(self) -> None:
+        """For calls that wait behind a slow one. The server calls it every second or so.
+
+        Raises nothing of its own.
+        """
         slow = longest(self.turns.held)
         if not self.makes_room or not self.turns.waiting or slow is None or slow.runs_s() < self._patience():
             return
@@ -115,7 +142,11 @@ class Isolated:
         if not self.turns.give(None, slow):
             self.outside.pop(slow, None)
 
-    def close(self):
+    def close(self) -> None:
+        """Ends its processes.
+
+        Raises nothing of its own.
+        """
         with self.lock:
             processes, self.processes, self.closed = self.processes, [], True
         for process in processes:

@@ -4,7 +4,8 @@ import contextlib
 import json
 import math
 import socket
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, Iterable, Optional
 
 from .answers import CallFailed
 from .bodies import MOST_BYTES, TIMES_TOGETHER, Room, read_body
@@ -204,20 +205,34 @@ def _error(kind, message, trace=None):
 
 
 def create_server(
-    environment,
+    environment: Any,
     *,
-    host="127.0.0.1",
-    port=9000,
-    max_answers=4096,
-    token=None,
-    allow_hosts=(),
-    max_body=MOST_BYTES,
-    max_connections=MOST,
-):
-    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process.
+    host: str = "127.0.0.1",
+    port: int = 9000,
+    max_answers: int = 4096,
+    token: Optional[str] = None,
+    allow_hosts: Iterable[str] = (),
+    max_body: int = MOST_BYTES,
+    max_connections: int = MOST,
+) -> HTTPServer:
+    """A server of kind ``http``, which listens. ``serve_forever()`` runs it, ``shutdown()`` ends it.
 
-    With a `token`, every request has to bring it (`Authorization: Bearer`). Without one, its `Host` has to be an
-    address, a name of this machine, or one of `allow_hosts`. `max_body` is in bytes.
+    environment: an ``Isolated``; or an object with ``step``, which is called in this process, where nothing can end a
+      call that hangs
+    host: address to listen on; with one that others reach, give a token
+    port: 0: any free one (``server_address`` has it)
+    max_answers: how many answers are kept for calls that are repeated
+    token: every request has to bring it (``Authorization: Bearer``); None: its ``Host`` has to be an address, a name of
+      this machine, or one of ``allow_hosts``
+    allow_hosts: further names
+    max_body: bytes of one request
+    max_connections: at once
+
+    Returns the server. Raises ``OSError`` if the port is taken.
+
+        create_server(Isolated("guess:Guess"), port=9000).serve_forever()
+
+    src/environments/README.md has the protocol.
     """
     calls = environment if isinstance(environment, Isolated) else Direct(environment)
     server = Server((host, port), _Handler, max_connections)

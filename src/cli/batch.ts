@@ -9,6 +9,7 @@ import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
 import { refusalOf, watchBatch } from '../client/watch.js';
+import { stackAt } from '../dev/folder-claim.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
@@ -19,6 +20,7 @@ import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts
 import { plain, plainJson } from '../platform/plain.js';
 import { readText } from '../platform/utf8-text.js';
 import { LATE, within } from '../platform/waits/abort.js';
+import { DEFAULT_FILE } from './arguments.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
@@ -197,7 +199,8 @@ async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
   try {
     const { signal } = interrupts;
     const whyForgotten = () => whyNowhere(sought);
-    const outcome = await watchBatch({ batchId, batch, screen, signal, whyForgotten });
+    const remedy = await remedyOf(sought);
+    const outcome = await watchBatch({ batchId, batch, screen, signal, whyForgotten, ...remedy });
     if ('left' in outcome) {
       const watch = commandLine(`watch ${batchId}`, config);
       const known = outcome.left.isKnown
@@ -214,6 +217,12 @@ async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
     screen.close();
     interrupts.forget();
   }
+}
+
+/** A worker of the stack in this folder needs nobody to start it. */
+async function remedyOf({ server, config }: Sought): Promise<{ remedy?: string }> {
+  const stack = await stackAt(config ?? DEFAULT_FILE, server.options.address);
+  return stack === null ? {} : { remedy: 'the stack of this folder restarts one that ends' };
 }
 
 export async function stopCommand(args: string[]): Promise<number> {

@@ -12,6 +12,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout watch|stop|result BATCH  its board; end it; its result
   temporal-rollout list                     batches and streams: state, counts, reward
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
+  temporal-rollout examples [FOLDER]        a copy of the examples, to try and to change
   temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed
   temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
@@ -34,8 +35,9 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. All except simulator, cluster, learning, aggregate and profile take --config FILE (default
-./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own server and worker.`;
+Every command takes --help. All except examples, simulator, cluster, learning, aggregate and profile take --config FILE
+(default ./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own server and
+worker.`;
 
 /** How long a finished command may keep the process alive; its output is written by then. */
 const ENDED_WITHIN_MS = 2000;

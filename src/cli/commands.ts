@@ -173,19 +173,26 @@ the token that the template rewrites, its message, and a remedy. The exit code i
 temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
 temporal-rollout up --end | --lines [--config FILE]
 
-Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
+Starts a Temporal dev server with its Web UI, a worker and a simulated engine, and runs the sliding-puzzle batch.
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
 with a FILE other than the project's own temporal.yaml. FILE is ./temporal.yaml by default, and the project's own where
 there is none; then the example's request and samples are put into ./examples/sliding-puzzle. The worker has FILE's
-settings, with the simulator as generation service "default". The stack's files go to .rollouts beside FILE.
---simulator FILE has the simulator's settings in YAML (speed, faults, a log of its requests), in place of the example's.
---engine URL is an engine to use in the simulator's place.
+settings. Engines that FILE names (generation) play; the simulator plays, as service "default", where FILE names none, and
+in place of http://127.0.0.1:8000/v1 in the project's own temporal.yaml. The stack's files go to .rollouts beside FILE.
+--engine URL is an engine that plays service "default" in any case. --simulator FILE makes the simulator play it; FILE has
+its settings in YAML (speed, faults, a log of its requests), in place of the example's.
 
 --join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
 batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was
 joined for have left it, or ten minutes after the last of them was killed; with --keep it stays.
 --end ends the stack that runs there, however it was started. --lines prints how another terminal reaches it.`,
     load: async () => (await import('./up.js')).upCommand,
+  },
+  examples: {
+    usage: `temporal-rollout examples [FOLDER]
+
+Copies the project's examples into FOLDER (default ./examples), to try and to change. Files that are there stay.`,
+    load: async () => (await import('./examples.js')).examplesCommand,
   },
   learning: {
     usage: `temporal-rollout learning [--chaos | --engine vllm] [--seed N] [--steps N] [--folder DIR] …

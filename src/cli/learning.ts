@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { learn } from '../dev/learning/learn.js';
-import type { Vllm } from '../dev/learning/vllm.js';
-import { vllmOf } from '../dev/learning/vllm.js';
+import { learn } from '../../demos/learning/learn.js';
+import type { Vllm } from '../../demos/learning/vllm.js';
+import { vllmOf } from '../../demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
 import { integerOf } from './arguments.js';
 

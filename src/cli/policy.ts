@@ -1,11 +1,11 @@
 import { isAbsolute, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { readText } from '../platform/utf8-text.js';
 import type { PolicyClient } from '../client/policy-client.js';
 import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';
+import { follow } from '../client/follow.js';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
@@ -14,8 +14,6 @@ import { checkJson } from '../platform/json/fault-place.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
-
-const LOOK_EVERY_MS = 500;
 
 const OPTIONS = {
   config: { type: 'string' },
@@ -94,32 +92,26 @@ async function inputOf(values: Record<string, string | undefined>): Promise<obje
 async function publish(policy: PolicyClient, input: object): Promise<number> {
   const screen = createScreen(process.stdout, process.env);
   const over = new AbortController();
-  const board = showBoard(policy, { screen, signal: over.signal });
-  try {
-    const result = await policy.publish(input);
+  void follow({
+    // The workflow may be starting, or its worker unavailable: the board shows the last known state.
+    look: () => policy.status().catch(() => null),
+    draw: (status) => {
+      if (status !== null) screen.show((style) => cutLines(policyTable(status, Date.now()), style));
+      return false;
+    },
+    signal: over.signal,
+  });
+  const close = (): void => {
     over.abort();
-    await board;
+    screen.close();
+  };
+  try {
+    const result = await policy.publish(input).finally(close);
     console.log(plainJson(JSON.stringify(result, null, 2)));
     return 0;
   } catch (error) {
-    over.abort();
-    await board;
     const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
     console.error(plain(describeError(cause)));
     return 1;
   }
-}
-
-async function showBoard(
-  policy: PolicyClient,
-  { screen, signal }: { screen: ReturnType<typeof createScreen>; signal: AbortSignal },
-): Promise<void> {
-  while (!signal.aborted) {
-    // The workflow may be starting, or its worker unavailable: the board shows the last known state.
-    const status = await policy.status().catch(() => null);
-    if (status !== null) screen.show((style) => cutLines(policyTable(status, Date.now()), style));
-    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
-  }
-  screen.show(null);
-  screen.close();
 }

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { follow } from '../client/follow.js';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
 import type { StreamClient, StreamLook } from '../client/stream-client.js';
@@ -11,8 +11,6 @@ import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { integerOf } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
-
-const LOOK_EVERY_MS = 500;
 
 const OPTIONS = {
   config: { type: 'string' },
@@ -69,14 +67,20 @@ async function showStatus(
 ): Promise<void> {
   const screen = createScreen(process.stdout, process.env);
   let now = await stream.look();
-  while (watch && screen.live && now.progress.phase !== 'done' && now.ended === null) {
-    const table = tableOf(id, now);
-    screen.show((style) => cutLines(table, style));
-    await sleep(LOOK_EVERY_MS);
+  const draw = (seen: StreamLook): boolean => {
+    now = seen;
+    if (seen.progress.phase === 'done' || seen.ended !== null) return true;
+    screen.show((style) => cutLines(tableOf(id, seen), style));
+    return false;
+  };
+  if (watch && screen.live && !draw(now)) {
     // Its worker may be unavailable: the table shows the last known state.
-    now = await stream.look().catch(() => now);
+    await follow({
+      look: () => stream.look().catch(() => now),
+      draw,
+      signal: new AbortController().signal,
+    });
   }
-  screen.show(null);
   screen.close();
   console.log(tableOf(id, now).join('\n'));
   if (now.ended !== null) console.log(plain(`the stream has ended, ${now.ended}`));

@@ -2,6 +2,7 @@ import type { PolicyStatus } from '../activities/contract/policy.js';
 import { aimOf, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
+import { inColumns } from './text-line.js';
 
 /** `policy status`: one line for each replica, then the last updates. */
 export function policyTable(
@@ -56,15 +57,5 @@ const MOST_OF_FAULT = 160;
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
-function columns(rows: readonly (readonly string[])[]): string[] {
-  const plainRows = rows.map((row) => row.map(plainLine));
-  const widths = (plainRows[0] ?? []).map((_, i) =>
-    Math.max(...plainRows.map((row) => row[i]?.length ?? 0)),
-  );
-  return plainRows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-}
+const columns = (rows: readonly (readonly string[])[]): string[] =>
+  inColumns(rows).map((line) => line.trimEnd());

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../activities/contract.js';
 import type { BoardState } from './board.js';
 import { factsOf, renderBoard, renderPlain } from './board.js';
+import { follow } from './follow.js';
 import { NO_MOVES, moved, paceOf } from './pace.js';
 import type { Screen } from './screen.js';
 import type { Seen } from './server.js';
@@ -63,25 +63,25 @@ export async function followBatch(options: FollowOptions): Promise<Followed> {
     screen.show((style) => renderBoard(state, style));
     print(state, isLast);
   };
-  const followed = (ended: Followed['ended']): Followed => {
-    const { progress, elapsedS } = seen.state();
-    return { ended, isKnown: progress !== null || elapsedS !== null, progress };
-  };
   // A look takes long while the server or the worker is slow, but the clock keeps running.
   const ticking = setInterval(draw, intervalMs);
   try {
     // A log needs no line about the moment before the first look.
     if (screen.live) draw();
-    while (!signal.aborted) {
-      const found = await unlessAborted(look(seen.tell), signal);
-      if (found === null) break;
-      seen.looked(found);
-      isLast = found.closed;
-      draw();
-      if (isLast) return followed('closed');
-      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
-    }
-    return followed('aborted');
+    const isClosed = await follow({
+      look: () => look(seen.tell),
+      draw: (found) => {
+        seen.looked(found);
+        isLast = found.closed;
+        draw();
+        return isLast;
+      },
+      signal,
+      every_ms: intervalMs,
+    });
+    const { progress, elapsedS } = seen.state();
+    const isKnown = progress !== null || elapsedS !== null;
+    return { ended: isClosed ? 'closed' : 'aborted', isKnown, progress };
   } finally {
     clearInterval(ticking);
     screen.show(null);
@@ -137,17 +137,6 @@ function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remed
   };
   return { tell, looked, state };
 }
-
-const unlessAborted = <T>(asked: Promise<T>, signal: AbortSignal): Promise<T | null> =>
-  new Promise((resolve, reject) => {
-    const leave = (): void => {
-      resolve(null);
-    };
-    signal.addEventListener('abort', leave, { once: true });
-    asked.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', leave);
-    });
-  });
 
 /** `last` is printed whenever it has news. */
 function plainPrinter(screen: Screen, everyMs: number): (state: BoardState, last: boolean) => void {

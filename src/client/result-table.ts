@@ -5,7 +5,8 @@ import { nearPath } from '../platform/near-path.js';
 import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
-import { renderLine } from './text-line.js';
+import { inColumns, renderLine } from './text-line.js';
+import { widthOf } from './text-width.js';
 
 /** Groups of metrics, in this order; metrics without a pattern come last. */
 const GROUPS: readonly [string, RegExp][] = [
@@ -96,7 +97,7 @@ const GAP = '    ';
 function columnsOf(entries: readonly Entry[], columns: number): Line[] {
   const half = Math.ceil(entries.length / 2);
   const [left, right] = [alignedCells(entries.slice(0, half)), alignedCells(entries.slice(half))];
-  const isWideEnough = 2 + (left[0]?.length ?? 0) + GAP.length + (right[0]?.length ?? 0) <= columns;
+  const isWideEnough = 2 + widthOf(left[0] ?? '') + GAP.length + widthOf(right[0] ?? '') <= columns;
   if (!isWideEnough || right.length === 0)
     return alignedCells(entries).map((cell) => [`  ${cell}`]);
   return left.map((cell, index) => {
@@ -107,8 +108,6 @@ function columnsOf(entries: readonly Entry[], columns: number): Line[] {
 
 /** Names to the left, values to the right, all of the same length. */
 function alignedCells(entries: readonly Entry[]): string[] {
-  const cells = entries.map(([name, value]) => ({ name, value: formatNumber(value) }));
-  const nameWidth = Math.max(...cells.map(({ name }) => name.length));
-  const valueWidth = Math.max(...cells.map(({ value }) => value.length));
-  return cells.map(({ name, value }) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`);
+  const cells = entries.map(([name, value]) => [name, formatNumber(value)]);
+  return inColumns(cells, (at) => at === 1);
 }

@@ -4,6 +4,7 @@ import type { Slots } from './slots.js';
 import { slotsText } from './slots.js';
 import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
+import { inColumns } from './text-line.js';
 
 const STOPPED =
   'its delivered steps stay, and starting its id again with the same request continues it';
@@ -32,9 +33,7 @@ export function streamTable(
     ['failed', out.failed],
     ['admitted', admitted],
   ];
-  const widths = numbers.map(([name, count]) => Math.max(name.length, String(count).length));
-  const row = (cells: string[]): string =>
-    cells.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  ');
+  const rows = [numbers.map(([name]) => name), numbers.map(([, count]) => String(count))];
   const kept = kept_from < step ? `, steps ${kept_from} to ${step - 1} are kept` : '';
   // Its own end is a stop; it has no other.
   const isStopped = phase === 'done';
@@ -47,8 +46,7 @@ export function streamTable(
     ...(failed.length === 0 ? [] : ['failed since the last step:']),
     ...failed.map((text) => `  ${plainLine(text)}`),
     '',
-    row(numbers.map(([name]) => name)),
-    row(numbers.map(([, count]) => String(count))),
+    ...inColumns(rows, () => true),
     ...(slots === '' ? [] : [slots]),
   ];
 }

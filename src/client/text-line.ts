@@ -44,6 +44,27 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
 export const cutLines = (lines: readonly string[], style: TextStyle): string[] =>
   lines.map((line) => renderLine([line], style));
 
+/** Rows as lines of equal columns, of which some stand at the right; plain, and as wide as a terminal shows them. */
+export function inColumns(
+  rows: readonly (readonly string[])[],
+  isRight: (column: number) => boolean = () => false,
+): string[] {
+  const cells = rows.map((row) =>
+    row.map(plainLine).map((text) => ({ text, width: widthOf(text) })),
+  );
+  const widths = (rows[0] ?? []).map((_, at) =>
+    cells.reduce((most, row) => Math.max(most, row[at]?.width ?? 0), 0),
+  );
+  const lineOf = (row: (typeof cells)[number]): string =>
+    row
+      .map(({ text, width }, at) => {
+        const room = ' '.repeat((widths[at] ?? 0) - width);
+        return isRight(at) ? room + text : text + room;
+      })
+      .join('  ');
+  return cells.map(lineOf);
+}
+
 /** `left`, as many spaces as fit, `right`. */
 export function spread(left: Line, right: { line: Line; columns: number }): Line {
   const gap = right.columns - lengthOf(left) - lengthOf(right.line);

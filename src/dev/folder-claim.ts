@@ -49,6 +49,20 @@ export async function claimFolder(
 /** The process whose stack has the folder; null: none. */
 export const stackHolder = (folder: string): Promise<Holder | null> => holderOf(lockIn(folder));
 
+/** The stack that runs beside this temporal.yaml, or that has written it, with its server at this address. */
+export async function stackAt(
+  file: string,
+  address: string | undefined,
+): Promise<RunningStack | null> {
+  // prettier-ignore
+  const beside = path.dirname(path.resolve(file));
+  for (const folder of [path.join(beside, '.rollouts'), beside]) {
+    const running = await whatRuns(folder);
+    if (running?.address === address && (await stackHolder(folder)) !== null) return running;
+  }
+  return null;
+}
+
 const lockIn = (folder: string): string => path.join(folder, 'stack.lock');
 
 const TAKEN = 'ERR_FOLDER_TAKEN';

@@ -4,10 +4,15 @@ import type { Stack } from './stack.js';
 
 export interface Introduced extends Pick<
   Stack,
-  'address' | 'namespace' | 'uiUrl' | 'generationUrl' | 'logs' | 'settings'
+  | 'address'
+  | 'namespace'
+  | 'uiUrl'
+  | 'engine'
+  | 'engineFaults'
+  | 'simulatorUrl'
+  | 'logs'
+  | 'settings'
 > {
-  /** Base URL of an engine in the simulator's place; null: the simulator. */
-  engine: string | null;
   /** The temporal.yaml that the stack was started with. */
   config: string;
   /** Process of the worker; null while there is none. */
@@ -18,12 +23,30 @@ export interface Introduced extends Pick<
 
 /** What a stack consists of, a line for each part. */
 export function introduction(stack: Introduced): string {
-  const { address, uiUrl, generationUrl, engine, worker, logs, settings, config, batchId } = stack;
+  const {
+    address,
+    uiUrl,
+    engine,
+    engineFaults,
+    simulatorUrl,
+    worker,
+    logs,
+    settings,
+    config,
+    batchId,
+  } = stack;
   return [
     `Temporal server  ${address}, Web UI ${uiUrl}`,
     engine === null
-      ? `simulator        ${generationUrl}, in place of a GPU service`
+      ? `simulator        ${simulatorUrl}, in place of a GPU service`
       : `engine           ${engine}`,
+    ...engineFaults.map((fault) => `  ${fault}`),
+    ...(engineFaults.length === 0
+      ? []
+      : [
+          `  --engine URL names another engine; without generation in ${path.basename(config)}, or`,
+          '  with --simulator FILE, the simulator plays',
+        ]),
     `worker           process ${worker ?? 'none'}`,
     `logs             ${nearPath(logs)}`,
     `settings         ${nearPath(settings)}`,

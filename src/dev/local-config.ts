@@ -14,8 +14,11 @@ export interface LocalConfigOptions {
   target: string;
   address: string;
   namespace: string;
-  /** Base URL of the simulator, or of the engine in its place, with `/v1`. */
-  generationUrl: string;
+  /**
+   * Base URL of the simulator, or of the engine in its place, with `/v1`, which plays service `default`; null: those that
+   * the source names.
+   */
+  generationUrl: string | null;
   /** URLs of environments that other processes serve to this stack; those of the source come first. */
   served?: Record<string, string>;
   /** Whether the source may be missing. */
@@ -23,8 +26,8 @@ export interface LocalConfigOptions {
 }
 
 /**
- * Writes the settings of the local stack: the project's own with absolute paths, this stack's Temporal server, and its
- * simulator as the service `default`. Throws the errors of `loadConfig` here, where they are seen, instead of in the
+ * Writes the settings of the local stack: those of the source with absolute paths, this stack's Temporal server, and its
+ * simulator if no engine plays. Throws the errors of `loadConfig` here, where they are seen, instead of in the
  * worker's log.
  */
 export async function writeLocalConfig(options: LocalConfigOptions): Promise<Config> {
@@ -39,22 +42,13 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     directory = path.dirname(path.resolve(source)),
   } = options;
   const settings = await loadConfig(source, { missing, directory });
+  const { generation } = settings;
   const more = Object.entries(served).map(([name, url]) => [name, environmentAt(url)] as const);
   const local: Config = {
     ...settings,
     // A profile would restore the address and the keys of the user's temporal.toml.
     temporal: { ...settings.temporal, profile: null, address, namespace },
-    generation: {
-      ...settings.generation,
-      default: {
-        ...(settings.generation['default'] ?? FALLBACK),
-        base_urls: [generationUrl],
-        // Both describe the service that the simulator replaces.
-        model: null,
-        api_key_env: null,
-        control: { urls: null, api_key_env: null },
-      },
-    },
+    generation: generationUrl === null ? generation : playedBy(generationUrl, generation),
     environments: { ...Object.fromEntries(more), ...settings.environments },
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
@@ -63,6 +57,18 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
   await replaceFile(target, { content: `${origin}\n${stringify(local)}` });
   return local;
 }
+
+const playedBy = (url: string, generation: Config['generation']): Config['generation'] => ({
+  ...generation,
+  default: {
+    ...(generation['default'] ?? FALLBACK),
+    base_urls: [url],
+    // These describe the service that is replaced.
+    model: null,
+    api_key_env: null,
+    control: { urls: null, api_key_env: null },
+  },
+});
 
 const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   kind: 'vllm',

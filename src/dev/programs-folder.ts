@@ -14,12 +14,13 @@ export async function putPrograms(
   { cli, env }: { cli: TemporalCli; env: NodeJS.ProcessEnv },
 ): Promise<string | null> {
   const isRolloutThere = isOnPath('temporal-rollout', env);
-  if (cli.source === 'PATH' && isRolloutThere) return null;
+  const isCliThere = cli.source === 'PATH' && isOnPath('temporal', env);
+  if (isCliThere && isRolloutThere) return null;
   const bin = path.join(folder, 'bin');
   // Those of an earlier start may be elsewhere now.
   await rm(bin, { recursive: true, force: true });
   await mkdir(bin, { recursive: true, mode: 0o700 });
-  if (cli.source !== 'PATH') await symlink(cli.path, path.join(bin, 'temporal'));
+  if (!isCliThere) await symlink(cli.path, path.join(bin, 'temporal'));
   if (!isRolloutThere) {
     const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
     const file = path.join(bin, 'temporal-rollout');

@@ -10,8 +10,10 @@ export interface RunningStack {
   namespace: string;
   task_queue: string;
   ui_url: string;
-  /** Base URL of the engine, with `/v1`; null: the simulator. */
+  /** Base URLs of its engines, with `/v1`; null: the simulator. */
   engine: string | null;
+  /** What kept them from playing when it started, and what to do. */
+  engine_faults: string[];
   settings: string;
   logs: string;
   /** Environments that other processes serve to it and that its worker knows, with their URLs. */

@@ -4,9 +4,11 @@ import path from 'node:path';
 import { startChild } from '../platform/process/child.js';
 import { loadModules } from '../workers/check/check-environments.js';
 import type { Config } from '../workers/config.js';
+import { loadConfig } from '../workers/config.js';
 import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
+import { engineFaults, namedEngines } from './engine.js';
 import type { FolderClaim } from './folder-claim.js';
 import { firstFreePort } from '../platform/process/free-port.js';
 import type { LocalConfigOptions } from './local-config.js';
@@ -28,9 +30,11 @@ export interface StackPlace {
 export interface StackOptions extends StackPlace {
   /** The deployment's temporal.yaml. */
   config: string;
-  /** A file of the simulator's settings; null: those of the demonstration. */
+  /** Whether that is the project's own. */
+  own: boolean;
+  /** A file of the simulator's settings, which then plays; null: those of the demonstration. */
   simulator: string | null;
-  /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
+  /** Base URL of an engine that plays, with `/v1`; null: what the temporal.yaml names, else the simulator. */
   engine: string | null;
   /** For a program: its temporal.yaml may be missing, and it needs no ports that people know. */
   for_program: boolean;
@@ -50,7 +54,12 @@ export interface PlannedServer {
 
 export interface Stack extends PlannedServer {
   taskQueue: string;
-  generationUrl: string;
+  /** Base URLs of the engines that play; null: the simulator. */
+  engine: string | null;
+  /** What keeps them from it. */
+  engineFaults: string[];
+  /** Base URL of the simulator; null: it does not play. */
+  simulatorUrl: string | null;
   /** Its own temporal.yaml. */
   settings: string;
   /** Names of the environments in the deployment's temporal.yaml. */
@@ -97,25 +106,32 @@ export async function planServer(folder: string, from?: Ports): Promise<PlannedS
   };
 }
 
-/** Temporal server, simulator and worker, each restarted on the same ports when it dies. */
+/** Temporal server, worker, and the simulator if no engine is named, each restarted on the same ports when it dies. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { folder, supervisor, engine, for_program } = options;
+  const { folder, supervisor, for_program } = options;
   const from = for_program ? portsOf(folder) : { server: 7233, ui: 8233, simulator: 8000 };
   const server = await planServer(folder, from);
-  const simulatorPort = await firstFreePort(from.simulator, Object.values(server.ports));
-  const generationUrl = engine ?? `http://127.0.0.1:${simulatorPort}/v1`;
+  const engine = await engineOf(options);
+  const simulatorPort =
+    engine === null ? await firstFreePort(from.simulator, Object.values(server.ports)) : null;
+  const simulatorUrl = simulatorPort === null ? null : `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
+  const generationUrl = options.engine ?? simulatorUrl;
   const write = localConfig(options, { ...server, generationUrl, target });
   const served = await servedIn(folder);
-  const { temporal, environments } = await write(served);
+  const config = await write(served);
+  const { temporal, environments } = config;
+  const faults = engine === null ? [] : engineFaults(config, process.env);
   // A module that cannot be loaded needs a person, and no restart.
   await loadModules({ environments }, stackEnvironment(process.env));
   await supervisor.run(serverPart({ ...options, ...server }));
-  await startEngineAndWorker(options, { ...server, simulatorPort, target });
+  await startSimulatorAndWorker(options, { ...server, simulatorPort, target });
   return {
     ...server,
     taskQueue: temporal.task_queue,
-    generationUrl,
+    engine,
+    engineFaults: await faults,
+    simulatorUrl,
     settings: target,
     environments: Object.keys(environments).filter(
       (name) => !isServed(environments[name], served[name]),
@@ -127,15 +143,35 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
 }
 
-async function startEngineAndWorker(
+/** Base URLs of the engines that play; null: the simulator. */
+async function engineOf({
+  config,
+  folder,
+  own,
+  engine,
+  simulator,
+  for_program,
+}: StackOptions): Promise<string | null> {
+  // prettier-ignore
+  if (engine !== null || simulator !== null) return engine;
+  const directory = path.dirname(folder);
+  const named = namedEngines(await loadConfig(config, { missing: for_program, directory }), {
+    own,
+  });
+  return named?.join(', ') ?? null;
+}
+
+async function startSimulatorAndWorker(
   options: StackOptions,
-  { simulatorPort, target, logs }: PlannedServer & { simulatorPort: number; target: string },
+  { simulatorPort, target, logs }: PlannedServer & { simulatorPort: number | null; target: string },
 ): Promise<void> {
-  const { supervisor, simulator, engine } = options;
+  const { supervisor, simulator } = options;
   const part = nodePart({ ...options, logs });
-  const behaves = simulator === null ? DEMO_SIMULATOR : ['--settings', path.resolve(simulator)];
-  const args = ['--port', String(simulatorPort), ...behaves];
-  if (engine === null) await supervisor.run(part('simulator', { args }));
+  if (simulatorPort !== null) {
+    const behaves = simulator === null ? DEMO_SIMULATOR : ['--settings', path.resolve(simulator)];
+    const args = ['--port', String(simulatorPort), ...behaves];
+    await supervisor.run(part('simulator', { args }));
+  }
   await supervisor.run(part('worker', { args: ['--config', target] }));
 }
 

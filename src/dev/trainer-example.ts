@@ -21,6 +21,7 @@ export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
         'temporalio.client',
         'tqdm',
         'mypy',
+        'pyright',
         'nbclient',
         'ipykernel',
         'pytest',

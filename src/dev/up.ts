@@ -28,9 +28,9 @@ export interface UpOptions {
   config: string;
   /** Whether the project's own takes the place of a missing one; its relative paths then mean the folder of `config`. */
   built_in: boolean;
-  /** A file of the simulator's settings; null: those of the demonstration. */
+  /** A file of the simulator's settings, which then plays; null: those of the demonstration. */
   simulator: string | null;
-  /** Base URL of an engine in the simulator's place, with `/v1`; null: the simulator. */
+  /** Base URL of an engine that plays, with `/v1`; null: what `config` names, else the simulator. */
   engine: string | null;
   /** For a program, which speaks to it: whether it ends once its users have left. null: for a person. */
   program: { ends_unused: boolean } | null;
@@ -66,7 +66,7 @@ export async function up(options: UpOptions): Promise<number> {
   const root = path.dirname(folder);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
     if (program !== null) await forgetEarlier(folder);
-    const stack = await startStack({ ...place, ...options, config, for_program: program !== null });
+    const stack = await startStack({ ...place, ...options, config, own, for_program: program !== null }); // prettier-ignore
     const client = await connectBatchClient(onLoopback(stack));
     const over = new AbortController();
     const signal = AbortSignal.any([interrupts.signal, over.signal]);
@@ -87,8 +87,7 @@ export async function up(options: UpOptions): Promise<number> {
     const plays = batch && own;
     if (plays) await putExample(root, screen.say);
     const worker = place.supervisor.pidOf('worker');
-    const { engine } = options;
-    screen.say(introduction({ ...stack, config, engine, worker, batchId: plays ? batchId : null }));
+    screen.say(introduction({ ...stack, config, worker, batchId: plays ? batchId : null }));
     screen.say(howToReach(session, { plays, folder: own ? null : folder }));
     try {
       const played = plays ? runBatch(session) : Promise.resolve(0);
@@ -108,8 +107,18 @@ export const stackFolder = (config: string): string =>
   path.join(path.dirname(path.resolve(config)), '.rollouts');
 
 const whatItSays = (
-  { address, namespace, taskQueue, uiUrl, settings, logs, environments }: Stack,
-  { engine, program, lines }: UpOptions & { lines: string[] },
+  {
+    address,
+    namespace,
+    taskQueue,
+    uiUrl,
+    engine,
+    engineFaults,
+    settings,
+    logs,
+    environments,
+  }: Stack,
+  { program, lines }: UpOptions & { lines: string[] },
 ): Omit<RunningStack, 'served'> => ({
   pid: process.pid,
   address,
@@ -117,6 +126,7 @@ const whatItSays = (
   task_queue: taskQueue,
   ui_url: uiUrl,
   engine,
+  engine_faults: engineFaults,
   settings,
   logs,
   environments,

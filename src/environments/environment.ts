@@ -6,9 +6,9 @@ import type { Problem } from '../model/problems.js';
 import type { Share } from '../platform/waits/allowance.js';
 
 /**
- * An environment answers a turn. This is upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
- * samples at once; environments behind a service use the same shapes over HTTP (`http/environment.ts`). A new kind is a
- * folder here, a schema in `settings.ts` and a case in `registry.ts`.
+ * An environment answers one turn of one rollout. Upstream's interface (NeMo RL `environments/interfaces.py`) is for many
+ * samples at once: its lists exist only at the edges that speak it (`step-answer.ts`), always with one entry. A new kind is a
+ * folder here with a `kind.ts`, which `registry.ts` lists.
  */
 
 /** How long a caller of `end` waits: less than an attempt at finishing a rollout has. */
@@ -31,10 +31,25 @@ export interface Observation {
 export type Metadata = Record<string, unknown>;
 
 /** `M`: metadata is plain, or what JavaScript would change of it is its text. */
-export interface StepInput<M = Metadata> {
-  /** Per sample, only `role` and `content` of each message. */
-  message_log_batch: EnvironmentMessage[][];
-  metadata: M[];
+export interface Turn<M = Metadata> {
+  /** Only `role` and `content` of each message; the last one is the policy's. */
+  message_log: EnvironmentMessage[];
+  /** The sample's `extra_env_info`, or what the last turn returned instead. */
+  metadata: M;
+}
+
+export interface TurnAnswer<M = Metadata> {
+  /** null: no message, allowed if the rollout ends with it. */
+  observation: Observation | null;
+  /** A number, or named components, which are added up. */
+  reward: number | Record<string, number>;
+  terminated: boolean;
+  /** Ended by a limit of the environment; absent: it was not. */
+  truncated?: boolean;
+  /** Absent or null keeps the previous metadata. */
+  metadata?: M | null;
+  next_stop_strings?: string[] | null;
+  answer?: string | null;
 }
 
 export interface StepContext extends Named {
@@ -43,8 +58,11 @@ export interface StepContext extends Named {
   was_asked?: boolean;
   /** The share from which a large answer takes its bytes; it is given back once the answer is journalled. */
   share?: Share;
-  /** Absent: graders keep upstream's rules, as under `nemo-rl-*`. */
-  standard?: StandardStep | undefined;
+  /**
+   * `semantics: standard`: how many messages of the log are the prompt's. What the policy said behind them is graded, and
+   * nothing else. Absent: graders keep upstream's rules, as under `nemo-rl-*`.
+   */
+  prompt_length?: number;
 }
 
 /** What a call is called: by every attempt at it in the same way. */
@@ -53,12 +71,6 @@ export interface Named {
   idempotency_key: string;
   /** The id of the caller's store. Other deployments may use the same keys. Absent: nobody shares its environments. */
   deployment?: string | undefined;
-}
-
-/** What a grader needs to grade what the policy said in this rollout, and nothing else (`semantics: standard`). */
-export interface StandardStep {
-  /** Per sample, how many messages of its log are the prompt's. */
-  prompt_lengths: readonly number[];
 }
 
 /** For one session. */
@@ -72,21 +84,6 @@ export interface Beginning<M = Metadata> {
   messages: EnvironmentMessage[];
   /** The first state, instead of the sample's. `SESSION_KEY` holds what identifies the session. */
   metadata: M;
-}
-
-/** Lists are as long as the batch. */
-export interface EnvironmentReturn<M = Metadata> {
-  /** null: no message, allowed if the rollout ends with it. */
-  observations: (Observation | null)[];
-  /** null keeps the sample's previous metadata. */
-  metadata: (M | null)[];
-  next_stop_strings: (string[] | null)[] | null;
-  /** One number per sample, or named components, each one number per sample. */
-  rewards: number[] | Record<string, number[]>;
-  terminateds: (boolean | 0 | 1)[];
-  /** Ended by a limit of the environment; absent: it has none. */
-  truncateds?: (boolean | 0 | 1)[];
-  answers?: (string | null)[] | null;
 }
 
 /** What `globalPostProcessAndMetrics` sees of a finished rollout. */
@@ -162,15 +159,10 @@ export interface AgentServers {
 export type ExactEnvironment = Environment<ForeignObject>;
 
 export interface Environment<M = Metadata> {
-  /**
-   * True for a pure function of the log and its metadata: its turns are played next to the generation,
-   * many in one activity. False for anything behind a service: its steps get their own activity.
-   */
-  readonly in_process: boolean;
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
-  step(input: StepInput<M>, context: StepContext): Promise<EnvironmentReturn<M>>;
+  step(turn: Turn<M>, context: StepContext): Promise<TurnAnswer<M>>;
   /** A step must not be played twice: it is journalled before it is sent, and its answer before anything else. */
   readonly steps_once?: true;
   /**

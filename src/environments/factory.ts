@@ -5,9 +5,8 @@ import { keepSecret } from '../platform/secrets.js';
 import { userCacheFolder } from '../platform/user-cache.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
 import type { ExactEnvironment } from './environment.js';
-import { createEnvironment } from './registry.js';
+import { createEnvironment, type EnvironmentSettings } from './registry.js';
 import { createRetrievers } from './retriever/open-retriever.js';
-import type { EnvironmentSettings } from './settings.js';
 
 export interface EnvironmentFactoryOptions {
   /** By name, as in temporal.yaml. */

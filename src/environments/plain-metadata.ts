@@ -20,20 +20,15 @@ export function withPlainMetadata(environment: Environment, name: string): Exact
   const read = (metadata: ForeignObject): Metadata => plainMetadata(metadata, name);
   return {
     ...environment,
-    async step({ message_log_batch, metadata }, context) {
-      const given = metadata.map(read);
+    async step({ message_log, metadata }, context) {
+      const given = read(metadata);
       // Before the environment may change what it was given.
-      const texts = metadata.map((one, at) =>
-        one instanceof KeptJson ? writeJson(given[at]) : null,
+      const text = metadata instanceof KeptJson ? writeJson(given) : null;
+      const { metadata: returned = null, ...answer } = await environment.step(
+        { message_log, metadata: given },
+        context,
       );
-      const answer = await environment.step({ message_log_batch, metadata: given }, context);
-      return {
-        ...answer,
-        metadata: answer.metadata.map(
-          (returned, at) =>
-            returned && asGiven(returned, { kept: metadata[at], text: texts[at] ?? null }),
-        ),
-      };
+      return { ...answer, metadata: returned && asGiven(returned, { kept: metadata, text }) };
     },
     ...(environment.begin && {
       async begin({ message_log, metadata }, context) {
@@ -79,7 +74,7 @@ function numberProblem(metadata: ForeignObject): Problem[] | null {
 /** `text`: of what the environment was given, if it was given another form of `kept`. */
 function asGiven(
   returned: Metadata,
-  { kept, text }: { kept: ForeignObject | undefined; text: string | null },
+  { kept, text }: { kept: ForeignObject; text: string | null },
 ): ForeignObject {
   if (!(kept instanceof KeptJson) || text === null) return returned;
   const now = writeJson(returned);

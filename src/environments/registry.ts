@@ -1,111 +1,89 @@
-import { toMs } from '../model/workflow-safe/durations.js';
-import { readSecret } from '../platform/secrets.js';
-import { createCalculator } from './calculator/environment.js';
-import { createCodeJaccard } from './code-jaccard/environment.js';
-import { createCode } from './code/environment.js';
+import { z } from 'zod';
+import { didYouMean } from '../platform/nearest.js';
+import { calculator } from './calculator/kind.js';
+import { codeJaccard } from './code-jaccard/kind.js';
+import { code } from './code/kind.js';
 import type { EnvironmentContext } from './environment-context.js';
-import type { Environment, ExactEnvironment } from './environment.js';
-import { createGymAgent } from './gym-agent/environment.js';
-import { createGymnasium } from './gymnasium/environment.js';
-import { createHttpEnvironment } from './http/environment.js';
-import type { Token } from './http/token.js';
-import { createMathEnvironment } from './math/environment.js';
-import { verifierOf } from './math/verifiers.js';
-import { createModuleEnvironment } from './module/user-module.js';
-import { withPlainMetadata } from './plain-metadata.js';
-import { createRetrieverEnvironment } from './retriever/environment.js';
-import { createRewardModel } from './reward-model/environment.js';
-import { isInProcess, type EnvironmentSettings } from './settings.js';
-import { bytesOf } from '../platform/size.js';
-import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
-import { createVlmEnvironment } from './vlm/environment.js';
+import type { ExactEnvironment } from './environment.js';
+import { gymAgent } from './gym-agent/kind.js';
+import { gymnasium } from './gymnasium/kind.js';
+import { http } from './http/kind.js';
+import type { Kind } from './kind.js';
+import { math } from './math/kind.js';
+import { userModule } from './module/kind.js';
+import { retriever } from './retriever/kind.js';
+import { rewardModel } from './reward-model/kind.js';
+import { slidingPuzzle } from './sliding-puzzle/kind.js';
+import { vlm } from './vlm/kind.js';
+
+/** The kinds of environment that temporal.yaml can name. A new one is a folder with a `kind.ts`, and its name here. */
+const KINDS = [
+  slidingPuzzle,
+  math,
+  code,
+  vlm,
+  retriever,
+  codeJaccard,
+  rewardModel,
+  calculator,
+  http,
+  gymAgent,
+  gymnasium,
+  userModule,
+] as const;
+
+type SchemasOf<Kinds extends readonly { settings: unknown }[]> = {
+  -readonly [I in keyof Kinds]: Kinds[I]['settings'];
+};
+
+const SCHEMAS = KINDS.map(({ settings }) => settings) as unknown as SchemasOf<typeof KINDS>;
+const NAMES: readonly string[] = SCHEMAS.map(({ shape }) => shape.kind.value);
+
+export const EnvironmentSettings = z.discriminatedUnion('kind', SCHEMAS, {
+  error: ({ input }) => describeKind(input),
+});
+export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
+
+/** Kinds that need no other setting. */
+export const BARE_KINDS: readonly string[] = NAMES.filter(
+  (kind) => EnvironmentSettings.safeParse({ kind }).success,
+);
+
+/** undefined keeps zod's own message, for settings that are not an object. */
+function describeKind(settings: unknown): string | undefined {
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
+    return undefined;
+  const kind = 'kind' in settings ? settings.kind : undefined;
+  const problem =
+    kind === undefined ? 'required' : `unknown environment kind ${JSON.stringify(kind)}`;
+  const hint = typeof kind === 'string' ? didYouMean(kind, NAMES) : '';
+  return `${problem}; known kinds: ${NAMES.join(', ')}${hint}`;
+}
+
+/** Settings that were parsed have a kind, and it is their own. */
+const kindOf = (settings: EnvironmentSettings): Kind<(typeof SCHEMAS)[number]> =>
+  KINDS[NAMES.indexOf(settings.kind)] as never;
+
+/** True if its turns are played next to the generation. */
+export const isInProcess = (settings: EnvironmentSettings): boolean =>
+  kindOf(settings).answers(settings) === 'in process';
+
+/** True if it needs a service, which all workers reach alike; false if it needs only the worker's machine. */
+export const isRemote = (settings: EnvironmentSettings): boolean =>
+  kindOf(settings).answers(settings) === 'a service';
+
+/** Roles of its observations; null: unknown. */
+export const observationRoles = (settings: EnvironmentSettings): readonly string[] | null =>
+  kindOf(settings).roles;
+
+/** The settings with paths relative to temporal.yaml's folder made absolute. */
+export const resolvePaths = (
+  settings: EnvironmentSettings,
+  directory: string,
+): EnvironmentSettings => kindOf(settings).resolve?.(settings, directory) ?? settings;
 
 /** Creates an environment of temporal.yaml. Throws an error that names it and the problem of its settings. */
-export async function createEnvironment(
+export const createEnvironment = async (
   settings: EnvironmentSettings,
   context: EnvironmentContext,
-): Promise<ExactEnvironment> {
-  switch (settings.kind) {
-    case 'http':
-      return createHttpEnvironment({
-        url: settings.url,
-        token: tokenOf(settings, context),
-        timeout_ms: toMs(settings.timeout),
-        max_answer_bytes: bytesOf(settings.max_answer),
-        answers: context.answers,
-      });
-    case 'gym_agent':
-      return createGymAgent(settings, context);
-    case 'gymnasium':
-      return createGymnasium(settings, { ...context, token: tokenOf(settings, context) });
-    default:
-      return withPlainMetadata(await createPlain(settings, context), context.name);
-  }
-}
-
-/** Those whose code is JavaScript. */
-async function createPlain(
-  settings: Exclude<EnvironmentSettings, { kind: 'http' | 'gym_agent' | 'gymnasium' }>,
-  context: EnvironmentContext,
-): Promise<Environment> {
-  switch (settings.kind) {
-    case 'sliding_puzzle':
-      return createSlidingPuzzle();
-    case 'math':
-      return {
-        ...createMathEnvironment({
-          ...verifierOf(settings.verifier, context.grader),
-          in_process: isInProcess(settings),
-          return_extracted_answer: settings.return_extracted_answer,
-        }),
-        ...graderHealth(settings, context),
-      };
-    case 'code':
-      return createCode(settings, { ...context, token: tokenOf(settings, context) });
-    case 'vlm':
-      return {
-        ...createVlmEnvironment({
-          reward_functions: settings.reward_functions,
-          grader: context.grader,
-        }),
-        ...graderHealth(settings, context),
-      };
-    case 'retriever':
-      return createRetrieverEnvironment(await context.retriever(context.name));
-    case 'code_jaccard':
-      return createCodeJaccard();
-    case 'reward_model':
-      return createRewardModel(settings, {
-        token: secretOf('api_key_env', { variable: settings.api_key_env, context }),
-        answers: context.answers,
-      });
-    case 'calculator':
-      return createCalculator();
-    case 'module':
-      return await createModuleEnvironment(settings, context);
-  }
-}
-
-/** An environment that needs the grader is healthy if the grader is. The worker closes the grader. */
-const graderHealth = (
-  settings: EnvironmentSettings,
-  { grader }: EnvironmentContext,
-): Pick<Environment, 'health'> =>
-  isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
-
-const tokenOf = ({ token_env }: { token_env: string | null }, context: SecretsOf): Token | null =>
-  secretOf('token_env', { variable: token_env, context });
-
-type SecretsOf = Pick<EnvironmentContext, 'name' | 'env'>;
-
-/** Settings name secrets and never contain them, so none reaches history, journal or log. */
-function secretOf(
-  setting: string,
-  { variable, context: { name, env } }: { variable: string | null; context: SecretsOf },
-): Token | null {
-  if (variable === null) return null;
-  return {
-    variable,
-    value: readSecret(variable, { env, setting: `environments.${name}.${setting}` }),
-  };
-}
+): Promise<ExactEnvironment> => kindOf(settings).make(settings, context);

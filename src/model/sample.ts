@@ -46,7 +46,7 @@ export interface LogMessage {
 /** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
 export const ROW_COLUMNS = [
   'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
-  'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
+  'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'train_mask', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
   'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
   'version_source', 'untokenized', 'reward_shaping',

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { BaseUrl } from '../environments/http/base-url.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
-import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
+import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/registry.js';
 import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
 import { durationProblem } from '../model/workflow-safe/durations.js';

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
-import { BARE_KINDS } from '../environments/settings.js';
+import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';

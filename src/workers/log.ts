@@ -9,7 +9,7 @@ import { withoutSecrets } from '../platform/secrets.js';
  */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });
-  const shown = process.stdout.isTTY ? readable : plainJson;
+  const shown = process.stdout.isTTY ? createTerminal() : plainJson;
   return pino(
     { name: 'worker', level, formatters: { log: withCauses } },
     {
@@ -38,6 +38,38 @@ function factsOf(error: Error): { type: string; message: string; stack?: string 
   };
 }
 
+const SAY_AGAIN_MS = 30_000;
+/** Attempts that failed so are said as a wait. */
+const WAITED_FOR = new Set(['GenerationUnavailable', 'EnvironmentUnavailable']);
+/** Of the SDK, about the workers of other roles that this process has. */
+const NO_NEWS = 'No workflows registered, not polling for workflow tasks';
+
+/** The lines of a log for people. A wait is one line every half a minute, whoever waits and however often it is tried. */
+export function createTerminal(now = () => performance.now()): (line: string) => string {
+  const said = new Map<string, { at_ms: number; more: number }>();
+  return (line) => {
+    const { msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
+    const { error } = fields;
+    if (msg === NO_NEWS) return '';
+    if (msg === 'Activity failed' && isError(error) && WAITED_FOR.has(error.type)) return '';
+    if (typeof msg !== 'string' || !msg.startsWith('waiting')) return readable(line);
+    const { service = '', message = '' } = fields;
+    const what = `${msg} ${valueText(service)} ${valueText(message)}`;
+    const before = said.get(what);
+    if (before !== undefined && now() - before.at_ms < SAY_AGAIN_MS) {
+      before.more++;
+      return '';
+    }
+    said.delete(what);
+    said.set(what, { at_ms: now(), more: 0 });
+    for (const [old] of said) if (said.size > MOST_WAITS) said.delete(old);
+    const more = before === undefined || before.more === 0 ? {} : { more: before.more };
+    const repeats = valueText(message).startsWith(valueText(service)) ? { service: undefined } : {};
+    return readable(JSON.stringify({ ...fields, ...repeats, ...more, msg }));
+  };
+}
+
+const MOST_WAITS = 100;
 const ERROR = 50;
 
 /** Fields that Temporal's SDK adds to its lines and that a terminal need not show. */

@@ -6,7 +6,7 @@ import type {
 } from '../activities/dependencies.js';
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
-import { isRemote, observationRoles } from '../environments/settings.js';
+import { isInProcess, isRemote, observationRoles } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
@@ -85,7 +85,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     environments.set(task, {
       environment,
       task_queue: environmentQueue(config, task),
-      plays_on: environment.in_process || (environment.agent !== undefined && !isLimited(settings)),
+      plays_on: isInProcess(settings) || (environment.agent !== undefined && !isLimited(settings)),
       roles: observationRoles(settings),
       is_asked: playsSteps || isRemote(settings),
     });

@@ -39,8 +39,8 @@ import { named } from '../platform/plain.js';
  */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
-/** Used before a plan has the deployment's value: a dead worker is noticed in 10 s. */
-const HEARTBEAT = '10s';
+/** Before a plan has the deployment's value: a dead worker is noticed in 10 s. */
+const BEATING: ActivityOptions = { heartbeatTimeout: '10s', retry: RETRY };
 
 const OPENING_MS = 24 * 3600_000;
 
@@ -48,89 +48,77 @@ const OPENING_MS = 24 * 3600_000;
 const WRITES_FIRST = 'WAIT_CANCELLATION_COMPLETED';
 
 export const { planBatch } = proxyActivities<Activities>({
+  ...BEATING,
   startToCloseTimeout: '10m',
   scheduleToCloseTimeout: '24h',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
-/** `taken_ms`: within it a worker must take it; null: no limit of its own. */
-export const openRollout = (taken_ms: number | null, summary?: string): Activities['openRollout'] =>
+/** Within `left_ms` a worker must take it; it then watches the time itself. */
+export const openRollout = (left_ms: number, summary?: string): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: OPENING_MS,
     scheduleToCloseTimeout: OPENING_MS,
-    heartbeatTimeout: HEARTBEAT,
-    retry: RETRY,
+    ...BEATING,
     cancellationType: WRITES_FIRST,
-    ...(taken_ms !== null && taken_ms < OPENING_MS && { scheduleToStartTimeout: taken_ms }),
+    ...(left_ms < OPENING_MS && { scheduleToStartTimeout: left_ms }),
     ...(summary !== undefined && { summary }),
   }).openRollout;
 
 export const { findInputs, finishRollout } = proxyActivities<Activities>({
+  ...BEATING,
   startToCloseTimeout: '1m',
   scheduleToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { closeBatch, closeSlice } = proxyActivities<Activities>({
+  ...BEATING,
   scheduleToCloseTimeout: '1h',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { foldGroups } = proxyActivities<Activities>({
+  ...BEATING,
   scheduleToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 /** The batch does not wait for it at its end. */
 export const { lookAtRollouts } = proxyActivities<Activities>({
+  ...BEATING,
   startToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
   cancellationType: 'TRY_CANCEL',
 });
 
 export const { settlePublish, concludePublish } = proxyActivities<PolicyActivities>({
+  ...BEATING,
   startToCloseTimeout: '2m',
   scheduleToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { surveyReplicas } = proxyActivities<PolicyActivities>({
+  ...BEATING,
   startToCloseTimeout: '1m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { planStream } = proxyActivities<StreamActivities>({
+  ...BEATING,
   startToCloseTimeout: '10m',
   scheduleToCloseTimeout: '24h',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 /** The stream continues only after these facts are put. */
 export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<StreamActivities>({
+  ...BEATING,
   startToCloseTimeout: '2m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { closeStep, forgetSteps } = proxyActivities<StreamActivities>({
+  ...BEATING,
   scheduleToCloseTimeout: '1h',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
 });
 
 export const { watchServed } = proxyActivities<StreamActivities>({
+  ...BEATING,
   startToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT,
-  retry: RETRY,
   cancellationType: 'TRY_CANCEL',
 });
 
@@ -165,15 +153,15 @@ export const restoreReplica = (
 
 type TurnActivity = keyof RolloutPlan['queues'];
 
-/** An activity of an opened rollout, until the deadline (milliseconds since the epoch). */
+/** An activity of an opened rollout, until its deadline. */
 export function turnActivity(
   name: TurnActivity,
-  { plan, turn, deadline }: { plan: RolloutPlan; turn: number; deadline: number },
+  { plan, turn, left_ms }: { plan: RolloutPlan; turn: number; left_ms: number },
 ): Activities[TurnActivity] {
   const { queues, heartbeat_timeout_ms, agent } = plan;
   const options: ActivityOptions = {
     taskQueue: queues[name],
-    startToCloseTimeout: Math.max(1, deadline - Date.now()),
+    startToCloseTimeout: left_ms,
     heartbeatTimeout: heartbeat_timeout_ms,
     retry: RETRY,
     cancellationType: WRITES_FIRST,

@@ -20,13 +20,13 @@ export interface EndedBy {
 }
 
 /**
- * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the
- * deadline that the body sets and may move (null: none). The first reason counts, whatever the cancelled activity then
- * reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run. Returns the body's
- * result, or, if that is null, why the rollout must be finished.
+ * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the deadline, of which
+ * the body says how much time is left whenever that changes (null: no limit). The first reason counts, whatever the
+ * cancelled activity then reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run.
+ * Returns the body's result, or, if that is null, why the rollout must be finished.
  */
 export async function untilEnd<T extends object>(
-  body: (limitTo: (deadline: number | null) => void) => Promise<T | null>,
+  body: (limitTo: (left_ms: number | null) => void) => Promise<T | null>,
   { onStop, in_slice }: EndedBy,
 ): Promise<T | Ending> {
   const scope = new CancellationScope();
@@ -42,13 +42,12 @@ export async function untilEnd<T extends object>(
     noted.reason ??= 'cancelled';
   });
   let timer: CancellationScope | null = null;
-  const limitTo = (deadline: number | null): void => {
+  const limitTo = (left_ms: number | null): void => {
     timer?.cancel();
     timer = null;
-    if (deadline === null) return;
+    if (left_ms === null) return;
     timer = new CancellationScope();
-    const wait = (): Promise<void> =>
-      sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' });
+    const wait = (): Promise<void> => sleep(left_ms, { summary: 'rollout_timeout' });
     timer.run(wait).then(
       () => {
         end('timeout');

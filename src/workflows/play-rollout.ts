@@ -12,25 +12,17 @@ import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import { finishRollout, openRollout, turnActivity } from './activity-options.js';
 import type { EndedBy } from './ending.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
-import type { RolloutLimits } from './steering/rollout-limits.js';
+import type { LimitsSoFar, RolloutLimits } from './steering/rollout-limits.js';
 import type { RolloutView } from './views/rollout-view.js';
 
 /** How far a rollout has come when it continues in a new run. */
-export interface Reached {
+export interface Reached extends LimitsSoFar {
   plan: RolloutPlan;
-  limits: LimitsChange;
-  /**
-   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. The deadline
-   * counts from there.
-   */
-  started_at: number;
 }
 
 interface Playing extends EndedBy {
   limits: RolloutLimits;
   view: RolloutView;
-  /** When it began, on the server's clock. */
-  started_at: number;
   /** Of its previous run; null: it has none. */
   plan: RolloutPlan | null;
   /** Continues in a new run; null: there is no need yet. */
@@ -49,23 +41,11 @@ export async function playRollout(
   input: unknown,
   { limits, view, inNewRun, onEnded, ...playing }: Playing,
 ): Promise<RolloutResult | BatchResult> {
-  let { started_at } = playing;
-  const { summary } = playing;
-  const opening = (): Promise<RolloutPlan> =>
-    open(input, { limits, started_at, ...(summary !== undefined && { summary }) });
+  const opening = (): Promise<RolloutPlan> => open(input, { limits, ...playing });
 
   const ending = await untilEnd(async (limitTo) => {
-    const limitToTimeout = (timeout_ms: number): void => {
-      limitTo(started_at + timeout_ms);
-    };
-    limits.whenTimeoutChanges(limitToTimeout);
-    // Time in which no replica serves does not count against the rollout.
-    view.onHold(
-      whileHeld(limitTo, (held_ms) => {
-        started_at += held_ms;
-        limits.whenTimeoutChanges(limitToTimeout);
-      }),
-    );
+    limits.onDeadline(limitTo);
+    view.onHold(limits.hold);
     // 1. Open the journal. The same activity plays for one turn slice if it can.
     const plan = playing.plan ?? (await opening());
     if (plan.progress.ended === null) {
@@ -76,11 +56,9 @@ export async function playRollout(
     // 2. Play turns until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {
-      const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
-      const anew = inNewRun(now);
+      const anew = inNewRun({ plan: { ...plan, progress }, ...limits.soFar() });
       if (anew !== null) await anew;
-      const deadline = started_at + limits.timeoutMs(plan);
-      const next = { plan, progress, deadline, limits: limits.ofTurns() };
+      const next = { plan, progress, left_ms: limits.leftMs(), limits: limits.ofTurns() };
       progress = await play(next, view).catch(again);
       view.progressed(progress);
     }
@@ -107,49 +85,31 @@ export async function playRollout(
   return report(finished);
 }
 
-/** Suspends the deadline while the rollout is held up; then calls back with the duration. */
-function whileHeld(
-  limitTo: (deadline: null) => void,
-  over: (held_ms: number) => void,
-): (isHeld: boolean) => void {
-  let since: number | null = null;
-  return (isHeld) => {
-    if (isHeld && since === null) limitTo(null);
-    if (!isHeld && since !== null) over(Date.now() - since);
-    since = isHeld ? (since ?? Date.now()) : null;
-  };
-}
-
 /**
  * Opens the rollout again if a limit that failed it has changed meanwhile: the activity has only the limits that it
- * was given.
+ * was given, and knows nothing of an earlier opening.
  */
 async function open(
   input: unknown,
-  { limits, started_at, summary }: Pick<Playing, 'limits' | 'started_at' | 'summary'>,
+  { limits, summary }: Pick<Playing, 'limits' | 'summary'>,
 ): Promise<RolloutPlan> {
   for (;;) {
     const given = limits.changed();
+    const spent_ms = limits.spentMs();
     try {
-      const until = timeLeft(limits.timeoutToOpenMs(given), started_at);
-      const args = Object.keys(given).length > 0 ? [given] : [];
-      return await openRollout(until, summary)(input, ...args);
+      const isNew = spent_ms === 0 && Object.keys(given).length === 0;
+      const args: [LimitsChange?, number?] = isNew ? [] : [given, spent_ms];
+      return await openRollout(limits.leftMs(), summary)(input, ...args);
     } catch (error) {
-      const { type } = failureOf(error);
-      if (!limits.mayOpenAgain(type, { given, started_at })) throw error;
+      if (!limits.mayOpenAgain(failureOf(error).type, given)) throw error;
     }
   }
 }
 
-/** Until when a worker must have taken the opening; it then ends itself. null: nobody knows. */
-const timeLeft = (timeout_ms: number | null, started_at: number): number | null =>
-  timeout_ms === null ? null : Math.max(1, started_at + timeout_ms - Date.now());
-
 interface Turn {
   plan: RolloutPlan;
   progress: TurnProgress;
-  /** Milliseconds since the epoch. */
-  deadline: number;
+  left_ms: number;
   limits: TurnLimits | null;
 }
 
@@ -166,11 +126,11 @@ async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
 
 function run(
   activity: keyof RolloutPlan['queues'],
-  { plan, progress: { turn }, deadline, limits }: Turn,
+  { plan, progress: { turn }, left_ms, limits }: Turn,
 ): Promise<TurnProgress> {
   const { batch_id, row, repeat } = plan;
   const at = { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
-  return turnActivity(activity, { plan, turn, deadline })(at);
+  return turnActivity(activity, { plan, turn, left_ms })(at);
 }
 
 /** Losses of the journal in one run, which a store that is restored again and again may cause. */

@@ -1,4 +1,4 @@
-import { continueAsNew, setHandler, workflowInfo } from '@temporalio/workflow';
+import { continueAsNew, setHandler } from '@temporalio/workflow';
 import type { BatchResult, RolloutResult } from '../activities/contract.js';
 import { watchHistory } from './long-history.js';
 import type { Reached } from './play-rollout.js';
@@ -20,7 +20,7 @@ export async function rollout(
 ): Promise<RolloutResult | BatchResult> {
   checkReached(reached);
   const view = showRollout();
-  const limits = handleLimitUpdates(reached?.limits ?? null, input);
+  const limits = handleLimitUpdates(reached, input);
   const history = watchHistory();
   const looks = lookAtItself(view.seen);
   return await playRollout(input, {
@@ -29,7 +29,6 @@ export async function rollout(
     onStop: (stop) => {
       setHandler(stopSignal, stop);
     },
-    started_at: reached?.started_at ?? workflowInfo().runStartTime.getTime(),
     plan: reached?.plan ?? null,
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
     onEnded: looks.over,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { answerOfOne } from '../../src/activities/turn/answer-of-one.js';
+import { journalled } from '../../src/activities/turn/answer.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
@@ -70,12 +70,12 @@ describe('what an environment leaves with a rollout', () => {
 
 test('half a character of an answer becomes U+FFFD, wherever it occurs', () => {
   const said = {
-    observations: [{ role: 'user', content: 'a\ud800b \\ud800 \\\ud83d😀 \udc00\udc00' }],
-    metadata: [{ 'k\udc00': ['\ud83d', '\\'] }],
-    rewards: [1],
-    terminateds: [true],
+    observation: { role: 'user', content: 'a\ud800b \\ud800 \\\ud83d😀 \udc00\udc00' },
+    metadata: { 'k\udc00': ['\ud83d', '\\'] },
+    reward: 1,
+    terminated: true,
   };
-  const { message, metadata } = answerOfOne(said, 'odd');
+  const { message, metadata } = journalled(said, 'odd');
   assert.equal(message?.content, 'a\ufffdb \\ud800 \\\ufffd😀 \ufffd\ufffd');
   assert.deepEqual(metadata, { 'k\ufffd': ['\ufffd', '\\'] });
 });

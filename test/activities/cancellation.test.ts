@@ -61,14 +61,11 @@ describe('an attempt that is cancelled', () => {
   test('in the second turn keeps the first', async (t) => {
     const service = scriptedService([says('one'), { deltas: [deltaOf('tw')], then: 'silence' }]);
     const environment: Environment = {
-      in_process: true,
       step: () =>
         Promise.resolve({
-          observations: [{ role: 'environment', content: 'seen' }],
-          metadata: [null],
-          next_stop_strings: null,
-          rewards: [1],
-          terminateds: [false],
+          observation: { role: 'environment', content: 'seen' },
+          reward: 1,
+          terminated: false,
         }),
     };
     const bench = await activityBench(t, { service, environments: { task: environment } });
@@ -87,7 +84,6 @@ describe('an attempt that is cancelled', () => {
   test('in the environment keeps the generation, and counts no fault', async (t) => {
     let stepping = false;
     const slow: Environment = {
-      in_process: false,
       step: (_, { signal }) => {
         stepping = true;
         return new Promise((__, reject) => {

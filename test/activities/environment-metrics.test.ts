@@ -46,7 +46,6 @@ async function run(
         roles: null,
         plays_on: true,
         environment: {
-          in_process: true,
           step: () => assert.fail('nothing is stepped'),
           globalPostProcessAndMetrics: environments[task],
         },

@@ -13,17 +13,14 @@ type Bench = Awaited<ReturnType<typeof activityBench>>;
 function answering(answers: readonly (string | null)[]): Environment {
   const left = [...answers];
   return {
-    in_process: false,
     step: () => {
       const answer = left.shift();
       assert.ok(answer !== undefined, 'a step more than there are answers');
       return Promise.resolve({
-        observations: [{ role: 'environment', content: '' }],
-        metadata: [null],
-        next_stop_strings: null,
-        rewards: [0],
-        terminateds: [left.length === 0],
-        answers: [answer],
+        observation: { role: 'environment', content: '' },
+        reward: 0,
+        terminated: left.length === 0,
+        answer,
       });
     },
   };

@@ -26,17 +26,14 @@ test('a large answer keeps its room while it is encoded, until it is journalled'
     return has;
   };
   const environment: Environment = {
-    in_process: false,
     step: async (_input, { share, signal }) => {
       assert.ok(share !== undefined, 'a step has a share');
       seen['before'] = await isFree();
       await share.take(1_000_000, signal);
       return {
-        observations: [{ role: 'environment', content: 'large' }],
-        metadata: [null],
-        next_stop_strings: null,
-        rewards: [1],
-        terminateds: [true],
+        observation: { role: 'environment', content: 'large' },
+        reward: 1,
+        terminated: true,
       };
     },
   };

@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { answerOfOne } from '../../src/activities/turn/answer-of-one.js';
-import type { EnvironmentReturn } from '../../src/environments/environment.js';
+import { journalled } from '../../src/activities/turn/answer.js';
+import type { TurnAnswer } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Row } from '../../src/model/results/row.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { BATCH, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
-const good: EnvironmentReturn = {
-  observations: [{ role: 'environment', content: 'seen' }],
-  metadata: [{ state: 1 }],
-  next_stop_strings: [['stop']],
-  rewards: [0.5],
-  terminateds: [1],
-  answers: ['4'],
+const good: TurnAnswer = {
+  observation: { role: 'environment', content: 'seen' },
+  metadata: { state: 1 },
+  next_stop_strings: ['stop'],
+  reward: 0.5,
+  terminated: true,
+  answer: '4',
 };
 
-describe('an answer for one sample', () => {
+describe('an answer', () => {
   test('gives the journal what it needs', () => {
-    assert.deepEqual(answerOfOne(good, 'sums'), {
+    assert.deepEqual(journalled(good, 'sums'), {
       message: { role: 'environment', content: 'seen' },
       reward: 0.5,
       rewards: {},
@@ -32,79 +32,41 @@ describe('an answer for one sample', () => {
     });
   });
 
-  test('may leave out stop strings and extracted answers', () => {
-    const { observations, metadata, rewards, terminateds } = good;
-    const required = { observations, metadata, rewards, terminateds };
-    assert.equal(answerOfOne(required, 'sums').next_stop_strings, null);
-    assert.equal(answerOfOne({ ...good, next_stop_strings: null }, 'sums').next_stop_strings, null);
-    assert.equal(
-      answerOfOne({ ...good, next_stop_strings: [null] }, 'sums').next_stop_strings,
-      null,
-    );
-    for (const without of [required, { ...good, answers: null }, { ...good, answers: [null] }])
-      assert.ok(!('answer' in answerOfOne(without, 'sums')));
+  test('may leave out state, stop strings and extracted answers', () => {
+    const { observation, reward, terminated } = good;
+    for (const bare of [
+      { observation, reward, terminated },
+      { ...good, metadata: null, next_stop_strings: null, answer: null },
+    ]) {
+      const { metadata, next_stop_strings, ...rest } = journalled(bare, 'sums');
+      assert.deepEqual([metadata, next_stop_strings, 'answer' in rest], [null, null, false]);
+    }
   });
 
   test('with named components is worth their sum', () => {
-    const { reward, rewards } = answerOfOne(
-      { ...good, rewards: { 'reward/a': [1], constructor: [0.25] } },
+    const { reward, rewards } = journalled(
+      { ...good, reward: { 'reward/a': 1, constructor: 0.25 } },
       'sums',
     );
     assert.deepEqual([reward, rewards], [1.25, { 'reward/a': 1, constructor: 0.25 }]);
   });
 
-  test('may have booleans as rewards, as those of Python are numbers', () => {
-    const of = (rewards: unknown): unknown => {
-      const { reward, rewards: named } = answerOfOne({ ...good, rewards }, 'sums');
-      return [reward, named];
-    };
-    assert.deepEqual(of([true]), [1, {}]);
-    assert.deepEqual(of([false]), [0, {}]);
-    assert.deepEqual(of({ a: [true], b: [0.5] }), [1.5, { a: 1, b: 0.5 }]);
-  });
-
   const circle: Record<string, unknown> = {};
   circle['self'] = circle;
-  const one = 'expected 1, one per message log, got';
-  const bad: [answer: unknown, problem: string][] = [
-    [{ ...good, rewards: [NaN] }, 'rewards.0: expected a finite number, got NaN'],
-    [{ ...good, rewards: [-Infinity] }, 'rewards.0: expected a finite number, got -Infinity'],
-    [{ ...good, rewards: [1e31] }, 'rewards.0: expected a number between -1e+30 and 1e+30, got 1e+31'],
-    [{ ...good, rewards: ['1'] }, 'rewards.0: expected a finite number, got "1"'],
-    [{ ...good, rewards: [] }, `rewards: ${one} 0`],
-    [{ ...good, rewards: [1, 2] }, `rewards: ${one} 2`],
-    [{ ...good, rewards: 1 }, 'rewards: expected a list of numbers, or named lists of them, got 1'],
-    [{ ...good, rewards: {} }, 'rewards: expected a list of numbers, or named lists of them, got {}'],
-    [{ ...good, rewards: undefined }, 'rewards: expected a list of numbers, or named lists of them, got nothing'],
-    [{ ...good, rewards: { format: [NaN], answer: [1] } }, 'rewards.format.0: expected a finite number, got NaN'],
-    [{ ...good, rewards: { format: [] } }, `rewards.format: ${one} 0`],
-    [{ ...good, rewards: { format: 1 } }, 'rewards.format: expected tuple, got 1'],
-    [{ ...good, rewards: { a: [8e29], b: [8e29] } }, 'rewards: of their sum, expected a number between -1e+30 and 1e+30'],
-    [{ ...good, rewards: { '': [1] } }, 'rewards: expected a list of numbers, or named lists of them, got {"":[1]}'],
-    [{ ...good, rewards: JSON.parse('{"__proto__": [1]}') as object }, 'rewards: expected a list of numbers, or named lists of them, got {"__proto__":[1]}'],
-    [{ ...good, observations: [] }, `observations: ${one} 0`],
-    [{ ...good, observations: undefined }, 'observations: expected tuple, got nothing'],
-    [{ ...good, observations: [{ role: 'environment' }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got nothing'],
-    [{ ...good, observations: [{ role: 'environment', content: Symbol('x') }] }, 'observations.0.content: expected a text, or a list of parts of type text or image_url, got Symbol(x)'],
-    [{ ...good, metadata: [] }, `metadata: ${one} 0`],
-    [{ ...good, metadata: [JSON.parse('{"__proto__": 1}')] }, 'metadata.0.__proto__: expected another name'],
-    [{ ...good, metadata: [undefined] }, 'metadata.0: expected object, got nothing'],
-    [{ ...good, metadata: [circle] }, 'metadata.0: expected what JSON can hold: '],
-    [{ ...good, metadata: [{ n: 1n }] }, 'metadata.0: expected what JSON can hold: Do not know how to serialize a BigInt'],
-    [{ ...good, terminateds: [] }, `terminateds: ${one} 0`],
-    [{ ...good, terminateds: ['yes'] }, 'terminateds.0: '],
-    [{ ...good, next_stop_strings: [['']] }, 'next_stop_strings.0.0: '],
-    [{ ...good, next_stop_strings: [] }, `next_stop_strings: ${one} 0`],
-    [{ ...good, answers: [] }, `answers: ${one} 0`],
-    [{ ...good, answers: ['4', '5'] }, `answers: ${one} 2`],
-    [{ ...good, answers: [4] as never }, 'answers.0: '],
-    [undefined, '(input): expected object, got nothing'],
-    ['done', '(input): expected object, got "done"'],
+  const bad: [answer: TurnAnswer, problem: string][] = [
+    [{ ...good, reward: NaN }, 'reward: expected a finite number, got NaN'],
+    [{ ...good, reward: -Infinity }, 'reward: expected a finite number, got -Infinity'],
+    [{ ...good, reward: 1e31 }, 'reward: expected a number between -1e+30 and 1e+30, got 1e+31'],
+    [{ ...good, reward: { format: NaN, answer: 1 } }, 'reward.format: expected a finite number, got NaN'],
+    [{ ...good, reward: { a: 8e29, b: 8e29 } }, 'reward: of their sum, expected a number between -1e+30 and 1e+30'],
+    [{ ...good, observation: null, terminated: false }, 'observation: expected a message of a turn that ends nothing, got null'],
+    [{ ...good, metadata: circle }, 'metadata: expected what JSON can hold: '],
+    [{ ...good, metadata: { n: 1n } }, 'metadata: expected what JSON can hold: Do not know how to serialize a BigInt'],
   ]; // prettier-ignore
   for (const [answer, problem] of bad) {
-    test(`that is malformed is a rejection: ${problem}`, () => {
+    test(`that no row can have is a rejection: ${problem}`, () => {
       try {
-        answerOfOne(answer, 'sums');
+        journalled(answer, 'sums');
       } catch (error) {
         assert.ok(error instanceof Fault && error.type === 'EnvironmentRejected', String(error));
         assert.ok(error.message.startsWith(`environment sums answered: ${problem}`), error.message);

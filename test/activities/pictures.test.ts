@@ -156,7 +156,7 @@ describe('a rollout with pictures in its prompt and in an observation', () => {
     const bench = await benchOf(t, { service, answers: SHOWS });
     await play(bench);
     const [, second] = bench.environment.steps;
-    const said = second!.message_log_batch[0]!.map(({ content }) => content);
+    const said = second!.message_log.map(({ content }) => content);
     assert.deepEqual([said[0], said[1], said[3]], ['Look.', QUESTION, 'And now?']);
   });
 

@@ -7,7 +7,7 @@ import { readSamples } from '../../src/activities/plan/read-samples.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
 import { createEnvironmentFactory } from '../../src/environments/factory.js';
 import type { ExactEnvironment } from '../../src/environments/environment.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { faultOf, requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';

@@ -147,12 +147,10 @@ describe('a step in a session', () => {
     const bench = await started(t, {});
     const step: Environment['step'] = () =>
       Promise.resolve({
-        observations: [{ role: 'user', content: '' }],
-        metadata: [null],
-        next_stop_strings: null,
-        rewards: [1],
-        terminateds: [false],
-        truncateds: [true],
+        observation: { role: 'user', content: '' },
+        reward: 1,
+        terminated: false,
+        truncated: true,
       });
     bench.sessions.step = step;
     assert.equal((await bench.result('stepEnvironment', AT)).ended, 'truncated');

@@ -42,31 +42,29 @@ describe('a step', () => {
     await bench.result('stepEnvironment', AT);
     assert.deepEqual(bench.environment.steps, [
       {
-        message_log_batch: [
-          [
-            { role: 'user', content: 'go' },
-            { role: 'assistant', content: 'hello' },
-          ],
+        message_log: [
+          { role: 'user', content: 'go' },
+          { role: 'assistant', content: 'hello' },
         ],
-        metadata: [{ state: 'first' }],
+        metadata: { state: 'first' },
         idempotency_key: 'batch/0-0/0',
       },
     ]);
   });
 
-  for (const [semantics, prompt_lengths] of [
-    ['standard', [3]],
+  for (const [semantics, prompt_length] of [
+    ['standard', 3],
     ['nemo-rl-sync', undefined],
     ['nemo-rl-async', undefined],
   ] as const) {
-    test(`says ${prompt_lengths ? '' : 'nothing of '}where the prompt ends under ${semantics}`, async (t) => {
+    test(`says ${prompt_length ? '' : 'nothing of '}where the prompt ends under ${semantics}`, async (t) => {
       const seen: unknown[] = [];
       const environment = scriptedEnvironment([{ terminated: true }]);
       const noting: Environment = {
         ...environment,
-        step: (input, context) => {
-          seen.push(context.standard?.prompt_lengths);
-          return environment.step(input, context);
+        step: (turn, context) => {
+          seen.push(context.prompt_length);
+          return environment.step(turn, context);
         },
       };
       const bench = await activityBench(t, { environments: { task: noting } });
@@ -77,7 +75,7 @@ describe('a step', () => {
       await journal.append(entryOf(a.generation({ content: 'hello', token_count: 5 })));
       await journal.commit();
       await bench.result('stepEnvironment', AT);
-      assert.deepEqual(seen, [prompt_lengths]);
+      assert.deepEqual(seen, [prompt_length]);
     });
   }
 
@@ -166,18 +164,16 @@ describe('a step', () => {
   });
 
   test('with named rewards is worth their sum, and keeps the names', async (t) => {
-    const bench = await generated(t, answers({ rewards: { answer: 1, format: 0.25 } }));
+    const bench = await generated(t, answers({ reward: { answer: 1, format: 0.25 } }));
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 1.25);
     const { rewards } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(rewards, { answer: 1, format: 0.25 });
   });
 
-  for (const terminated of [true, 1] as const) {
-    test(`that answers terminated ${terminated} ends the rollout`, async (t) => {
-      const bench = await generated(t, answers({ terminated }));
-      assert.equal((await bench.result('stepEnvironment', AT)).ended, 'terminated');
-    });
-  }
+  test('that answers that it is terminated ends the rollout', async (t) => {
+    const bench = await generated(t, answers({ terminated: true }));
+    assert.equal((await bench.result('stepEnvironment', AT)).ended, 'terminated');
+  });
 
   test('that is retried once it is in the journal calls nothing', async (t) => {
     const bench = await generated(t, answers({ reward: 1 }));
@@ -261,10 +257,10 @@ describe('a step that fails', () => {
   });
 
   test('because a reward is no number is final and names the component, and no reward', async (t) => {
-    const bench = await generated(t, answers({ rewards: { answer: 1, format: NaN } }));
+    const bench = await generated(t, answers({ reward: { answer: 1, format: NaN } }));
     const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
-    assert.match(message, /rewards\.format\.0: expected a finite number, got NaN$/);
+    assert.match(message, /reward\.format: expected a finite number, got NaN$/);
     const { turns, total_reward, faults } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([turns.length, total_reward, faults], [0, 0, { EnvironmentRejected: 1 }]);
   });
@@ -285,24 +281,16 @@ describe('a step that fails', () => {
     assert.match(message, /No environment found for task type: task/);
   });
 
-  test('because an environment in process answers nothing is final', async (t) => {
+  test('because an environment says nothing and ends nothing is final', async (t) => {
     const mute: Environment = {
-      in_process: true,
-      step: () =>
-        Promise.resolve({
-          observations: [],
-          metadata: [],
-          next_stop_strings: null,
-          rewards: [],
-          terminateds: [],
-        }),
+      step: () => Promise.resolve({ observation: null, reward: 0, terminated: false }),
     };
     const bench = await generated(t, { environments: { task: mute } });
     const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
     assert.match(
       message,
-      /environment task answered: observations: expected 1, one per message log, got 0/,
+      /environment task answered: observation: expected a message of a turn that ends nothing, got null/,
     );
   });
 });

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestFacts, seamsOf } from '../../chaos/unbiased/arms.js';
 import { killOf, killUntilEnd } from '../../chaos/unbiased/kills.js';
-import { ksTest } from '../../chaos/unbiased/kolmogorov-smirnov.js';
+import { ksTest } from '../harness/kolmogorov-smirnov.js';
 import type { ArmName, ArmResult } from '../../chaos/unbiased/report.js';
 import { reportOf, tableOf } from '../../chaos/unbiased/report.js';
 import {

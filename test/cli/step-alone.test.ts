@@ -24,7 +24,7 @@ describe('a step by itself', () => {
     });
     const metadata = { answers: ['one', 'two'] };
     const answer = await stepAlone(environment, { log, metadata, ...context });
-    assert.deepEqual([answer.rewards, answer.metadata], [[1], [metadata]]);
+    assert.deepEqual([answer.reward, answer.metadata], [1, metadata]);
     server.trouble.push({ status: 422, body: { detail: 'no' } });
     await assert.rejects(stepAlone(environment, { log, metadata, ...context }));
     assert.deepEqual(server.sessions.map(({ closes }) => closes), [1, 1]); // prettier-ignore
@@ -34,7 +34,7 @@ describe('a step by itself', () => {
   test('in any other is that environment’s', async () => {
     const environment = scriptedEnvironment([{ reward: 3 }]);
     const answer = await stepAlone(environment, { log, metadata: { a: 1 }, ...context });
-    assert.deepEqual(answer.rewards, [3]);
-    assert.deepEqual(environment.steps[0]?.metadata, [{ a: 1 }]);
+    assert.equal(answer.reward, 3);
+    assert.deepEqual(environment.steps[0]?.metadata, { a: 1 });
   });
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { wrapped } from '../../src/client/show/wrapping.js';
-import { renderLine } from '../../src/client/text-line.js';
+import { inColumns, renderLine } from '../../src/client/text-line.js';
 import { clustersOf, headOf, widthOf } from '../../src/client/text-width.js';
 import { plainLine } from '../../src/platform/plain.js';
 
@@ -116,4 +116,20 @@ describe('a text that is cut', () => {
     for (let i = 0; i < 10; i++) renderLine([text], { columns: 60, colour: false });
     assert.ok(process.cpuUsage().user - began < 5e6, 'as if it were shown whole');
   });
+});
+
+test('the lines of a table are equally wide on a terminal, and the right one ends at its column', () => {
+  const cell = fc
+    .array(fc.constantFrom(...WIDTHS.map(([, text]) => text)), { maxLength: 4 })
+    .map((texts) => texts.join(' '));
+  fc.assert(
+    fc.property(fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 5 }), (rows) => {
+      const lines = inColumns(rows, (at) => at === 1);
+      assert.equal(new Set(lines.map(widthOf)).size, 1, lines.join('\n'));
+      for (const [at, [left, right]] of rows.entries()) {
+        assert.ok(lines[at]?.startsWith(left));
+        assert.ok(lines[at]?.endsWith(right));
+      }
+    }),
+  );
 });

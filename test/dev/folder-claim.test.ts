@@ -6,7 +6,9 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { startChild } from '../../src/platform/process/child.js';
-import { claimFolder } from '../../src/dev/folder-claim.js';
+import { claimFolder, stackAt } from '../../src/dev/folder-claim.js';
+import type { RunningStack } from '../../src/dev/running-stack.js';
+import { sayRunning } from '../../src/dev/running-stack.js';
 import { isRunning } from '../harness/process-tree.js';
 import { temporaryFolder, until } from './fakes.js';
 
@@ -107,4 +109,21 @@ describe('one local stack at a time has its folder', () => {
     assert.equal(isRunning(pid), true);
     await claim.release();
   });
+});
+
+test('the stack of a folder is found from its temporal.yaml, and from the one that it has written', async (t) => {
+  const home = await temporaryFolder(t);
+  const folder = path.join(home, '.rollouts');
+  const files = [path.join(home, 'temporal.yaml'), path.join(folder, 'temporal.yaml')];
+  const found = (address: string) =>
+    Promise.all(files.map(async (file) => (await stackAt(file, address))?.logs ?? null));
+  const claim = await claimFolder(folder, unheard);
+  const said = { pid: process.pid, address: 'here:7233', logs: 'its logs' } as RunningStack;
+  await sayRunning(folder, said);
+  assert.deepEqual(await found('here:7233'), ['its logs', 'its logs']);
+  assert.deepEqual(await found('elsewhere:7233'), [null, null]);
+  await claim.release();
+  // As one leaves it that was killed.
+  await sayRunning(folder, said);
+  assert.deepEqual(await found('here:7233'), [null, null]);
 });

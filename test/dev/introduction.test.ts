@@ -8,8 +8,9 @@ const STACK = {
   address: '127.0.0.1:7233',
   namespace: 'default',
   uiUrl: 'http://127.0.0.1:8233',
-  generationUrl: 'http://127.0.0.1:8000/v1',
+  simulatorUrl: 'http://127.0.0.1:8000/v1',
   engine: null,
+  engineFaults: [],
   logs: path.resolve('examples/mixed/.rollouts/logs'),
   settings: path.resolve('examples/mixed/.rollouts/temporal.yaml'),
   config: 'examples/mixed/temporal.yaml',
@@ -24,6 +25,15 @@ describe('the introduction of a stack', () => {
     assert.match(
       text,
       /^settings +examples\/mixed\/\.rollouts\/temporal\.yaml\n +what it runs with, made from temporal\.yaml/m,
+    );
+  });
+
+  test('names the engines that play in place of the simulator, and what keeps them from it', () => {
+    const own = { ...STACK, engine: 'http://gpu/v1', simulatorUrl: null };
+    assert.doesNotMatch(introduction(own), /simulator/);
+    assert.match(
+      introduction({ ...own, engineFaults: ['it is away; start it'] }),
+      /^engine +http:\/\/gpu\/v1\n {2}it is away; start it\n {2}--engine URL names another engine; without generation in temporal\.yaml, or\n {2}with --simulator FILE, the simulator plays$/m,
     );
   });
 

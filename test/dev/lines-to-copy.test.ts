@@ -55,17 +55,33 @@ describe('the lines that a stack prints to be copied', () => {
 describe('the folder of programs', () => {
   test('is not made where all are on the path, and has only what is not', async (t) => {
     const folder = await temporaryFolder(t);
+    const system = path.join(folder, 'system');
     await writeProgram(path.join(folder, 'on-path', 'temporal-rollout'), '');
-    const env = { PATH: path.join(folder, 'on-path') };
-    const onPath = { path: '/usr/bin/temporal', source: 'PATH' } as TemporalCli;
+    const env = { PATH: `${path.join(folder, 'on-path')}:${system}` };
+    const onPath = {
+      path: await writeProgram(path.join(system, 'temporal'), ''),
+      source: 'PATH',
+    } as TemporalCli;
     assert.equal(await putPrograms(folder, { cli: onPath, env }), null);
     // npx and an activated environment put it on the path of this terminal alone.
     for (const own of [path.join('node_modules', '.bin'), path.join('venv', 'bin')]) {
       await writeProgram(path.join(folder, own, 'temporal-rollout'), '');
-      const here = { PATH: path.join(folder, own), VIRTUAL_ENV: path.join(folder, 'venv') };
+      const PATH = `${path.join(folder, own)}:${system}`;
+      const here = { PATH, VIRTUAL_ENV: path.join(folder, 'venv') };
       const programs = await putPrograms(folder, { cli: onPath, env: here });
       assert.deepEqual(await readdir(programs ?? ''), ['temporal-rollout'], own);
     }
+    // pip puts the Temporal CLI there, too.
+    const ofVenv = {
+      path: await writeProgram(path.join(folder, 'venv', 'bin', 'temporal'), ''),
+      source: 'PATH',
+    } as TemporalCli;
+    const inVenv = {
+      PATH: path.join(folder, 'venv', 'bin'),
+      VIRTUAL_ENV: path.join(folder, 'venv'),
+    };
+    const both = await putPrograms(folder, { cli: ofVenv, env: inVenv });
+    assert.deepEqual(await readdir(both ?? ''), ['temporal', 'temporal-rollout']);
     const built = { path: '/c/temporal', source: 'cache' } as TemporalCli;
     const bin = await putPrograms(folder, { cli: built, env });
     assert.deepEqual(await readdir(bin ?? ''), ['temporal']);

@@ -56,6 +56,15 @@ describe('the settings of the local stack', () => {
     });
   });
 
+  test('have the engines of the source where no other one plays', async (t) => {
+    const folder = await temporaryFolder(t);
+    const source = path.join(folder, 'temporal.yaml');
+    const target = path.join(folder, '.rollouts', 'temporal.yaml');
+    await writeFile(source, SETTINGS);
+    const written = await writeLocalConfig({ source, target, ...STACK, generationUrl: null });
+    assert.deepEqual(written.generation, (await loadConfig(source)).generation);
+  });
+
   test('have the paths of another folder if they are for one', async (t) => {
     const folder = await temporaryFolder(t);
     const source = path.join(folder, 'package', 'temporal.yaml');

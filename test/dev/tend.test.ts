@@ -20,6 +20,7 @@ const SAID = {
   task_queue: 'rollouts',
   ui_url: 'http://127.0.0.1:8233',
   engine: null,
+  engine_faults: [],
   settings: 'temporal.yaml',
   logs: 'logs',
   environments: [],

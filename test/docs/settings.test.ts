@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { GYM_COMMANDS } from '../../gym/cli/commands.js';
 import { COMMANDS } from '../../src/cli/commands.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';

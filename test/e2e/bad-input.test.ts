@@ -4,23 +4,20 @@ import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'bad-input';
 const [SAMPLE] = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });
 
 describe('a bad batch request', { timeout: 180_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
 
   before(async () => {
     bed = await startTestbed('bad-input');
-    simulator = await startSimulator({ settings: { thinking_tokens: 2, seed: 1 }, port: 0 });
+    const generation = await bed.simulate({ default: { thinking_tokens: 2, seed: 1 } });
     const { inputs_dir } = bed;
     await writeFile(path.join(bed.directory, 'outside.jsonl'), `${JSON.stringify(SAMPLE)}\n`);
     await symlink(path.join(bed.directory, 'outside.jsonl'), path.join(inputs_dir, 'link.jsonl'));
@@ -36,14 +33,11 @@ describe('a bad batch request', { timeout: 180_000 }, () => {
     await mkdir(path.join(inputs_dir, 'folder.jsonl'));
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   let serial = 0;
   const run = async (request: unknown, batch_id = `bad-${++serial}`): Promise<BatchOutcome> => {

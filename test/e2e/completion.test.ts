@@ -1,37 +1,30 @@
 /** Batches that are done before all their rollouts are. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'completion';
 
 describe('a batch of completion policy min_k', { timeout: 200_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
 
   before(async () => {
     bed = await startTestbed('completion');
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
-      port: 0,
+    const generation = await bed.simulate({
+      default: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
     });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   const run = async (
     id: string,

@@ -14,51 +14,50 @@ import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { onLoopback } from '../../src/client/server.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { startBatch } from '../harness/batch.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+
+const filesIn = async (folder: string): Promise<string[]> =>
+  (await readdir(folder)).map((name) => path.join(folder, name));
+
+/** What releases have kept (tools/release.mjs). */
+async function released(): Promise<string[]> {
+  const files = await readdir(RELEASES, { recursive: true });
+  return files.filter((file) => HISTORY.test(file)).map((file) => path.join(RELEASES, file));
+}
 
 type History = ReturnType<typeof historyFromJSON>;
 
 const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
+const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
+const HISTORY = /^[^/]+\/histories\/[^/]+\.json$/;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
 describe('histories', { timeout: 240_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
-  /** Its weights can be changed. */
-  let learner: Simulator;
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('WARN') });
     bed = await startTestbed('history');
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1 },
-      port: 0,
+    const generation = await bed.simulate({
+      default: { thinking_tokens: 8, skill: 0, seed: 1 },
+      // Its weights can be changed.
+      learner: { dev_mode: true },
     });
-    learner = await startSimulator({ settings: { dev_mode: true }, port: 0 });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: {
-        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
-        learner: { kind: 'vllm', base_urls: [`${learner.url}/v1`] },
-      },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
       worker: { turn_slice: '0s' },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-    await learner.close();
-  });
+  after(() => bed.end());
 
   const historyOf = (workflowId: string): Promise<History> =>
     bed.server.client.workflow.getHandle(workflowId).fetchHistory();
@@ -183,12 +182,9 @@ describe('histories', { timeout: 240_000 }, () => {
   });
 
   test('recorded histories of every workflow type replay', async () => {
-    const files = (await readdir(HISTORIES)).filter((file) => file.endsWith('.json'));
     const types = new Set<string>();
-    for (const file of files) {
-      const history = historyFromJSON(
-        JSON.parse(await readFile(path.join(HISTORIES, file), 'utf8')),
-      );
+    for (const file of [...(await filesIn(HISTORIES)), ...(await released())]) {
+      const history = historyFromJSON(JSON.parse(await readFile(file, 'utf8')));
       types.add(
         history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? '',
       );

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { exampleIn } from '../docs/example.js';
 import { readRows } from '../harness/batch.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
@@ -17,15 +17,13 @@ const skip = existsSync(install.stamp)
   ? false
   : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
 
-const EXAMPLE = /^```python\n([^`]*\blocal\(environments=[^`]*)^```$/m;
 const MOST_LINES = 15;
 
 test(
   'own prompts, an own reward and arrays take 15 lines of Python, and leave nothing running',
   { skip, timeout: 240_000 },
   async (t) => {
-    const [, example = ''] = EXAMPLE.exec(await readFile(path.join(PROJECT_ROOT, 'README.md'), 'utf8')) ?? []; // prettier-ignore
-    assert.notEqual(example, '', 'the README has no such example');
+    const example = await exampleIn('README.md', 'local(environments={"sums"');
     assert.ok(example.split('\n').filter((line) => line.trim() !== '').length <= MOST_LINES);
     const folder = await makeTemporaryDirectory('readme-example');
     t.after(() => folder.remove());

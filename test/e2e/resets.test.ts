@@ -6,44 +6,36 @@ import { after, before, describe, test } from 'node:test';
 import type { PolicyClient } from '../../src/client/policy-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { readJournal, readRows, startBatch, startSingleRollout } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { resetTo, tasksOf } from '../harness/resets.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'resets';
 
 describe('reset to any of its workflow tasks', { timeout: 400_000 }, () => {
   let bed: Testbed;
-  let quick: Simulator;
-  let slow: Simulator;
-  let learner: Simulator;
-  const simulators = (): Simulator[] => [quick, slow, learner];
 
   before(async () => {
     bed = await startTestbed('resets');
     const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
-    quick = await startSimulator({ settings: { ...settings, tokens_per_second: 5000 }, port: 0 });
-    // A turn takes about two seconds.
-    slow = await startSimulator({ settings: { ...settings, tokens_per_second: 8 }, port: 0 });
-    learner = await startSimulator({ settings: { dev_mode: true }, port: 0 });
-    const service = ({ url }: Simulator) => ({ kind: 'vllm' as const, base_urls: [`${url}/v1`] });
+    const generation = await bed.simulate({
+      default: { ...settings, tokens_per_second: 5000 },
+      // A turn takes about two seconds.
+      slow: { ...settings, tokens_per_second: 8 },
+      learner: { dev_mode: true },
+    });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: service(quick), slow: service(slow), learner: service(learner) },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
-  after(async () => {
-    await bed.end();
-    for (const simulator of simulators()) await simulator.close();
-  });
+  after(() => bed.end());
 
   const request = (turns: number, service = 'default') => {
     const all = puzzleRequest({ samples: 2, num_repeats: 1 }, { max_rollout_turns: turns });

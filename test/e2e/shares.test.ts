@@ -5,8 +5,6 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { StartedBatch } from '../harness/batch.js';
@@ -14,7 +12,7 @@ import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'shares';
@@ -23,26 +21,21 @@ const MANY = 64;
 
 describe('on the slots of one worker', { timeout: 240_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
 
   before(async () => {
     bed = await startTestbed('shares');
     // A turn takes a fifth of a second, and each is a task of its own.
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 80 },
-      port: 0,
+    const generation = await bed.simulate({
+      default: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 80 },
     });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '5s', max_generations: SLOTS },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   const start = (id: string, change: Record<string, unknown>): Promise<StartedBatch> =>
     startBatch(bed.batch(id, QUEUE), {

@@ -9,14 +9,12 @@ import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { PYTHON_PACKAGES, TRAINER_EXAMPLE, trainerInstall } from '../../src/dev/trainer-example.js';
 import type { Row } from '../../src/model/results/row.js';
 import { readRows } from '../harness/batch.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const install = trainerInstall(process.env);
@@ -69,7 +67,6 @@ function arraysOf(row: Row): Arrays {
 
 describe('the example trainer', { skip, timeout: 300_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
   let command: string[];
   let batch_id: string;
 
@@ -97,20 +94,16 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
       namespace,
     ];
     batch_id = id;
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 4, skill: 0.5, seed: 1, dev_mode: true },
-      port: 0,
+    const generation = await bed.simulate({
+      default: { thinking_tokens: 4, skill: 0.5, seed: 1, dev_mode: true },
     });
     await bed.startWorker({
       task_queue: 'rollouts',
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   const start = (
     args: string[],

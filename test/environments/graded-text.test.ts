@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { EnvironmentMessage } from '../../src/environments/environment.js';
 import type { GraderPool } from '../../src/environments/math/grader-pool.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { said } from '../fakes/environment-steps.js';
 import { context } from './step-once.js';
@@ -31,14 +30,11 @@ async function rewardOf({ settings, ground_truth, log, prompt_length }: Asked): 
     EnvironmentSettings.parse(settings),
     bareContext({ grader: boxReader }),
   );
-  const { rewards } = await environment.step(
-    { message_log_batch: [log], metadata: [{ ground_truth }] },
-    {
-      ...context,
-      ...(prompt_length !== undefined && { standard: { prompt_lengths: [prompt_length] } }),
-    },
+  const { reward } = await environment.step(
+    { message_log: log, metadata: { ground_truth } },
+    { ...context, ...(prompt_length !== undefined && { prompt_length }) },
   );
-  return Array.isArray(rewards) ? rewards[0] : rewards['reward/correctness']?.[0];
+  return typeof reward === 'number' ? reward : reward['reward/correctness'];
 }
 
 const verifier = (name: string) => ({ kind: 'math', verifier: name });

@@ -3,8 +3,7 @@ import { describe, test } from 'node:test';
 import type { ExactEnvironment } from '../../src/environments/environment.js';
 import type { GraderPool } from '../../src/environments/math/grader-pool.js';
 import { markedAnswer } from '../../src/environments/math/ground-truth.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { rejectionOf, said } from '../fakes/environment-steps.js';
@@ -22,8 +21,8 @@ const planned = async (settings: object, ground_truth: unknown): Promise<string[
 
 const step = (environment: ExactEnvironment, ground_truth: string) =>
   environment.step(
-    { message_log_batch: [[said('I do not know')]], metadata: [{ ground_truth }] },
-    { ...context, standard: { prompt_lengths: [0] } },
+    { message_log: [said('I do not know')], metadata: { ground_truth } },
+    { ...context, prompt_length: 0 },
   );
 
 const math = (verifier: string) => ({ kind: 'math', verifier });
@@ -124,11 +123,11 @@ describe('a step', () => {
 
   test('keeps upstream’s reward where its rules hold', async () => {
     const environment = await create(math('english_multichoice'));
-    const { rewards } = await environment.step(
-      { message_log_batch: [[said('Answer: C')]], metadata: [{ ground_truth: '(C)' }] },
+    const { reward } = await environment.step(
+      { message_log: [said('Answer: C')], metadata: { ground_truth: '(C)' } },
       context,
     );
-    assert.deepEqual(rewards, [0]);
+    assert.equal(reward, 0);
   });
 });
 
@@ -183,7 +182,7 @@ describe('math-verify is asked about a ground truth', { skip: noGrader }, () => 
     ]) {
       // prettier-ignore
       assert.deepEqual(await ask(ground_truth), [], ground_truth);
-      assert.deepEqual((await step(environment, ground_truth)).rewards, [0]);
+      assert.equal((await step(environment, ground_truth)).reward, 0);
     }
   });
 });
@@ -203,13 +202,13 @@ describe('what the grader says about a ground truth', () => {
     });
     const environment = await create({ kind: 'math' }, grader);
     const input = (text: string) => ({
-      message_log_batch: [[said(text)]],
-      metadata: [{ ground_truth: '4' }],
+      message_log: [said(text)],
+      metadata: { ground_truth: '4' },
     });
-    const standard = { prompt_lengths: [0] };
-    await environment.step(input('\\boxed{4}'), { ...context, standard });
+    const standard = { ...context, prompt_length: 0 };
+    await environment.step(input('\\boxed{4}'), standard);
     assert.deepEqual(asked, ['\\boxed{4}']);
-    for (const text of ['5', '6', '7']) await environment.step(input(text), { ...context, standard }); // prettier-ignore
+    for (const text of ['5', '6', '7']) await environment.step(input(text), standard);
     assert.deepEqual(asked, ['\\boxed{4}', '5', '\\boxed{4}', '6', '7']);
   });
 
@@ -220,7 +219,7 @@ describe('what the grader says about a ground truth', () => {
         : Promise.resolve({ score: 0, extracted_answer: null }),
     );
     const environment = await create({ kind: 'math' }, grader);
-    assert.deepEqual((await step(environment, '4')).rewards, [0]);
+    assert.equal((await step(environment, '4')).reward, 0);
     assert.deepEqual(await environment.askAboutSample?.({ ground_truth: '4' }, signal), []);
   });
 });

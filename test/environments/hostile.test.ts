@@ -2,23 +2,19 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
-import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
-import { Fault } from '../../src/model/faults.js';
+import type { ExactEnvironment, TurnAnswer } from '../../src/environments/environment.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
 import { processorTime_ms } from '../harness/processor-time.js';
+import { faultOf } from '../harness/fault-of.js';
 
 const KEY = 'rm-of-this-test-0123456789';
 const MIB = 2 ** 20;
 const signal = new AbortController().signal;
 const context = { idempotency_key: 'b/0-0/0', signal };
-const input = {
-  message_log_batch: [[{ role: 'assistant', content: 'hello' }]],
-  metadata: [{}],
-};
+const input = { message_log: [{ role: 'assistant', content: 'hello' }], metadata: {} };
 const good = {
   observations: [{ role: 'environment', content: '' }],
   metadata: [{}],
@@ -33,21 +29,12 @@ async function serve(
 ): Promise<{
   url: string;
   environment: ExactEnvironment;
-  step: () => Promise<EnvironmentReturn<ForeignObject>>;
+  step: () => Promise<TurnAnswer<ForeignObject>>;
 }> {
   const { url } = await startServer(handler);
   const parsed = EnvironmentSettings.parse({ kind: 'http', url, ...settings });
   const environment = await createEnvironment(parsed, bareContext({ env: (name) => env?.[name] }));
   return { url, environment, step: () => environment.step(input, context) };
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 const observing = (content: string): object => ({
@@ -64,7 +51,7 @@ describe('an environment that answers too much', () => {
     const small = await serve(answer(200, observing('x'.repeat(3000))), { max_answer: '1KiB' });
     assert.match((await faultOf(small.step())).message, /answered with more than 1024 bytes$/);
     const large = await serve(answer(200, observing('x'.repeat(17 * MIB))), { max_answer: '18MiB' }); // prettier-ignore
-    assert.equal((await large.step()).observations[0]?.content.length, 17 * MIB);
+    assert.equal((await large.step()).observation?.content.length, 17 * MIB);
   });
 
   for (const kind of ['http', 'gymnasium', 'reward_model', 'code'] as const)
@@ -112,7 +99,7 @@ describe('an environment that answers too much', () => {
     ['half a million observations', { ...good, observations: Array(500_000).fill(0) }, /observations: expected 1, one per message log, got 500000$/],
     ['half a million rewards', { ...good, rewards: Array(500_000).fill('1') }, /rewards: expected 1, one per message log, got 500000$/],
     ['half a million stop strings', { ...good, next_stop_strings: [Array(500_000).fill('')] }, /next_stop_strings\.0: expected at most 256, got 500000$/],
-    ['half a million unknown fields', { ...good, ...names(500_000) }, /\(body\): expected at most 64 fields, got 500004$/],
+    ['half a million unknown fields', { ...good, ...names(500_000) }, /\(body\): expected at most 64 fields, got 500005$/],
     ['half a million levels', `${'['.repeat(500_000)}${']'.repeat(500_000)}`, /\(body\): expected at most 512 levels, got more$/],
     ['a reward name that no object keeps', JSON.stringify({ ...good, rewards: { a: [1] } }).replace('"a"', '"a":[1],"__proto__"'), /rewards\.__proto__: expected another name/],
     ['state under such a name', JSON.stringify(good).replace('"metadata":[{', '"metadata":[{"__proto__":{"a":1}'), /metadata\.0\.__proto__: expected another name: no object can keep a field __proto__, got one$/],
@@ -141,8 +128,8 @@ describe('an environment that answers too much', () => {
   test('keeps the names that every object has', async () => {
     const rewards = { constructor: [1], toString: [2], hasOwnProperty: [4] };
     const { step } = await serve(answer(200, { ...good, rewards }));
-    const { rewards: kept } = await step();
-    assert.deepEqual(Object.entries(kept), Object.entries(rewards));
+    const { reward } = await step();
+    assert.deepEqual(Object.entries(reward), [['constructor', 1], ['toString', 2], ['hasOwnProperty', 4]]); // prettier-ignore
   });
 
   test('of kind gymnasium: its tools are bounded, too', async () => {
@@ -155,7 +142,7 @@ describe('an environment that answers too much', () => {
     const { environment } = await serve(handler, { kind: 'gymnasium' });
     const begun = await environment.begin!({ message_log: [], metadata: {} }, context);
     const began = processorTime_ms();
-    const step = environment.step({ ...input, metadata: [begun!.metadata] }, context);
+    const step = environment.step({ ...input, metadata: begun!.metadata }, context);
     const { type, message } = await faultOf(step);
     assert.equal(type, 'EnvironmentRejected');
     assert.match(message, /info\.tool_outputs: expected at most 1024 tool outputs, got more$/);
@@ -210,9 +197,9 @@ describe('an environment that repeats a secret', () => {
       metadata: [{ [KEY]: KEY }],
     };
     const { step } = await serve(answer(200, body));
-    const { observations, metadata } = await step();
-    assert.equal(observations[0]?.content, 'headers: {"authorization":"Bearer [secret]"}');
-    assert.deepEqual(metadata, [{ '[secret]': '[secret]' }]);
+    const { observation, metadata } = await step();
+    assert.equal(observation?.content, 'headers: {"authorization":"Bearer [secret]"}');
+    assert.deepEqual(metadata, { '[secret]': '[secret]' });
   });
 
   test('in a text that is no JSON is quoted without any part of it', async () => {

@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { describe, test } from 'node:test';
-import type { StepInput } from '../../src/environments/environment.js';
+import type { Turn } from '../../src/environments/environment.js';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
-import { Fault } from '../../src/model/faults.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
+import { faultOf } from '../harness/fault-of.js';
 
 const signal = new AbortController().signal;
 const context = { idempotency_key: 'batch-1/3-0/2', signal };
-const input: StepInput = {
-  message_log_batch: [
-    [
-      { role: 'user', content: 'Zwei + zwei?' },
-      { role: 'assistant', content: 'Vier ✓' },
-    ],
+const input: Turn = {
+  message_log: [
+    { role: 'user', content: 'Zwei + zwei?' },
+    { role: 'assistant', content: 'Vier ✓' },
   ],
-  metadata: [{ expected: 4 }],
+  metadata: { expected: 4 },
 };
 const good = {
   observations: [{ role: 'environment', content: 'right' }],
@@ -25,30 +23,29 @@ const good = {
   terminateds: [true],
   answers: ['4'],
 };
+const answered = {
+  observation: { role: 'environment', content: 'right' },
+  metadata: null,
+  next_stop_strings: ['</a>'],
+  reward: 0.5,
+  terminated: true,
+  truncated: false,
+  answer: '4',
+};
 
 async function serve(handler: Handler, timeout_ms = 5000) {
   const { url, received } = await startServer(handler);
   return { url, received, environment: createHttpEnvironment({ url, timeout_ms }) };
 }
 
-/** The fault that a promise rejects with. */
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
-}
-
 describe('a step over HTTP', () => {
   test('sends the logs, the metadata and the headers of the protocol', async () => {
     const { environment, received } = await serve(answer(200, good));
-    assert.equal(environment.in_process, false);
-    assert.deepEqual(await environment.step(input, context), good);
+    assert.deepEqual(await environment.step(input, context), answered);
     assert.equal(received.length, 1);
     const [request] = received;
-    assert.deepEqual(request?.body, input);
+    const { message_log, metadata } = input;
+    assert.deepEqual(request?.body, { message_log_batch: [message_log], metadata: [metadata] });
     assert.equal(`${request.method} ${request.url}`, 'POST /step');
     assert.equal(request.headers['idempotency-key'], 'batch-1/3-0/2');
     assert.equal(request.headers['rollout-protocol'], '1');
@@ -58,14 +55,14 @@ describe('a step over HTTP', () => {
 
   test('may be rewarded with a boolean, named or not', async () => {
     for (const [rewards, expected] of [
-      [[true], [1]],
+      [[true], 1],
       [
         { a: [true], b: [false] },
-        { a: [1], b: [0] },
+        { a: 1, b: 0 },
       ],
     ]) {
       const { environment } = await serve(answer(200, { ...good, rewards }));
-      assert.deepEqual((await environment.step(input, context)).rewards, expected);
+      assert.deepEqual((await environment.step(input, context)).reward, expected);
     }
   });
 
@@ -95,40 +92,20 @@ describe('a step over HTTP', () => {
     const rewards = { correct: [1], format: [0.25] };
     const text = JSON.stringify({ ...good, rewards }).replace('[true]', '[1.0]');
     const { environment } = await serve(answer(200, text));
-    const answered = await environment.step(input, context);
-    assert.deepEqual(answered.rewards, rewards);
-    assert.deepEqual(answered.terminateds, [1]);
+    const { reward, terminated } = await environment.step(input, context);
+    assert.deepEqual([reward, terminated], [{ correct: 1, format: 0.25 }, true]);
   });
 
   test('takes an answer without stop strings and without extracted answers', async () => {
     const { observations, metadata, rewards, terminateds } = good;
     const required = { observations, metadata, rewards, terminateds };
     const { environment } = await serve(answer(200, required));
-    const expected = { ...required, next_stop_strings: null, answers: null };
+    const expected = { ...answered, next_stop_strings: null, answer: null };
     assert.deepEqual(await environment.step(input, context), expected);
     // As a Python model writes what it lacks.
     const nothing = { next_stop_strings: null, answers: null, truncateds: null };
     const { environment: python } = await serve(answer(200, { ...required, ...nothing }));
     assert.deepEqual(await python.step(input, context), expected);
-  });
-
-  test('hands on the answers of several samples in order', async () => {
-    const pair = <T>(list: T[]): T[] => [...list, ...list];
-    const both = {
-      ...good,
-      observations: pair(good.observations),
-      metadata: [{ n: 1 }, null],
-      next_stop_strings: [null, ['x']],
-      rewards: [0, 1],
-      terminateds: [false, true],
-      answers: null,
-    };
-    const { environment } = await serve(answer(200, both));
-    const inputs = {
-      message_log_batch: pair(input.message_log_batch),
-      metadata: pair(input.metadata),
-    };
-    assert.deepEqual(await environment.step(inputs, context), both);
   });
 });
 

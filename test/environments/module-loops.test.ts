@@ -38,14 +38,10 @@ async function callsOf(t: TestContext, { more = '', timeout_ms = 60_000 } = {}) 
   t.after(() => calls.end());
   await calls.ready();
   const step = async (content: string, until = ''): Promise<string | undefined> => {
-    const input = {
-      message_log_batch: [[{ role: 'assistant', content }]],
-      metadata: [{ until }],
-    };
+    const turn = { message_log: [{ role: 'assistant', content }], metadata: { until } };
     const context = { idempotency_key: `b/0-0/${content}` };
-    const answer = await calls.call({ call: 'step', input, context }, {});
-    const { observations } = answer as { observations: { content: string }[] };
-    return observations[0]?.content;
+    const answer = await calls.call({ call: 'step', turn, context }, {});
+    return (answer as { observation: string }).observation;
   };
   return { step, open: path.join(folder, 'open') };
 }

@@ -7,10 +7,9 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
-import type { ExactEnvironment, EnvironmentReturn } from '../../src/environments/environment.js';
+import type { ExactEnvironment, TurnAnswer } from '../../src/environments/environment.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { bareContext } from '../fakes/environment-context.js';
 
@@ -38,10 +37,10 @@ const { signal } = new AbortController();
 const say = (
   environment: ExactEnvironment,
   said: string | { content: string; signal: AbortSignal },
-): Promise<EnvironmentReturn<ForeignObject>> => {
+): Promise<TurnAnswer<ForeignObject>> => {
   const { content, signal: asked } = typeof said === 'string' ? { content: said, signal } : said;
   return environment.step(
-    { message_log_batch: [[{ role: 'assistant', content }]], metadata: [{}] },
+    { message_log: [{ role: 'assistant', content }], metadata: {} },
     { idempotency_key: `b/0-0/${content}`, signal: asked },
   );
 };
@@ -80,7 +79,7 @@ describe('a module whose code does not come back', () => {
       clearInterval(beating);
     });
     const looping = faultOf(say(mine, 'loop'));
-    assert.deepEqual((await say(other, 'hi')).rewards, [1]);
+    assert.equal((await say(other, 'hi')).reward, 1);
     const { type, message } = await looping;
     assert.equal(type, 'EnvironmentFailed');
     assert.match(
@@ -88,14 +87,14 @@ describe('a module whose code does not come back', () => {
       /export default of .*mine\.mjs did not answer step within 200ms \(its timeout\): its code held the thread/,
     );
     assert.ok(beats > 5, `${beats} beats of the event loop`);
-    assert.deepEqual((await say(mine, 'again')).rewards, [1], 'in a thread that was made again');
+    assert.equal((await say(mine, 'again')).reward, 1, 'in a thread that was made again');
   });
 
   test('costs calls that had not begun nothing', async (t) => {
     const mine = await make(t);
     const looping = faultOf(say(mine, 'loop'));
     const others = await Promise.all(['a', 'b', 'c'].map((content) => say(mine, content)));
-    assert.deepEqual(others.map(({ observations: [seen] }) => seen?.content), ['a', 'b', 'c']); // prettier-ignore
+    assert.deepEqual(others.map(({ observation }) => observation?.content), ['a', 'b', 'c']); // prettier-ignore
     assert.equal((await looping).type, 'EnvironmentFailed');
   });
 
@@ -114,7 +113,7 @@ describe('a module whose code does not come back', () => {
   test('from a promise fails its own turn alone', async (t) => {
     const mine = await make(t);
     const waiting = faultOf(say(mine, 'wait'));
-    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+    assert.equal((await say(mine, 'hi')).reward, 1);
     const { type, message } = await waiting;
     assert.equal(type, 'EnvironmentFailed');
     assert.match(message, /did not answer step within 200ms .*: its promise has not settled$/);
@@ -122,7 +121,7 @@ describe('a module whose code does not come back', () => {
 
   test('from several promises at once fails their turns alone: what it holds stays', async (t) => {
     const mine = await make(t);
-    const idOf = async () => (await say(mine, 'id')).observations[0]?.content;
+    const idOf = async () => (await say(mine, 'id')).observation?.content;
     const before = await idOf();
     const waiting = await Promise.all(['wait', 'wait', 'wait'].map((said) => faultOf(say(mine, said)))); // prettier-ignore
     assert.deepEqual(waiting.map(({ type }) => type), Array(3).fill('EnvironmentFailed')); // prettier-ignore
@@ -136,7 +135,7 @@ describe('a module whose code does not come back', () => {
     const { type, message } = await faultOf(say(mine, 'exit'));
     assert.equal(type, 'EnvironmentFailed');
     assert.match(message, /ended its thread with code 3/);
-    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+    assert.equal((await say(mine, 'hi')).reward, 1);
   });
 
   test('is ended even if its caller has left', async (t) => {
@@ -145,7 +144,7 @@ describe('a module whose code does not come back', () => {
     const looping = say(mine, { content: 'loop', signal: cancelled.signal });
     cancelled.abort(new Error('cancelled'));
     await assert.rejects(looping, { message: 'cancelled' });
-    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+    assert.equal((await say(mine, 'hi')).reward, 1);
   });
 });
 
@@ -183,7 +182,7 @@ describe('a module in its thread', () => {
         return { observation: 'seen', reward: 1, terminated: true };
       } };`;
     const mine = await make(t, { source });
-    for (let i = 0; i < 2; i++) assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+    for (let i = 0; i < 2; i++) assert.equal((await say(mine, 'hi')).reward, 1);
   });
 
   test('is given variables, retrievers, the grader and reports as before', async (t) => {
@@ -208,8 +207,8 @@ describe('a module in its thread', () => {
           },
         };
       };`;
-    const { observations } = await say(await make(t, { source, context }), 'hi');
-    assert.deepEqual(observations[0]?.content, 'query37');
+    const { observation } = await say(await make(t, { source, context }), 'hi');
+    assert.deepEqual(observation?.content, 'query37');
     assert.deepEqual(reports, ['secretundefined']);
   });
 

@@ -8,14 +8,12 @@ import { CONTEXT, rejectionOf, said } from '../fakes/environment-steps.js';
 
 /** Its code returns `change` of what it was given. */
 const changing = (change: (metadata: Metadata) => Metadata | null): Environment => ({
-  in_process: true,
   step: ({ metadata }) =>
     Promise.resolve({
-      observations: [null],
-      metadata: metadata.map(change),
-      next_stop_strings: null,
-      rewards: [0],
-      terminateds: [true],
+      observation: null,
+      metadata: change(metadata),
+      reward: 0,
+      terminated: true,
     }),
 });
 
@@ -24,10 +22,9 @@ async function step(
   change: (metadata: Metadata) => Metadata | null,
 ): Promise<string | null> {
   const environment = withPlainMetadata(changing(change), 'task');
-  const metadata = [readJson(text) as ForeignObject];
-  const answer = await environment.step({ message_log_batch: [[said('x')]], metadata }, CONTEXT);
-  const [returned] = answer.metadata;
-  return returned === null || returned === undefined ? null : writeJson(returned);
+  const turn = { message_log: [said('x')], metadata: readJson(text) as ForeignObject };
+  const { metadata = null } = await environment.step(turn, CONTEXT);
+  return metadata === null ? null : writeJson(metadata);
 }
 
 describe('an environment whose code is JavaScript', () => {

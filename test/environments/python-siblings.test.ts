@@ -37,8 +37,8 @@ async function scene(t: TestContext, name: string) {
     const log = [{ role: 'assistant', content: said }];
     const key = { idempotency_key: `b/0-0/${said}`, signal };
     return await environment
-      .step({ message_log_batch: [log], metadata: [{}] }, key)
-      .then(({ observations: [first] }) => first?.content)
+      .step({ message_log: log, metadata: {} }, key)
+      .then(({ observation }) => observation?.content)
       .finally(() => environment.close());
   };
   /** Tried again as an activity is. */

@@ -8,8 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { writeJson } from '../../src/platform/json/kept.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
@@ -111,7 +110,7 @@ describe('the Python package', { skip }, () => {
         type: 'EnvironmentUnavailable',
         message: hint,
       });
-      const input = { message_log_batch: [], metadata: [] };
+      const input = { message_log: [], metadata: {} };
       await assert.rejects(refused.step(input, { idempotency_key: 'b/0-0/0', signal }), {
         type: 'EnvironmentRejected',
         message: /401: Unauthorized: Authorization: expected Bearer with the token/,
@@ -130,17 +129,17 @@ describe('the Python package', { skip }, () => {
     await environment.health(signal);
     const say = (content: string) =>
       environment.step(
-        { message_log_batch: [[{ role: 'assistant', content }]], metadata: [{ left: 2 }] },
+        { message_log: [{ role: 'assistant', content }], metadata: { left: 2 } },
         { idempotency_key: `b/0-0/${content}`, signal },
       );
     assert.deepEqual(await say('hi'), {
-      observations: [{ role: 'environment', content: 'hi' }],
-      metadata: [{ left: 2 }],
+      observation: { role: 'environment', content: 'hi' },
+      metadata: { left: 2 },
       next_stop_strings: null,
-      rewards: { a: [1], b: [0.5] },
-      terminateds: [1],
-      truncateds: [1],
-      answers: ['x'],
+      reward: { a: 1, b: 0.5 },
+      terminated: true,
+      truncated: true,
+      answer: 'x',
     });
     await assert.rejects(say('bad'), {
       name: 'EnvironmentFailed',

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ExactEnvironment } from '../../src/environments/environment.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings, resolvePaths } from '../../src/environments/settings.js';
+import {
+  createEnvironment,
+  EnvironmentSettings,
+  isInProcess,
+  isRemote,
+  resolvePaths,
+} from '../../src/environments/registry.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { stepOne } from '../fakes/environment-steps.js';
@@ -18,16 +23,38 @@ const make = (settings: unknown): Promise<ExactEnvironment> =>
   createEnvironment(EnvironmentSettings.parse(settings), bareContext());
 
 describe('environment settings', () => {
-  test('of the sliding puzzle make an environment in process', async () => {
-    assert.equal((await make({ kind: 'sliding_puzzle' })).in_process, true);
-  });
+  const of = { url: 'http://127.0.0.1:9000' };
+  const format = { name: 'format', weight: 1 };
+  const places: [where: string, settings: Record<string, unknown>][] = [
+    ['in process', { kind: 'sliding_puzzle' }],
+    ['in process', { kind: 'calculator' }],
+    ['in process', { kind: 'code_jaccard' }],
+    ['in process', { kind: 'retriever', corpus: 'c' }],
+    ['in process', { kind: 'math', verifier: 'multichoice' }],
+    ['on this machine', { kind: 'math' }],
+    ['in process', { kind: 'vlm', reward_functions: [format] }],
+    ['on this machine', { kind: 'vlm', reward_functions: [format, { name: 'geo3k', weight: 1 }] }],
+    ['in process', { kind: 'module', path: 'm.ts' }],
+    ['on this machine', { kind: 'module', path: 'm.ts', in_process: false }],
+    ['on this machine', { kind: 'code' }],
+    ['a service', { kind: 'code', ...of }],
+    ['a service', { kind: 'http', ...of }],
+    ['a service', { kind: 'gymnasium', ...of }],
+    ['a service', { kind: 'gym_agent', head_server: of.url }],
+    ['a service', { kind: 'reward_model', ...of }],
+  ];
+  for (const [where, given] of places)
+    test(`${JSON.stringify(given)} is played ${where}`, () => {
+      const settings = EnvironmentSettings.parse(given);
+      const played = [isInProcess(settings), isRemote(settings)];
+      assert.deepEqual(played, [where === 'in process', where === 'a service']);
+    });
 
   test('of kind http make an environment behind its URL', async () => {
     const { url, received } = await startServer(answer(400, ''));
     const environment = await make({ kind: 'http', url });
-    assert.equal(environment.in_process, false);
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
-    await assert.rejects(environment.step({ message_log_batch: [], metadata: [] }, context));
+    await assert.rejects(environment.step({ message_log: [], metadata: {} }, context));
     assert.equal(received[0]?.url, '/step');
   });
 
@@ -69,7 +96,7 @@ describe('environment settings', () => {
     assert.deepEqual(settings, quick);
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
     await assert.rejects(
-      (await make(settings)).step({ message_log_batch: [], metadata: [] }, context),
+      (await make(settings)).step({ message_log: [], metadata: {} }, context),
       /no answer within 50 ms/,
     );
   });
@@ -143,8 +170,8 @@ describe('environment settings', () => {
     const settings = EnvironmentSettings.parse({ kind: 'retriever', corpus: 'docs.jsonl' });
     const environment = await createEnvironment(settings, context);
     const log = [{ role: 'assistant', content: '<retrieve>q</retrieve>' }];
-    const { observations } = await stepOne(environment, { log });
-    assert.equal(observations[0]?.content, '<result>\n<1>\na document\n</1>\n</result>\n');
+    const { observation } = await stepOne(environment, { log });
+    assert.equal(observation?.content, '<result>\n<1>\na document\n</1>\n</result>\n');
     assert.deepEqual(opened, ['wiki']);
   });
 

@@ -3,8 +3,7 @@ import { after, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Metadata } from '../../src/environments/environment.js';
 import { createGraderPool, installedGrader } from '../../src/environments/math/grader-pool.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { generate } from '../../src/environments/sliding-puzzle/board.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { skip as noGrader } from './math/grader-fixture.js';
@@ -113,11 +112,11 @@ function holds(name: string, { settings, metadata, range, runs }: Ranged & { run
       bareContext(runs < 1000 ? { grader } : {}),
     );
     const property = fc.asyncProperty(log, metadata, async (message_log, info) => {
-      const { rewards } = await environment.step(
-        { message_log_batch: [message_log], metadata: [info] },
-        { ...context, standard: { prompt_lengths: [1] } },
+      const { reward: paid } = await environment.step(
+        { message_log, metadata: info },
+        { ...context, prompt_length: 1 },
       );
-      for (const [reward] of Array.isArray(rewards) ? [rewards] : Object.values(rewards)) {
+      for (const reward of typeof paid === 'number' ? [paid] : Object.values(paid)) {
         assert.ok(typeof reward === 'number');
         if (range === undefined) assert.ok(reward === 0 || reward === 1, String(reward));
         else

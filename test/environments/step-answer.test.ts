@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
+import { stepOne } from '../fakes/environment-steps.js';
 import { answer, startServer } from './loopback-server.js';
 
 const good = {
@@ -36,6 +37,12 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['a named reward too few', { ...good, rewards: { right: [1], form: [] } }, 'rewards.form: expected 1, one per message log, got 0'],
   ['a flag of 0.5', { ...good, terminateds: [0.5] }, 'terminateds.0: expected true, false, 0 or 1, got 0.5'],
   ['a flag as text', { ...good, terminateds: ['true'] }, 'terminateds.0: expected true, false, 0 or 1, got "true"'],
+  ['two answers', { ...good, answers: ['4', '5'] }, 'answers: expected 1, one per message log, got 2'],
+  ['an answer that is no text', { ...good, answers: [4] }, 'answers.0: expected string, got 4'],
+  ['an empty stop string', { ...good, next_stop_strings: [['']] }, 'next_stop_strings.0.0: '],
+  ['a named reward that is no list', { ...good, rewards: { form: 1 } }, 'rewards: expected a list of finite numbers, or named lists of them, got {"form":1}'],
+  ['a reward without a name', { ...good, rewards: { '': [1] } }, 'rewards: expected names, got an empty one'],
+  ['metadata of a name that no object has', JSON.stringify(good).replace('[{}]', '[{"__proto__":1}]'), 'metadata.0.__proto__: expected another name'],
   ['too few answers', { ...good, answers: [] }, 'answers: expected 1, one per message log, got 0'],
 ]; // prettier-ignore
 
@@ -47,10 +54,8 @@ test('an observation may have pictures beside its text', async () => {
   const observations = [{ role: 'user', content }];
   const { url } = await startServer(answer(200, { ...good, observations }));
   const environment = createHttpEnvironment({ url, timeout_ms: 5000 });
-  const given = { message_log_batch: [[]], metadata: [{}] };
-  const signal = new AbortController().signal;
-  const answered = await environment.step(given, { idempotency_key: 'b/0-0/0', signal });
-  assert.deepEqual(answered.observations, observations);
+  const { observation } = await stepOne(environment, { log: [] });
+  assert.deepEqual(observation, observations[0]);
 });
 
 describe('an answer that breaks the protocol is rejected, saying field, expected and got', () => {
@@ -58,11 +63,7 @@ describe('an answer that breaks the protocol is rejected, saying field, expected
     test(name, async () => {
       const { url } = await startServer(answer(200, body));
       const environment = createHttpEnvironment({ url, timeout_ms: 5000 });
-      const signal = new AbortController().signal;
-      const step = environment.step(
-        { message_log_batch: [[]], metadata: [{}] },
-        { idempotency_key: 'b/0-0/0', signal },
-      );
+      const step = stepOne(environment, { log: [] });
       await assert.rejects(step, (error: Error) => {
         assert.equal(error.name, 'EnvironmentRejected');
         const start = `POST ${url}/step answered: ${message}`;
@@ -75,10 +76,7 @@ describe('an answer that breaks the protocol is rejected, saying field, expected
   test('several problems are listed, at most five', async () => {
     const { url } = await startServer(answer(200, { a: 1, b: 1, c: 1 }));
     const environment = createHttpEnvironment({ url, timeout_ms: 5000 });
-    const step = environment.step(
-      { message_log_batch: [[]], metadata: [{}] },
-      { idempotency_key: 'b/0-0/0', signal: new AbortController().signal },
-    );
+    const step = stepOne(environment, { log: [] });
     await assert.rejects(step, (error: Error) => {
       assert.match(error.message, /observations: .*; metadata: .*; rewards: .*; terminateds: .*; a: unknown field; … and 2 more$/); // prettier-ignore
       return true;

@@ -1,9 +1,9 @@
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type {
   Environment,
-  EnvironmentReturn,
   ExactEnvironment,
   Metadata,
+  TurnAnswer,
 } from '../../src/environments/environment.js';
 
 export const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
@@ -12,12 +12,12 @@ export const context = { idempotency_key: 'b/0-0/0', signal: new AbortController
 export const stepOnce = (
   environment: Environment | ExactEnvironment,
   { response, info }: { response: string; info: Metadata },
-): Promise<EnvironmentReturn<ForeignObject>> => {
+): Promise<TurnAnswer<ForeignObject>> => {
   const log = [
     { role: 'user', content: 'q' },
     { role: 'assistant', content: response },
   ];
-  return environment.step({ message_log_batch: [log], metadata: [info] }, context);
+  return environment.step({ message_log: log, metadata: info }, context);
 };
 
 /** Upstream's tensors are float32; functions are compared more closely. */

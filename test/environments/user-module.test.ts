@@ -5,8 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { ExactEnvironment } from '../../src/environments/environment.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { traceIn } from '../../src/platform/errors.js';
 import { bareContext } from '../fakes/environment-context.js';
 
@@ -26,8 +25,8 @@ async function make(t: TestContext, { source, file = 'mine.ts', more = {} }: Giv
 }
 
 const TURN = {
-  message_log_batch: [[{ role: 'assistant', content: 'hi' }]],
-  metadata: [{ left: 1 }],
+  message_log: [{ role: 'assistant', content: 'hi' }],
+  metadata: { left: 1 },
 };
 const step = (environment: ExactEnvironment, input = TURN) =>
   environment.step(input, {
@@ -42,13 +41,13 @@ describe('an environment of kind module', () => {
     const before: unknown = Reflect.get(process, 'sourceMapsEnabled');
     const source = `export default { stepOne: (turn: { metadata: object }): object => ${ANSWER} };`;
     assert.deepEqual(await step(await make(t, { source })), {
-      observations: [{ role: 'environment', content: 'ok' }],
-      metadata: [null],
-      next_stop_strings: [null],
-      rewards: [1],
-      terminateds: [true],
-      truncateds: [false],
-      answers: [null],
+      observation: { role: 'environment', content: 'ok' },
+      metadata: null,
+      next_stop_strings: null,
+      reward: 1,
+      terminated: true,
+      truncated: false,
+      answer: null,
     });
     assert.equal(Reflect.get(process, 'sourceMapsEnabled'), before);
   });
@@ -57,18 +56,43 @@ describe('an environment of kind module', () => {
     const content = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }];
     const observation = JSON.stringify({ role: 'user', content });
     const source = `export default { stepOne: () => ({ ...${ANSWER}, observation: ${observation} }) };`;
-    const { observations } = await step(await make(t, { source }));
-    assert.deepEqual(observations, [{ role: 'user', content }]);
+    const answer = await step(await make(t, { source }));
+    assert.deepEqual(answer.observation, { role: 'user', content });
+  });
+
+  test('may have upstream’s form: lists with one entry each', async (t) => {
+    const source = `export default { step: ({ message_log_batch: [log, ...more], metadata: [state] }) => ({
+      observations: [{ role: 'tool', content: log[0].content + more.length }],
+      metadata: [{ left: state.left - 1 }],
+      rewards: { a: [true], b: [0.5] },
+      terminateds: [1],
+      truncateds: [0],
+      answers: ['x'],
+    }) };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    assert.deepEqual(await step(environment), {
+      observation: { role: 'tool', content: 'hi0' },
+      metadata: { left: 0 },
+      next_stop_strings: null,
+      reward: { a: 1, b: 0.5 },
+      terminated: true,
+      truncated: false,
+      answer: 'x',
+    });
+    const two = source.replace("['x']", "['x', 'y']");
+    await assert.rejects(step(await make(t, { source: two, file: 'mine.mjs' })), {
+      name: 'EnvironmentRejected',
+      message: /mine\.mjs answered: answers: expected 1, one per message log, got 2$/,
+    });
   });
 
   test('is made from its settings by a named function in JavaScript', async (t) => {
     const source = `export const create = ({ reward }) => ({ stepOne: () => ({ ...${ANSWER}, reward }) });`;
-    const more = { export: 'create', settings: { reward: { a: 0.5 } }, in_process: false };
+    const more = { export: 'create', settings: { reward: { a: 0.5 } } };
     const environment = await make(t, { source, file: 'mine.mjs', more });
-    assert.equal(environment.in_process, false);
-    assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
+    assert.deepEqual((await step(environment)).reward, { a: 0.5 });
     const right = await make(t, { source, file: 'mine.mjs', more: { ...more, settings: { reward: true } } }); // prettier-ignore
-    assert.deepEqual((await step(right)).rewards, [1]);
+    assert.equal((await step(right)).reward, 1);
   });
 
   for (const [file, place] of [
@@ -97,14 +121,14 @@ export default { stepOne: () => inner(way) };`;
     export default { stepOne: ({ metadata }) => { throw metadata.left === 1 ? new Lost('the key') : new Error('the lock'); } };`;
     const environment = await make(t, { source, file: 'mine.mjs' });
     await assert.rejects(step(environment), /^Error: Lost: the key \(at /);
-    const plain = step(environment, { ...TURN, metadata: [{ left: 2 }] });
+    const plain = step(environment, { ...TURN, metadata: { left: 2 } });
     await assert.rejects(plain, /^Error: the lock \(at /);
   });
 
   test('says that a limit of its own ended the rollout', async (t) => {
     const source = `export default { stepOne: () => ({ ...${ANSWER}, terminated: false, truncated: true }) };`;
-    const { terminateds, truncateds } = await step(await make(t, { source, file: 'mine.mjs' }));
-    assert.deepEqual([terminateds, truncateds], [[false], [true]]);
+    const { terminated, truncated } = await step(await make(t, { source, file: 'mine.mjs' }));
+    assert.deepEqual([terminated, truncated], [false, true]);
   });
 
   test('begins with its own state and ends with the last one, each time with its session', async (t) => {
@@ -137,9 +161,9 @@ export default { stepOne: () => inner(way) };`;
       const names = (idempotency_key: string) => ({ idempotency_key, deployment, signal });
       const begun = await environment.begin?.({ message_log: [], metadata: {} }, names('b/0-0/begin-2')); // prettier-ignore
       assert.deepEqual(begun?.metadata, { at: `b/0-0/2/${deployment}` });
-      const input = { message_log_batch: [[]], metadata: [{}] };
-      const { observations } = await environment.step(input, names('b/0-0/0'));
-      assert.equal(observations[0]?.content, `b/0-0/0 of ${deployment}`);
+      const turn = { message_log: [], metadata: {} };
+      const { observation } = await environment.step(turn, names('b/0-0/0'));
+      assert.equal(observation?.content, `b/0-0/0 of ${deployment}`);
     }
   });
 
@@ -159,10 +183,10 @@ export default { stepOne: () => inner(way) };`;
     await assert.rejects(Promise.resolve(begun), /stopped/);
     const { signal } = new AbortController();
     const ended = environment.end?.({}, { idempotency_key: 'b/0-0/end-0', signal });
-    const { observations } = await step(environment);
-    assert.equal(observations[0]?.content, 'nothing', 'it begins until a step lets it go on');
+    const { observation } = await step(environment);
+    assert.equal(observation?.content, 'nothing', 'it begins until a step lets it go on');
     await ended;
-    assert.equal((await step(environment)).observations[0]?.content, 'ended behind b/0-0/0');
+    assert.equal((await step(environment)).observation?.content, 'ended behind b/0-0/0');
   });
 
   test('that begins with what is no state is refused', async (t) => {

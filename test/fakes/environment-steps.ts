@@ -5,8 +5,10 @@ import type {
   ExactEnvironment,
   FinishedRollout,
   Metadata,
+  TurnAnswer,
 } from '../../src/environments/environment.js';
-import { Fault } from '../../src/model/faults.js';
+import { faultOf } from '../harness/fault-of.js';
+import type { ForeignObject } from '../../src/model/foreign-object.js';
 
 export const CONTEXT = {
   idempotency_key: 'batch/0-0/0',
@@ -20,19 +22,31 @@ export function stepOne<E extends Environment | ExactEnvironment>(
   environment: E,
   { log, metadata = {} }: { log: EnvironmentMessage[]; metadata?: Metadata },
 ): ReturnType<E['step']> {
-  const asked = environment.step({ message_log_batch: [log], metadata: [metadata] }, CONTEXT);
-  return asked as ReturnType<E['step']>;
+  return environment.step({ message_log: log, metadata }, CONTEXT) as ReturnType<E['step']>;
+}
+
+/** A step of each sample, as upstream's lists. */
+export async function stepEach(
+  environment: Environment | ExactEnvironment,
+  { logs, metadata }: { logs: EnvironmentMessage[][]; metadata: Metadata[] },
+) {
+  const steps = logs.map((log, i) => stepOne(environment, { log, metadata: metadata[i] ?? {} }));
+  const answers = await Promise.all<TurnAnswer<ForeignObject>>(steps);
+  return {
+    observations: answers.map(({ observation }) => observation),
+    metadata: answers.map((answer) => answer.metadata ?? null),
+    next_stop_strings: answers.map((answer) => answer.next_stop_strings ?? null),
+    rewards: answers.map(({ reward }) => reward),
+    terminateds: answers.map(({ terminated }) => terminated),
+    answers: answers.map(({ answer }) => answer ?? null),
+  };
 }
 
 /** The message of the rejection that a promise ends with. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<string> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a rejection, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  assert.deepEqual([error.type, error.retryable], ['EnvironmentRejected', false]);
-  return error.message;
+  const { type, retryable, message } = await faultOf(promise);
+  assert.deepEqual([type, retryable], ['EnvironmentRejected', false]);
+  return message;
 }
 
 /** Metrics over rollouts with these rewards, read one by one. */

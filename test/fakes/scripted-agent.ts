@@ -31,7 +31,6 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
       if (left.length > 0) throw new Error(`${left.length} runs were not asked for`);
     },
     environment: {
-      in_process: false,
       step: () => Promise.reject(new Error('an agent has no steps')),
       agent: {
         health: (name) => {

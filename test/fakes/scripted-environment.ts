@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Environment, Metadata, StepInput } from '../../src/environments/environment.js';
+import type { Environment, Metadata, Turn } from '../../src/environments/environment.js';
 import type { Content } from '../../src/model/content.js';
 
 /** An environment that plays a script, one answer per step, and fails loudly when the script runs out. */
@@ -7,53 +7,41 @@ import type { Content } from '../../src/model/content.js';
 export interface ScriptedAnswer {
   content?: Content;
   role?: string;
-  reward?: number;
-  /** Named components instead of one reward. */
-  rewards?: Record<string, number>;
-  terminated?: boolean | 0 | 1;
+  reward?: number | Record<string, number>;
+  terminated?: boolean;
   metadata?: Metadata | null;
   next_stop_strings?: string[] | null;
 }
 
 export interface ScriptedEnvironment extends Environment {
-  readonly steps: (StepInput & { idempotency_key: string })[];
+  readonly steps: (Turn & { idempotency_key: string })[];
   checkPlayed: () => void;
 }
 
 export function scriptedEnvironment(
   script: readonly (ScriptedAnswer | Error)[],
-  { in_process = true }: { in_process?: boolean } = {},
 ): ScriptedEnvironment {
   const left = [...script];
   const steps: ScriptedEnvironment['steps'] = [];
   let unscripted = 0;
   return {
-    in_process,
     steps,
     checkPlayed: () => {
       assert.equal(unscripted, 0, 'more was stepped than the script has');
       assert.equal(left.length, 0, `${left.length} answers were not asked for`);
     },
-    step: (input, { idempotency_key }) => {
-      steps.push({ ...structuredClone(input), idempotency_key });
+    step: (turn, { idempotency_key }) => {
+      steps.push({ ...structuredClone(turn), idempotency_key });
       const answer = left.shift();
       if (answer === undefined) {
         unscripted += 1;
         assert.fail(`the script has run out: step ${steps.length} was not expected`);
       }
       if (answer instanceof Error) return Promise.reject(answer);
-      const { content = 'seen', role = 'environment', reward = 0, rewards } = answer;
-      const { terminated = false, metadata = null, next_stop_strings } = answer;
-      return Promise.resolve({
-        observations: [{ role, content }],
-        metadata: [metadata],
-        next_stop_strings: next_stop_strings === undefined ? null : [next_stop_strings],
-        rewards:
-          rewards === undefined
-            ? [reward]
-            : Object.fromEntries(Object.entries(rewards).map(([name, value]) => [name, [value]])),
-        terminateds: [terminated],
-      });
+      const { content = 'seen', role = 'environment', reward = 0 } = answer;
+      const { terminated = false, metadata = null, next_stop_strings = null } = answer;
+      const observation = { role, content };
+      return Promise.resolve({ observation, reward, terminated, metadata, next_stop_strings });
     },
   };
 }

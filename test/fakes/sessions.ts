@@ -41,7 +41,7 @@ function sessionsOf({
   end = [],
   none = false,
 }: Given): Sessions {
-  const scripted = scriptedEnvironment(script, { in_process: false });
+  const scripted = scriptedEnvironment(script);
   const failures = { begin: [...begin], end: [...end] };
   const begun: Sessions['begun'] = [];
   const ended: unknown[] = [];
@@ -49,7 +49,6 @@ function sessionsOf({
   const was_asked: (boolean | undefined)[] = [];
   const deployments: Sessions['deployments'] = [];
   const sessions: Environment = {
-    in_process: false,
     steps_once: true,
     begin: ({ metadata }, { idempotency_key: key, deployment }) => {
       begun.push({ key, metadata });

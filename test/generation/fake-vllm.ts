@@ -1,18 +1,14 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
 import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { Fault, type FaultType } from '../../src/model/faults.js';
+import type { Exchange as JsonExchange } from '../servers/json-server.js';
+import { startJsonServer } from '../servers/json-server.js';
 import { capture } from './captures.js';
 
-export interface Exchange {
-  route: string;
-  headers: IncomingHttpHeaders;
-  body: unknown;
-  response: ServerResponse;
+export interface Exchange extends JsonExchange {
   /** Resolves when the connection is gone. */
   closed: Promise<void>;
 }
@@ -30,37 +26,26 @@ interface Script {
 export async function fakeVllm(t: TestContext, script: Script) {
   const exchanges: Exchange[] = [];
   const unscripted: string[] = [];
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('error', () => undefined);
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const route =
-        `${request.method === 'GET' ? 'GET' : 'POST'} /${request.url?.slice(1) ?? ''}` as const;
-      const text = Buffer.concat(chunks).toString();
-      const body: unknown = text === '' ? null : JSON.parse(text);
-      const closed = new Promise<void>((resolve) => response.once('close', resolve));
-      const exchange = { route, headers: request.headers, body, response, closed };
-      const answer = script[route];
-      if (answer === undefined && route === 'GET /is_sleeping') {
-        void reply(404, '{"detail":"Not Found"}')(exchange);
+  const server = await startJsonServer(
+    async (request) => {
+      const closed = new Promise<void>((resolve) => request.response.once('close', resolve));
+      const exchange = { ...request, closed };
+      const answer = script[request.route as keyof Script & `GET /${string}`];
+      if (answer === undefined && request.route === 'GET /is_sleeping') {
+        await reply(404, '{"detail":"Not Found"}')(exchange);
         return;
       }
       exchanges.push(exchange);
-      if (answer === undefined) {
-        unscripted.push(route);
-        response.writeHead(500).end(`not scripted: ${route}`);
-        return;
-      }
-      void Promise.resolve(answer(exchange)).catch((error: unknown) => {
-        unscripted.push(`${route}: ${String(error)}`);
-        response.destroy();
-      });
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const base_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+      if (answer === undefined) throw new Error('not scripted');
+      await answer(exchange);
+    },
+    (error, { route, response }) => {
+      unscripted.push(`${route}: ${String(error)}`);
+      if (response.headersSent) response.destroy();
+      else response.writeHead(500).end(String(error));
+    },
+  );
+  const base_url = `${server.url}/v1`;
   const service = createVllmService({
     base_url,
     api_key: null,
@@ -70,8 +55,7 @@ export async function fakeVllm(t: TestContext, script: Script) {
   });
   t.after(async () => {
     await service.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+    await server.close();
     assert.deepEqual(unscripted, [], 'requests that the test did not expect');
   });
   return { service, base_url, exchanges };

@@ -4,13 +4,13 @@ import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { LocalPostgres } from '../../src/dev/postgres.js';
+import type { LocalPostgres } from '../../demos/cluster/postgres.js';
 import {
   NO_POSTGRES,
   findPostgres,
   postgresArgs,
   preparePostgres,
-} from '../../src/dev/postgres.js';
+} from '../../demos/cluster/postgres.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';

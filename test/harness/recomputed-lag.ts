@@ -30,13 +30,14 @@ export interface Delivered {
 export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
   new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
-/** Throws where a mask is not what its token's age asks for, or a token is older than its group. */
+/** Throws where a mask is not what its token's age asks for, a masked token trains, or a token is older than its group. */
 export function recomputedLag(rows: readonly Row[], delivered: Delivered): RecomputedLag {
   const { version, max_lag } = delivered;
   const lag: RecomputedLag = { lags: [], unknown: 0, over: 0, masked: 0 };
   const over = new Set<number>();
   for (const row of rows) {
     const isMasked = masksOf(row, delivered);
+    const before = lag.masked;
     const own: (number | null)[] = [];
     for (const run of row.policy_versions) {
       const age = ageOf(run.version, { row, ...delivered });
@@ -51,6 +52,10 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
       }
       if (age !== null && isTooOld) over.add(row.row);
     }
+    const trained = row.train_mask.reduce((sum, { start, end }) => sum + end - start, 0);
+    const sampled = row.loss_multiplier === 0 ? 0 : row.assistant_tokens;
+    const untrained = sampled === 0 ? 0 : lag.masked - before;
+    assert.equal(trained, sampled - untrained, `train_mask of ${row.rollout_id}`);
     const known = own.filter((lag) => lag !== null);
     const oldest = known.length === 0 || known.length < own.length ? null : Math.max(...known);
     assert.equal(row['token_lag'], oldest, `token_lag of ${row.row}`);

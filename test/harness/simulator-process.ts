@@ -38,6 +38,8 @@ export interface SimulatorProcessOptions {
   /** 0: any free one. */
   port: number;
   settings: Omit<z.input<typeof SimulatorSettings>, 'log_file'>;
+  /** Whether it logs its requests, which costs it time; by default it does. */
+  logs?: boolean;
 }
 
 const ENDED_WITHIN_MS = 20_000;
@@ -48,12 +50,14 @@ export async function startSimulatorProcess({
   directory,
   port,
   settings,
+  logs = true,
 }: SimulatorProcessOptions): Promise<SimulatorProcess> {
   const file = path.join(directory, 'simulator.json');
   const logFile = path.join(directory, 'simulator.log');
   const linesBefore = (await urlsIn(logFile)).length;
   // JSON is YAML.
-  await writeFile(file, JSON.stringify({ ...settings, log_file: requestLogOf(directory) }));
+  const log_file = logs ? requestLogOf(directory) : null;
+  await writeFile(file, JSON.stringify({ ...settings, log_file }));
   const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
   const child = await startChild({
     command: process.execPath,

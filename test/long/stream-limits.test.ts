@@ -1,12 +1,10 @@
 /** A thousand groups in flight whose limits change three times at once: more signals than a workflow may have pending. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream-limits';
@@ -15,25 +13,20 @@ const CHANGES = [{ max_rollout_turns: 9 }, { max_rollout_turns: 8 }, { max_new_t
 
 describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
   before(async () => {
     bed = await startTestbed('stream-limits');
     // A turn takes minutes, because a waiting rollout costs nothing.
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 60, skill: 0, seed: 1, tokens_per_second: 0.2 },
-      port: 0,
+    const generation = await bed.simulate({
+      default: { thinking_tokens: 60, skill: 0, seed: 1, tokens_per_second: 0.2 },
     });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
       worker: { max_generations: 8 },
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   test('takes three changes of its limits at once, and no workflow task fails', async () => {
     const { client } = bed.server;
@@ -55,7 +48,8 @@ describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
       ),
     );
     // Updates that are sent at once have no order, so each answer is sure of its own change only.
-    CHANGES.forEach((change, at) => assert.deepEqual({ ...answers[at], ...change }, answers[at]));
+    for (const [at, change] of CHANGES.entries())
+      assert.deepEqual({ ...answers[at], ...change }, answers[at]);
     // The last group gets a change last.
     const last = client.workflow.getHandle(`thousand/${GROUPS - 1}`);
     await eventually({ what: 'the last change', timeout_ms: 300_000 }, async () => {

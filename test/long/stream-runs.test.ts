@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Worker } from '@temporalio/worker';
-import type { Simulator } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
-import { startTestbed } from '../harness/testbed.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'stream-runs';
 /** A group takes six to nine events of its stream, and a run ends at 2,000. */
@@ -19,20 +17,16 @@ const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bund
 
 describe('a stream of many groups', { timeout: 900_000 }, () => {
   let bed: Testbed;
-  let simulator: Simulator;
   before(async () => {
     bed = await startTestbed('stream-runs');
-    simulator = await startSimulator({ settings: { thinking_tokens: 4, seed: 1 }, port: 0 });
+    const generation = await bed.simulate({ default: { thinking_tokens: 4, seed: 1 } });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation,
+      environments: PUZZLES,
     });
   });
-  after(async () => {
-    await bed.end();
-    await simulator.close();
-  });
+  after(() => bed.end());
 
   test('delivers each once, over several runs that replay', async () => {
     const { client } = bed.server;

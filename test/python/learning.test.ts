@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
-import { LEARNING_EXAMPLE } from '../../src/dev/learning/example.js';
-import { createEnvironment } from '../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { LEARNING_EXAMPLE } from '../../demos/learning/example.js';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';
 
@@ -58,16 +57,13 @@ describe('the example that learns', { skip: noLearningExample }, () => {
       for (const [turn, reward] of rewards.entries()) {
         const log = messages.slice(0, 2 * turn + 2);
         const answer = await environment.step(
-          {
-            message_log_batch: [log.map((content) => ({ role: 'assistant', content }))],
-            metadata: [metadata],
-          },
+          { message_log: log.map((content) => ({ role: 'assistant', content })), metadata },
           { idempotency_key: `b/0-0/${turn}`, signal: new AbortController().signal },
         );
-        assert.deepEqual(answer.rewards, [reward]);
-        assert.equal(answer.observations[0]?.content, messages[2 * turn + 2]);
-        assert.deepEqual(answer.terminateds, [turn === rewards.length - 1]);
-        metadata = answer.metadata[0] ?? metadata;
+        assert.equal(answer.reward, reward);
+        assert.equal(answer.observation?.content, messages[2 * turn + 2]);
+        assert.equal(answer.terminated, turn === rewards.length - 1);
+        metadata = answer.metadata ?? metadata;
       }
       assert.equal(rewards.length, right.length);
       assert.equal(goes_on, false);

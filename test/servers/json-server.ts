@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 export interface Exchange {
   /** `POST /step` */
   route: string;
+  headers: IncomingHttpHeaders;
   header: (name: string) => string | undefined;
   /** Parsed JSON; null without a body. */
   body: unknown;
@@ -56,6 +57,7 @@ async function readExchange(request: IncomingMessage, response: ServerResponse):
   const header = (name: string): string | undefined => [request.headers[name]].flat()[0];
   return {
     route: `${request.method ?? ''} ${request.url ?? ''}`,
+    headers: request.headers,
     header,
     body: body === '' ? null : (JSON.parse(body) as unknown),
     response,

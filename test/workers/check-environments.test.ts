@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { checkEnvironments, loadModules } from '../../src/workers/check/check-environments.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { ApplicationFailure } from '@temporalio/common';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { readable, readableLines, withCauses } from '../../src/workers/log.js';
+import { createTerminal, readable, readableLines, withCauses } from '../../src/workers/log.js';
 
 const failure = (): ApplicationFailure =>
   ApplicationFailure.create({
@@ -57,6 +57,23 @@ describe('the log of a worker', () => {
     const text = readable(line({ ...error, level: 50, msg: said }));
     assert.doesNotMatch(text, /[\u001b\u0007]|owned/);
     assert.match(text.split('\n')[0] ?? '', /ERROR no room and more {2}error=Error: no room and more$/); // prettier-ignore
+  });
+
+  test('says a wait on a terminal once in half a minute, whoever waits and however often', () => {
+    let now = 0;
+    const shown = createTerminal(() => now);
+    const service = 'http://gpu/v1';
+    const wait = (fields: object): string =>
+      shown(line({ service, message: `${service}: refused`, ...fields, msg: 'waiting' }));
+    assert.match(wait({ workflow_id: 'b/0-0', tries: 1 }), /WARN {2}waiting {2}message=http:\/\/gpu\/v1: refused {2}workflow_id=b\/0-0 {2}tries=1\n$/); // prettier-ignore
+    const error = { type: 'GenerationUnavailable', message: 'refused' };
+    assert.equal(shown(line({ error, msg: 'Activity failed' })), '');
+    now = 29_000;
+    assert.equal(wait({ workflow_id: 'b/0-1', tries: 8 }), '');
+    assert.match(wait({ message: 'another reason' }), /another reason/);
+    now = 31_000;
+    assert.match(wait({ workflow_id: 'b/0-0', tries: 16 }), /tries=16 {2}more=1\n$/);
+    assert.match(shown(line({ error: { ...error, type: 'StoreFault' }, msg: 'Activity failed' })), /StoreFault/); // prettier-ignore
   });
 
   test('is JSON if it is not a terminal', () => {

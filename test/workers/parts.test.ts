@@ -65,7 +65,7 @@ describe('the retrievers of a worker', () => {
       ['wiki', 'best'].map(async (name) => {
         const { environment } = parts.environments.get(name)!;
         const log = [said('<retrieve>dog</retrieve>')];
-        return (await stepOne(environment, { log })).observations[0]?.content;
+        return (await stepOne(environment, { log })).observation?.content;
       }),
     );
     assert.deepEqual(answers, [

@@ -110,10 +110,39 @@ describe('a start that a limit ended', () => {
       history.failActivity(scheduledEventId, fault);
       history.task();
       history.activity('openRollout', PLAN);
+      // An event comes every tenth of a second: the second opening knows what the first one has used up.
+      history.gives({});
+      history.gives(limits);
+      history.gives(1100);
       history.task();
       await endsByItself(history);
     });
   }
+
+  test('as TimedOut is tried again where only the time without a replica is over it', async () => {
+    const history = writeHistory(ROLLOUT, {});
+    history.task();
+    const scheduledEventId = history.scheduleActivity('openRollout');
+    history.signal('limits', { rollout_timeout: '2500ms' });
+    history.task();
+    const startedEventId = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
+    const held = { service: 'http://engine', message: 'is away', holds: true };
+    history.signal('waiting', held);
+    history.task();
+    history.add('TIMER_CANCELED', { timerId: '1', startedEventId });
+    // An event comes every tenth of a second.
+    for (let tenth = 0; tenth < 10; tenth++) history.signal('waiting', held);
+    history.signal('waiting', null);
+    history.task();
+    history.add('TIMER_STARTED', { timerId: '2', startToFireTimeout: '1s' });
+    history.failActivity(scheduledEventId, 'TimedOut');
+    history.task();
+    history.activity('openRollout', PLAN);
+    history.gives({ rollout_timeout: '2500ms' });
+    history.gives(1600);
+    history.task();
+    await endsByItself(history);
+  });
 
   test('is not tried again where nothing has changed since', async () => {
     const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '1h' } } }, {});

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchHandle } from '../../../src/client/batch-client.js';
+import { follow } from '../../../src/client/follow.js';
 import type { Look } from '../../../src/client/progress.js';
 import { describeError } from '../../../src/platform/errors.js';
 
@@ -46,7 +47,15 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
   };
   const drawing = setInterval(show, DRAW_EVERY_MS);
   const over = AbortSignal.any([closed.signal, signal]);
-  const looking = lookOn(options, { notes, over }).then((ended) => {
+  const looking = follow({
+    look: () => options.batch.look(),
+    draw: (seen) => {
+      notes.take(seen);
+      return seen.closed;
+    },
+    signal: over,
+    every_ms: options.lookEveryMs ?? LOOK_EVERY_MS,
+  }).then((ended) => {
     if (ended) closed.abort();
   });
   try {
@@ -80,19 +89,6 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
     closed.abort();
     clearInterval(drawing);
   }
-}
-
-async function lookOn(
-  { batch, lookEveryMs = LOOK_EVERY_MS }: WatchOptions,
-  { notes, over }: { notes: Notes; over: AbortSignal },
-): Promise<boolean> {
-  while (!over.aborted) {
-    const seen = await batch.look();
-    notes.take(seen);
-    if (seen.closed) return true;
-    await sleep(lookEveryMs, undefined, { signal: over }).catch(() => undefined);
-  }
-  return false;
 }
 
 interface Notes {

@@ -238,17 +238,38 @@ class Scripts(Case):
         self.assertIn("has ended", self.end().stdout)
         self.assertFalse(lives(stack.pid))
 
-    def test_an_engine_takes_the_simulators_place_and_another_one_is_refused(self):
+    def free_port(self):
         with socket.socket() as any_port:
             any_port.bind(("127.0.0.1", 0))
-            port = any_port.getsockname()[1]
+            return any_port.getsockname()[1]
+
+    def engine(self):
+        port = self.free_port()
         simulator = subprocess.Popen([*find_command().run, "simulator", "--port", str(port)], stdout=subprocess.PIPE)
         self.addCleanup(simulator.stdout.close)
         self.addCleanup(simulator.wait)
         self.addCleanup(simulator.kill)
         simulator.stdout.readline()
+        return f"http://127.0.0.1:{port}"
+
+    def test_an_engine_that_temporal_yaml_names_plays_and_one_that_does_not_answer_is_named_at_once(self):
+        url, away = self.engine(), f"http://127.0.0.1:{self.free_port()}/v1"
         reward, request = self.reward()
-        url = f"http://127.0.0.1:{port}"
+        service = "generation: {{ default: {{ kind: vllm, base_urls: [{}] }} }}\nenvironments: {{}}\n"
+        for named, faults in ((f"{url}/v1", False), (away, True)):
+            (self.folder / "temporal.yaml").write_text(service.format(named))
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), local(environments={"mine": reward}, folder=self.folder) as client:
+                self.assertEqual(what_runs(self.folder).engine, named)
+                if not faults:
+                    self.assertEqual(len(client.start_batch(request, "b").rows()), 12)
+            self.assertIn(f"Engine: {named}.", said.getvalue())
+            self.assertEqual(f"generation.default {away}: GET /health: connect ECONNREFUSED" in said.getvalue(), faults)
+            self.assertEqual("engine= names another one; without generation" in said.getvalue(), faults)
+
+    def test_an_engine_takes_the_simulators_place_and_another_one_is_refused(self):
+        url = self.engine()
+        reward, request = self.reward()
         with local(environments={"mine": reward}, engine=url, folder=self.folder) as client:
             self.assertEqual(what_runs(self.folder).engine, f"{url}/v1")
             self.assertEqual(len(client.start_batch(request, "b").rows()), 12)

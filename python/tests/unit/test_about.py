@@ -43,7 +43,7 @@ class Folder:
 class TestFindCommand(unittest.TestCase):
     def test_is_of_this_python_then_of_npm_in_or_above_the_folder_then_of_the_path(self):
         folder = Folder(self, PATH="")
-        with self.assertRaisesRegex(LocalError, "npm install durable-rollouts"):
+        with self.assertRaisesRegex(LocalError, r"pip install 'durable-rollouts\[server\]', npm install durable-rollouts"):
             stack.find_command()
         on_path = folder.program("on-path")
         os.environ["PATH"] = str(folder.path / "on-path")

@@ -1,7 +1,9 @@
+import json
 import math
 import pickle
 import unittest
 import warnings
+from pathlib import Path
 
 import numpy as np
 from durable_rollouts import to_arrays
@@ -20,6 +22,7 @@ def row(**change):
         "total_reward": 0.5,
         "loss_multiplier": 1,
         "logprobs_mode": "processed",
+        "train_mask": [{"start": 2, "end": 4}, {"start": 5, "end": 6}],
         "policy_versions": [{"start": 0, "end": 2, "version": "17"}, {"start": 2, "end": 3, "version": "18"}],
         "message_log": [
             {"role": "user", "content": "", "token_ids": [1, 2]},
@@ -37,8 +40,13 @@ def short(**change):
         {"role": "user", "content": "", "token_ids": [1]},
         {"role": "assistant", "content": "", "token_ids": [9], "generation_logprobs": [-2.0]},
     ]
-    facts = {"prompt_tokens": 1, "assistant_tokens": 1, "message_log": log}
+    facts = {"prompt_tokens": 1, "assistant_tokens": 1, "message_log": log, "train_mask": [{"start": 1, "end": 2}]}
     return row(policy_versions=[{"start": 0, "end": 1, "version": None}], **{**facts, **change})
+
+
+def before_masks(given):
+    """As releases wrote it that had no ``train_mask``."""
+    return {name: value for name, value in given.items() if name != "train_mask"}
 
 
 def without_logprobs(given):
@@ -68,16 +76,35 @@ class ToArrays(unittest.TestCase):
     def test_logprobs_in_the_prompt_are_no_actions_of_this_policy(self):
         given = row()
         given["message_log"][0] = {**given["message_log"][0], "generation_logprobs": [-1, -1]}
-        self.assertEqual(to_arrays([given]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
-        self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
+        for one in (given, before_masks(given)):
+            self.assertEqual(to_arrays([one]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
+            self.assertEqual(to_arrays([one]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
 
-    def test_takes_loss_multiplier_and_masked_runs_into_the_loss_mask_alone(self):
+    def test_takes_loss_multiplier_and_train_mask_into_the_loss_mask_alone(self):
         halved = to_arrays([row(loss_multiplier=0.5)])
         self.assertEqual(halved.loss_mask.tolist(), [[0, 0, 0.5, 0.5, 0, 0.5]])
-        masked = to_arrays([row(masked=[{"start": 0, "end": 1}, {"start": 2, "end": 3}])])
+        masked = to_arrays([row(train_mask=[{"start": 3, "end": 4}])])
         self.assertEqual(masked.loss_mask.tolist(), [[0, 0, 0, 1, 0, 0]])
         self.assertEqual(masked.logprobs.tolist(), [[0, 0, -0.5, -1.5, 0, -0.25]])
         self.assertEqual(masked.attention_mask.tolist(), [[1] * 6])
+        self.assertEqual(to_arrays([row(train_mask=[])]).loss_mask.tolist(), [[0] * 6])
+
+    def test_decides_nothing_where_the_row_says_what_trains(self):
+        masked = [{"start": 0, "end": 3}]
+        self.assertEqual(to_arrays([row(masked=masked)]).loss_mask.tolist(), [[0, 0, 1, 1, 0, 1]])
+        self.assertEqual(to_arrays([before_masks(row(masked=masked))]).loss_mask.tolist(), [[0] * 6])
+
+    def test_rows_of_releases_before_train_mask_train_as_they_did(self):
+        forms = []
+        with Path(__file__).with_name("rows_before_train_mask.jsonl").open(encoding="utf-8") as lines:
+            for given in map(json.loads, lines):
+                self.assertNotIn("train_mask", given["row"])
+                with self.subTest(given["row"]["form"]), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    arrays = to_arrays([given["row"]], require_logprobs=False)
+                    self.assertEqual(arrays.loss_mask.tolist(), [given["loss_mask"]])
+                forms.append(given["row"]["form"])
+        self.assertEqual(len(forms), 14)
 
     def test_a_label_that_is_no_whole_number_is_no_version(self):
         runs = [{"start": 0, "end": 1, "version": "default"}, {"start": 1, "end": 3, "version": "3"}]
@@ -153,8 +180,13 @@ class ToArrays(unittest.TestCase):
                 "agent_result": {"reward": 1},
                 "extra_env_info": {"task_index": 1.5},
             },
-            "masked.start: expected a whole number from 0 on, got -2": {"masked": [{"start": -2, "end": -1}]},
-            "masked: expected runs of 3 sampled tokens, got": {"masked": [{"start": 0, "end": 99}]},
+            "train_mask.start: expected a whole number from 0 on, got -2": {"train_mask": [{"start": -2, "end": -1}]},
+            "train_mask.end: expected a whole number from 0 on, got None": {"train_mask": [{"start": 2}]},
+            "train_mask: expected a list of objects, got [[2, 4]]": {"train_mask": [[2, 4]]},
+            "train_mask: expected runs of 6 ids, got": {"train_mask": [{"start": 0, "end": 99}]},
+            "train_mask: expected runs of sampled ids, got {'start': 3, 'end': 5}": {"train_mask": [{"start": 3, "end": 5}]},
+            "masked.start: expected a whole number from 0 on, got -2": {"train_mask": None, "masked": [{"start": -2, "end": -1}]},
+            "masked: expected runs of 3 sampled tokens, got": {"train_mask": None, "masked": [{"start": 0, "end": 99}]},
             "policy_versions: expected runs of 3 sampled tokens, got": {
                 "policy_versions": [{"start": 2, "end": 1, "version": "17"}]
             },

@@ -117,7 +117,7 @@ class Requests(unittest.TestCase):
 
 class Results(unittest.TestCase):
     maxDiff = None
-    TYPES = {"Row": rows.RowColumns, "BatchResult": results.BatchResult}
+    TYPES = {"Row": rows.RowColumns, "BatchResult": results.BatchResult, "StepResult": results.StepResult}
 
     def test_have_the_fields_and_types_of_the_schemas(self):
         self.assertEqual(self.TYPES.keys(), GIVEN["results"].keys())

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from durable_rollouts import to_arrays
 from durable_rollouts.results import to_groups
-from test_arrays import row, short, without_logprobs
+from test_arrays import before_masks, row, short, without_logprobs
 
 
 class NAType:
@@ -32,6 +32,7 @@ OPTIONAL = {
     "untokenized": "why",
     "agent_result": {"reward": 1},
     "masked": [{"start": 0, "end": 1}],
+    "train_mask": [{"start": 2, "end": 3}],
     "loss_multiplier": 0.5,
     "assistant_tokens": 3,
     "logprobs_mode": "processed",
@@ -80,6 +81,8 @@ def rows_of_all_kinds():
         row(row=2, restarted_turns=[0], step=1, epoch=0, sample_row=4, replaces=0, extracted_answer="x"),
         image,
         without_logprobs(row(row=4)),
+        row(row=5, train_mask=[]),
+        before_masks(row(row=6, masked=[{"start": 1, "end": 2}])),
     ]
 
 
@@ -102,7 +105,7 @@ class Tables(unittest.TestCase):
 
     def test_each_column_that_a_row_may_lack_is_absent_where_a_table_has_nothing(self):
         for column, given in OPTIONAL.items():
-            without = {name: value for name, value in row().items() if name != column}
+            without = {name: value for name, value in before_masks(row()).items() if name != column}
             expected = to_arrays([without])
             for name, nothing in NOTHINGS.items():
                 with self.subTest(column=column, nothing=name):

@@ -17,7 +17,7 @@ import { whyNoJson } from '../../platform/json/fault-place.js';
 import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
-import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
+import { dataProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 import { withColumns } from './other-columns.js';
@@ -206,9 +206,7 @@ interface SampleContext {
 
 /** Throws what was expected. */
 function lineOf(text: string): unknown {
-  if (isDeeperThan(MAX_LEVELS, text))
-    throw new Error(`expected at most ${MAX_LEVELS} levels of lists and objects, got more`);
-  const problem = namesProblem(text);
+  const problem = dataProblem(text);
   if (problem !== null) throw new Error(problem);
   // A file of something else: failures stay in history, and its text is none of their business.
   if (text.length >= FEWEST_CHARACTERS && !text.trimStart().startsWith('{')) {

@@ -4,7 +4,7 @@ import type { ForeignObject } from '../../model/foreign-object.js';
 import { writeJson } from '../../platform/json/kept.js';
 import { Fault } from '../../model/faults.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import type { Answer } from './answer-of-one.js';
+import type { Answer } from './answer.js';
 
 /**
  * Size limit of the state that an environment returns. Every activity of the rollout holds it, and the journal has it

@@ -14,7 +14,7 @@ import { totalsOf } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { boundedAnswer } from './answer-bounds.js';
-import { answerOfOne, type Answer } from './answer-of-one.js';
+import { journalled, type Answer } from './answer.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
@@ -107,29 +107,21 @@ async function askEnvironment(
   }
   const log = textLog(messageLog(trajectory));
   log.push({ role: 'assistant', content: openAnswer(trajectory).line?.content ?? '' });
-  const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
+  const turn = { message_log: log, metadata: trajectory.extra_env_info };
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
     deployment: await storeId(),
     signal,
     share,
     ...(trajectory.start?.settings.semantics === 'standard' && {
-      standard: { prompt_lengths: [trajectory.start.prompt.length] },
+      prompt_length: trajectory.start.prompt.length,
     }),
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
-    const answer = boundedAnswer(
-      answerOfOne(
-        await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
-          deployed.environment.step(input, { ...context, ...more }),
-        ),
-        task,
-      ),
-      {
-        task,
-        trajectory,
-      },
+    const given = await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
+      deployed.environment.step(turn, { ...context, ...more }),
     );
+    const answer = boundedAnswer(journalled(given, task), { task, trajectory });
     return await shelved(answer, { ref, store });
   };
   try {

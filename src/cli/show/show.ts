@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { writeJson } from '../../platform/json/kept.js';
 import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
@@ -10,6 +9,7 @@ import { createBatchReader, readRollout } from '../../client/show/read-batch.js'
 import { rolloutJson } from '../../client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
 import { select } from '../../client/show/selection.js';
+import { follow } from '../../client/follow.js';
 import type { Screen } from '../../client/screen.js';
 import { createScreen, pageStyle } from '../../client/screen.js';
 import type { TextStyle } from '../../client/text-line.js';
@@ -28,8 +28,8 @@ import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
 
-/** How long until a journal is read again, or twice the time that reading took. */
-const LOOK_EVERY_MS = 1000;
+/** A third of the time at most goes into reading. */
+const SELDOM = { every_ms: 1000, rest: 2 };
 
 /** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {
@@ -94,12 +94,12 @@ async function showList(show: Show): Promise<void> {
   }
   await following(async ({ signal }, screen) => {
     const printed = new Set<string>();
-    await again(signal, async () => {
-      const list = await look();
+    const draw = (list: List): boolean => {
       if (screen.live && !options.json) screen.show((wide) => listPage(list, wide));
       else printEnded(list, { printed, screen, options });
-      return list.entries.length >= requested && list.entries.every(({ ended }) => ended !== null);
-    });
+      return isOver(list);
+    };
+    await follow({ look, draw, signal, ...SELDOM });
     if (screen.live && !options.json) {
       const list = await look();
       screen.show(null);
@@ -113,14 +113,13 @@ const waitingNow = (config: string | undefined, ids: readonly string[]): Promise
   import('./waiting-now.js').then((now) => now.waitingNow(config, ids)).catch(() => null);
 
 /** Below the page; none if all have ended. */
-async function waitingOf(
-  { entries, requested }: List,
-  { config, batch_id }: ShowOptions,
-): Promise<string[]> {
-  const isOver = entries.length >= requested && entries.every(({ ended }) => ended !== null);
-  const waiting = isOver ? null : await waitingNow(config, [batch_id]);
+async function waitingOf(list: List, { config, batch_id }: ShowOptions): Promise<string[]> {
+  const waiting = isOver(list) ? null : await waitingNow(config, [batch_id]);
   return waiting === null ? [] : ['', waiting];
 }
+
+const isOver = ({ entries, requested }: List): boolean =>
+  entries.length >= requested && entries.every(({ ended }) => ended !== null);
 
 /** The workflows of a rollout: one that was started by hand has the id of its batch. */
 const workflowsOf = (ref: RolloutRef): string[] => [rolloutId(ref), ref.batch_id];
@@ -202,11 +201,14 @@ async function followRollout(
   await following(async ({ signal }, screen) => {
     const printed = new Set<string>();
     let size = -1;
-    await again(signal, async () => {
+    const look = async (): Promise<Rollout | null> => {
       const now = await store.journalSize(ref);
-      if (now === size) return false;
+      if (now === size) return null;
       size = now;
-      const rollout = await readRollout(ref, store);
+      return await readRollout(ref, store);
+    };
+    const draw = (rollout: Rollout | null): boolean => {
+      if (rollout === null) return false;
       const has_ended = rollout.entry.ended !== null;
       const { tokens, turns } = options;
       for (const { key, lines } of blocksOf(rollout, { style: style(), tokens, turns })) {
@@ -217,7 +219,8 @@ async function followRollout(
       }
       if (has_ended) screen.print(['', ...headingOf(rollout, { siblings: [], style: style() })]);
       return has_ended;
-    });
+    };
+    await follow({ look, draw, signal, ...SELDOM });
   });
 }
 
@@ -270,15 +273,5 @@ async function following(
   } finally {
     screen.close();
     interrupts.forget();
-  }
-}
-
-/** Repeats until `look` says that nothing more will come. */
-async function again(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
-  while (!signal.aborted) {
-    const began = performance.now();
-    if (await look()) return;
-    const pause = Math.max(LOOK_EVERY_MS, 2 * (performance.now() - began));
-    await sleep(pause, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -1,5 +1,5 @@
 import type { ForeignObject } from '../../model/foreign-object.js';
-import type { ExactEnvironment, EnvironmentMessage, EnvironmentReturn, StepContext } from '../../environments/environment.js'; // prettier-ignore
+import type { ExactEnvironment, EnvironmentMessage, StepContext, TurnAnswer } from '../../environments/environment.js'; // prettier-ignore
 import { withoutSession } from '../../model/journal/session.js';
 
 interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
@@ -13,7 +13,7 @@ interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
 export async function stepAlone(
   environment: ExactEnvironment,
   { log, metadata, ...context }: Alone,
-): Promise<EnvironmentReturn<ForeignObject>> {
+): Promise<TurnAnswer<ForeignObject>> {
   if (environment.begin === undefined) return stepLog(environment, { log, metadata, ...context });
   const answered = log.findIndex(({ role }) => role === 'assistant');
   const prompt = answered === -1 ? log : log.slice(0, answered);
@@ -32,7 +32,7 @@ export async function stepAlone(
       metadata: begun.metadata,
       ...context,
     });
-    return { ...answer, metadata: answer.metadata.map((state) => state && withoutSession(state)) };
+    return { ...answer, metadata: answer.metadata ? withoutSession(answer.metadata) : null };
   } finally {
     // A failed end leaves a session on the server, but the answer is good.
     await environment.end?.(begun.metadata, keyed('end')).catch(() => false);
@@ -42,10 +42,10 @@ export async function stepAlone(
 function stepLog(
   environment: ExactEnvironment,
   { log, metadata, is_standard = false, ...context }: Alone,
-): Promise<EnvironmentReturn<ForeignObject>> {
-  const input = { message_log_batch: [log], metadata: [metadata] };
-  return environment.step(input, {
+): Promise<TurnAnswer<ForeignObject>> {
+  const turn = { message_log: log, metadata };
+  return environment.step(turn, {
     ...context,
-    ...(is_standard && { standard: { prompt_lengths: [Math.max(0, log.length - 1)] } }),
+    ...(is_standard && { prompt_length: Math.max(0, log.length - 1) }),
   });
 }

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import type { ExactEnvironment, EnvironmentReturn } from '../../environments/environment.js';
+import type { ExactEnvironment, TurnAnswer } from '../../environments/environment.js';
 import type { EnvironmentFactory } from '../../environments/factory.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
-import { EnvironmentSettings } from '../../environments/settings.js';
+import { EnvironmentSettings, isInProcess } from '../../environments/registry.js';
 import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import { UsageError } from '../../platform/command.js';
@@ -27,8 +27,8 @@ const AT_ONCE = 8;
 /** What is printed for a line. */
 type Printed =
   | {
-      observation: EnvironmentReturn['observations'][number];
-      reward: number | Record<string, number>;
+      observation: TurnAnswer['observation'];
+      reward: TurnAnswer['reward'];
       terminated: boolean;
       /** Absent: it did not. */
       truncated?: true;
@@ -127,7 +127,7 @@ function createPlayers({
     const settings = settingsNamed(name, { among: environments, what: 'environment', file });
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
     const environment = await factory.create(name);
-    return { name, environment, at_once: environment.in_process ? 1 : (own ?? AT_ONCE) };
+    return { name, environment, at_once: isInProcess(settings) ? 1 : (own ?? AT_ONCE) };
   };
   return async (name) => {
     const player = made.get(name) ?? create(name);
@@ -225,7 +225,7 @@ async function answerLine(line: Line, run: LineRun): Promise<Printed> {
     const { player, is_standard, signal } = run;
     const context = { idempotency_key: keyOf(run), signal, is_standard };
     const answer = await stepAlone(player.environment, { log, metadata, ...context });
-    return { ...only(answer), ...recorded };
+    return { ...printed(answer), ...recorded };
   } catch (error) {
     const trace = traceIn(error);
     if (trace !== null) say(`line ${run.number}: ${trace}`);
@@ -248,23 +248,14 @@ function keyOf({ text, player, number }: LineRun): string {
   return `step-${hash}/${number - 1}-0/0`;
 }
 
-function only(answer: EnvironmentReturn<ForeignObject>): Printed {
-  const [observation] = answer.observations;
-  const reward = Array.isArray(answer.rewards)
-    ? answer.rewards[0]
-    : Object.fromEntries(
-        Object.entries(answer.rewards).map(([name, values]) => [name, values[0] ?? 0]),
-      );
-  if (observation === undefined || reward === undefined) {
-    throw new Fault({ type: 'EnvironmentRejected', message: 'the environment answered nothing' });
-  }
+function printed({ observation, reward, ...answer }: TurnAnswer<ForeignObject>): Printed {
   return {
     observation,
     reward,
-    terminated: Boolean(answer.terminateds[0]),
-    ...(Boolean(answer.truncateds?.[0]) && { truncated: true as const }),
-    metadata: answer.metadata[0] ?? null,
-    next_stop_strings: answer.next_stop_strings?.[0] ?? null,
-    answer: answer.answers?.[0] ?? null,
+    terminated: answer.terminated,
+    ...(answer.truncated === true && { truncated: true as const }),
+    metadata: answer.metadata ?? null,
+    next_stop_strings: answer.next_stop_strings ?? null,
+    answer: answer.answer ?? null,
   };
 }

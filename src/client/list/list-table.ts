@@ -1,6 +1,6 @@
 import { formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
-import { renderLine } from '../text-line.js';
+import { inColumns, renderLine } from '../text-line.js';
 import type { Listed } from './listed.js';
 import { isOpen } from './listed.js';
 
@@ -28,21 +28,18 @@ export function listTable(
   { others, style }: { others: number; style: TextStyle },
 ): string[] {
   if (shown.length === 0) return ['no batches and no streams'];
-  const widths = COLUMNS.map(({ title, cell }) =>
-    shown.reduce((most, listed) => Math.max(most, cell(listed).length), title.length),
-  );
-  const lineOf = (texts: readonly string[]): string =>
-    COLUMNS.map(({ right }, at) => {
-      const [text = '', width = 0] = [texts[at], widths[at]];
-      return right === true ? text.padStart(width) : text.padEnd(width);
-    })
-      .join('  ')
-      .trimEnd();
+  const [titles = '', ...rows] = inColumns(
+    [
+      COLUMNS.map(({ title }) => title),
+      ...shown.map((one) => COLUMNS.map(({ cell }) => cell(one))),
+    ],
+    (at) => COLUMNS[at]?.right === true,
+  ).map((line) => line.trimEnd());
   const lines: Line[] = [
-    [{ text: lineOf(COLUMNS.map(({ title }) => title)), ink: 'dim' }],
-    ...shown.map((listed): Line => {
-      const text = lineOf(COLUMNS.map(({ cell }) => cell(listed)));
-      return isOpen(listed) ? [{ text, ink: 'bold' }] : [text];
+    [{ text: titles, ink: 'dim' }],
+    ...rows.map((text, at): Line => {
+      const listed = shown[at];
+      return listed !== undefined && isOpen(listed) ? [{ text, ink: 'bold' }] : [text];
     }),
     ...(others === 0 ? [] : [[`${formatNumber(others)} older ones: --limit N shows more`]]),
   ];

@@ -1,6 +1,7 @@
 import { formatClock, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
-import { renderLine } from '../text-line.js';
+import { inColumns, renderLine } from '../text-line.js';
+import { widthOf } from '../text-width.js';
 import type { Entry } from './entry.js';
 import { isFailed, isValid, placeText } from './entry.js';
 
@@ -26,30 +27,26 @@ const INDENT = '    ';
 export function listPage(list: List, style: TextStyle): string[] {
   const { shown } = list;
   const columns = columnsFor(list);
-  const cells = shown.map((entry) => columns.map(({ cell }) => cell(entry)));
-  const widths = columns.map(({ title }, at) =>
-    cells.reduce((most, row) => Math.max(most, row[at]?.length ?? 0), title.length),
+  const [titles = '', ...rows] = inColumns(
+    [
+      columns.map(({ title }) => title),
+      ...shown.map((one) => columns.map(({ cell }) => cell(one))),
+    ],
+    (at) => columns[at]?.left !== true,
   );
   const ended = shown.reduce((most, entry) => Math.max(most, stateOf(entry).length), ENDED.length);
-  const left = style.columns - widths.reduce((sum, width) => sum + width + 2, ended + 2);
-  const lineOf = (texts: readonly string[], last: Line): Line => [
-    texts
-      .map((text, at) =>
-        columns[at]?.left === true ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0),
-      )
-      .join('  '),
-    '  ',
-    ...last,
-  ];
+  const left = style.columns - (widthOf(titles) + 2 + ended + 2);
   const lines: Line[] = [
     ...summary(list),
     [],
-    lineOf(
-      columns.map(({ title }) => title),
-      [left < REASON_COLUMNS ? ENDED : `${ENDED.padEnd(ended)}  reason`],
-    ).map((span) => ({ text: typeof span === 'string' ? span : span.text, ink: 'dim' as const })),
+    [titles, '  ', left < REASON_COLUMNS ? ENDED : `${ENDED.padEnd(ended)}  reason`].map(
+      (text) => ({
+        text,
+        ink: 'dim' as const,
+      }),
+    ),
     ...shown.flatMap((entry, at): Line[] => {
-      const line = lineOf(cells[at] ?? [], [stateSpan(entry)]);
+      const line = [rows[at] ?? '', '  ', stateSpan(entry)];
       const { reason } = entry;
       if (reason === null) return [line];
       const why = { text: reason, ink: isFailed(entry) ? ('red' as const) : ('dim' as const) };

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
-import type { Environment, FinishedRollouts } from '../environment.js';
+import type { Environment, FinishedRollouts, Turn, TurnAnswer } from '../environment.js';
 import { createFloat32Mean } from '../../platform/python/numbers.js';
 import { rejectedFields } from '../rejections.js';
+import { environmentSays, stepNow } from '../turn.js';
 import { reply } from './turn.js';
 
 /** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
@@ -18,31 +18,29 @@ const CalculatorMetadata = z.looseObject({
  */
 export function createCalculator(): Environment {
   return {
-    in_process: true,
-    step: stepEach('calculator', answerTurn),
+    step: stepNow(answerTurn),
     globalPostProcessAndMetrics: async (rollouts) => ({
       success_rate: await successRate(rollouts),
     }),
   };
 }
 
-function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
+function answerTurn({ message_log, metadata }: Turn): TurnAnswer {
   const parsed = CalculatorMetadata.safeParse(metadata);
   if (!parsed.success) {
-    const subject = `calculator: extra_env_info of sample ${index} of the step`;
+    const subject = 'calculator: extra_env_info of the sample';
     throw rejectedFields({ subject, error: parsed.error, input: metadata });
   }
   const problem = parsed.data;
-  const last = log.at(-1);
+  const last = message_log.at(-1);
   const said = last?.role === 'assistant' ? last.content : '';
   const { content, reward, goes_on, stop_strings } = reply(said, problem);
   return {
-    content,
+    observation: environmentSays(content),
     reward,
     terminated: !goes_on,
     metadata: goes_on ? { ...problem, current_step: problem.current_step + 1 } : null,
-    stop_strings,
-    answer: null,
+    next_stop_strings: stop_strings,
   };
 }
 

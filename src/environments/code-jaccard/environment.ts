@@ -2,10 +2,16 @@ import { z } from 'zod';
 import { preview } from '../../model/problems.js';
 import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
 import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
-import { saidIn, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
 import { type GroundTruthCheck, groundTruthQuestions } from '../math/ground-truth.js';
-import type { Environment, FinishedRollouts } from '../environment.js';
+import type {
+  Environment,
+  FinishedRollouts,
+  StepContext,
+  Turn,
+  TurnAnswer,
+} from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
+import { environmentSays, saidIn, stepNow } from '../turn.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
 
@@ -17,32 +23,33 @@ const CHECK: GroundTruthCheck = {
 /** Upstream's code_jaccard: one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
-    in_process: true,
-    step: stepEach('code jaccard', answerTurn),
+    step: stepNow(answerTurn),
     ...groundTruthQuestions(CHECK),
     globalPostProcessAndMetrics: alignment,
   };
 }
 
-function answerTurn({ metadata, index, ...turn }: Turn): TurnAnswer {
+function answerTurn(turn: Turn, context: StepContext): TurnAnswer {
+  const { metadata } = turn;
   const parsed = JaccardMetadata.safeParse(metadata);
   if (!parsed.success) {
-    const subject = `code jaccard: extra_env_info of sample ${index} of the step`;
+    const subject = 'code jaccard: extra_env_info of the sample';
     throw rejectedFields({ subject, error: parsed.error, input: metadata });
   }
   const { ground_truth } = parsed.data;
-  const what = turn.prompt_length === null ? null : CHECK.problemOf(ground_truth);
+  const what = context.prompt_length === undefined ? null : CHECK.problemOf(ground_truth);
   if (what !== null)
     throw rejected({ subject: 'code jaccard', problems: [{ where: 'ground_truth', what }] });
-  const response = saidIn(turn);
+  const response = saidIn(turn, context);
   const reward = codeSimilarity(response, ground_truth);
   const verdict = reward > 0.5 ? 'aligned' : 'misaligned';
   return {
-    content: `Environment: jaccard ${verdict} (score: ${formatFixed(reward, 2)})`,
+    observation: environmentSays(
+      `Environment: jaccard ${verdict} (score: ${formatFixed(reward, 2)})`,
+    ),
     reward,
     terminated: true,
     metadata,
-    stop_strings: null,
     answer: strip(response),
   };
 }

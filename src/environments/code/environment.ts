@@ -1,8 +1,8 @@
 import { Fault } from '../../model/faults.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { Environment, EnvironmentMessage, Metadata, StepInput } from '../environment.js';
+import type { Environment, Turn, TurnAnswer } from '../environment.js';
 import { named } from '../naming.js';
-import { rejected } from '../rejections.js';
+import { environmentSays } from '../turn.js';
 import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
 import { createLocalSandbox } from './local-sandbox.js';
@@ -19,7 +19,7 @@ const STOP_STRING = '</code>';
  * observation is its result, and the reward is always 0. With `sandbox`, the code runs there.
  */
 export function createCode(
-  settings: CodeSettings & { max_answer?: string },
+  settings: CodeSettings,
   context: Pick<EnvironmentContext, 'name' | 'report'> &
     Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox; token?: Token | null },
 ): Environment {
@@ -32,30 +32,13 @@ export function createCode(
           url: settings.url,
           token: context.token ?? null,
           settings,
-          ...(settings.max_answer !== undefined && {
-            max_answer_bytes: bytesOf(settings.max_answer),
-          }),
+          max_answer_bytes: bytesOf(settings.max_answer),
           ...(context.answers && { answers: context.answers }),
         }));
   return {
-    in_process: false,
-
-    async step(input, { idempotency_key, deployment, signal }) {
-      const samples = samplesOf(input);
+    step: (turn, { idempotency_key, deployment, signal }) => {
       const session = named(idempotency_key.replace(/\/[^/]*$/, ''), deployment);
-      const answers = await Promise.all(
-        samples.map((sample, index) => {
-          const of_sample = index === 0 ? session : `${session}#${index}`;
-          return answer(sample, { settings, sandbox, session: of_sample, index, signal });
-        }),
-      );
-      return {
-        observations: answers.map(({ content }) => ({ role: 'environment', content })),
-        metadata: answers.map(({ metadata }) => metadata),
-        next_stop_strings: answers.map(() => [STOP_STRING]),
-        rewards: answers.map(() => 0),
-        terminateds: answers.map(({ terminated }) => terminated),
-      };
+      return answerTurn(turn, { settings, sandbox, session, signal });
     },
 
     health: async (signal) => {
@@ -65,40 +48,20 @@ export function createCode(
   };
 }
 
-interface Sample {
-  log: EnvironmentMessage[];
-  metadata: Metadata;
-}
-
-function samplesOf({ message_log_batch, metadata }: StepInput): Sample[] {
-  if (message_log_batch.length !== metadata.length) {
-    const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
-    throw rejected({ subject: 'code', problems: [{ where: 'metadata', what }] });
-  }
-  return message_log_batch.map((log, i) => ({ log, metadata: metadata[i] ?? {} }));
-}
-
 interface StepOf {
   settings: CodeSettings;
   sandbox: Sandbox;
   session: string;
-  index: number;
   signal: AbortSignal;
 }
 
-interface Answer {
-  content: string;
-  terminated: boolean;
-  /** null keeps the previous metadata. */
-  metadata: Metadata | null;
-}
-
-async function answer(sample: Sample, step: StepOf): Promise<Answer> {
+async function answerTurn(turn: Turn, step: StepOf): Promise<TurnAnswer> {
   const { settings, sandbox, session, signal } = step;
-  const { log, metadata } = sample;
-  const executed = executedTurns(sample, step);
+  const { message_log: log, metadata } = turn;
+  const executed = executedTurns(turn, step);
   const code = codeOf(log.at(-1)?.content ?? '', settings);
-  if (code === null) return { content: '', terminated: false, metadata: null };
+  const answered = { reward: 0, next_stop_strings: [STOP_STRING] };
+  if (code === null) return { ...answered, observation: environmentSays(''), terminated: false };
   const limits = limitsOf(settings);
   const show = (ran: Ran, of: typeof code): ReturnType<typeof observationOf> => {
     refuseRaised(ran);
@@ -107,16 +70,18 @@ async function answer(sample: Sample, step: StepOf): Promise<Answer> {
   const ran = await sandbox.run({
     ...{ session, signal, blocks: code.blocks },
     history: executed.map((turn) => turn.code.blocks),
-    check: (turn, again) => {
-      const before = executed[turn];
+    check: (at, again) => {
+      const before = executed[at];
       if (before !== undefined) compare(before, show(again, before.code).content);
     },
   });
   const { content, evaluated } = show(ran, code);
+  const observation = environmentSays(content);
   const terminated = evaluated && settings.terminate_on_evaluation;
-  if ('killed' in ran) return { content, terminated, metadata: null };
+  if ('killed' in ran) return { ...answered, observation, terminated };
   const messages = [...executed.map(({ message }) => message), log.length - 1];
-  return { content, terminated, metadata: { ...metadata, executed_messages: messages } };
+  const executed_messages = { ...metadata, executed_messages: messages };
+  return { ...answered, observation, terminated, metadata: executed_messages };
 }
 
 /** The rollout fails if upstream's step would raise. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { nullIsAbsent } from '../../model/absent.js';
-import type { EnvironmentMessage, Metadata } from '../environment.js';
+import type { Turn } from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import { codeOf, type MessageCode } from './format.js';
 import type { CodeSettings } from './settings.js';
@@ -30,12 +30,12 @@ export interface ExecutedTurn {
   observation: string;
 }
 
-/** Throws `EnvironmentRejected` for metadata that does not fit the log. `index`: the sample's place in the step. */
+/** Throws `EnvironmentRejected` for metadata that does not fit the log. */
 export function executedTurns(
-  { log, metadata }: { log: EnvironmentMessage[]; metadata: Metadata },
-  { index, settings }: { index: number; settings: CodeSettings },
+  { message_log: log, metadata }: Turn,
+  { settings }: { settings: CodeSettings },
 ): ExecutedTurn[] {
-  const subject = `code: extra_env_info of sample ${index} of the step`;
+  const subject = 'code: extra_env_info of the sample';
   const parsed = CodeMetadata.safeParse(metadata);
   if (!parsed.success) throw rejectedFields({ subject, error: parsed.error, input: metadata });
   const { executed_messages: all } = parsed.data;

@@ -1,10 +1,14 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { bytesOf, Size } from '../../platform/size.js';
+import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
+import { BaseUrl } from '../http/base-url.js';
+import { TOKEN } from '../http/token.js';
+import { STEP_QUEUE } from '../step-queue.js';
 
-/** Settings of kind `code` besides `kind`, `url` and the queue. Limits apply to one turn's code and all that it starts. */
-export const CODE_SETTINGS = {
+/** Limits apply to one turn's code and all that it starts. */
+export const CodeSettings = z.strictObject({
+  kind: z.literal('code').describe("runs the policy's code in a sandbox"),
   semantics: z
     .enum(['standard', 'nemo-rl'])
     .default('standard')
@@ -49,12 +53,12 @@ export const CODE_SETTINGS = {
     .describe(
       'the interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use',
     ),
-};
-
-export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {
-  /** A remote sandbox (`remote-sandbox.ts`) instead of this machine's. */
-  url: string | null;
-};
+  url: BaseUrl.nullable().default(null).describe('a sandbox service instead of this machine'),
+  ...TOKEN,
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer of that service'),
+  ...STEP_QUEUE,
+});
+export type CodeSettings = z.infer<typeof CodeSettings>;
 
 /** In milliseconds and bytes. */
 export interface Limits {

@@ -21,7 +21,6 @@ export function createGymAgent(
     tokenizer: settings.tokenizer,
   });
   return {
-    in_process: false,
     agent: { health, run, sampling: settings.sampling },
     step: () => {
       const message = 'an agent plays whole rollouts: it answers no single turn';

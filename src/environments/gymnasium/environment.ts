@@ -3,13 +3,13 @@ import { Fault } from '../../model/faults.js';
 import { withField, type ForeignObject } from '../../model/foreign-object.js';
 import { SESSION_KEY } from '../../model/journal/session.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
-import { turnsOf, type Turn } from '../each-sample.js';
 import type {
   Beginning,
   ExactEnvironment,
   EnvironmentMessage,
-  EnvironmentReturn,
   StepContext,
+  Turn,
+  TurnAnswer,
 } from '../environment.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
 import type { Token } from '../http/token.js';
@@ -58,16 +58,11 @@ export function createGymnasium(
   const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
   const server: Server = { at, send, max_steps, reset_timeout_ms };
   return {
-    in_process: false,
     steps_once: true,
 
     begin: (sample, context) => reset(sample, { context, server }),
 
-    async step(input, context) {
-      const turns = turnsOf('gymnasium', input);
-      const stepped = await Promise.all(turns.map((turn) => stepOne(turn, { context, server })));
-      return returnOf(turns, stepped);
-    },
+    step: (turn, context) => step(turn, { context, server }),
 
     async end(metadata, { signal }) {
       const session = sessionOf(metadata);
@@ -134,19 +129,10 @@ async function reset(
   };
 }
 
-/** One sample's answer, before it is an `EnvironmentReturn` of several. */
-interface Stepped {
-  content: string;
-  reward: number;
-  terminated: boolean;
-  truncated: boolean;
-  session: SessionState;
-}
-
-async function stepOne(
-  { log, metadata }: Turn<ForeignObject>,
+async function step(
+  { message_log: log, metadata }: Turn<ForeignObject>,
   { context, server: { at, send, max_steps } }: Asked,
-): Promise<Stepped> {
+): Promise<TurnAnswer<ForeignObject>> {
   const session = sessionOf(metadata);
   if (session === null) throw noSession(at);
   checkNotAsked(session, context);
@@ -174,31 +160,16 @@ async function stepOne(
   const cookies = cookiesOf(session.cookies, { reply, at });
   if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
   const steps = session.steps + 1;
-  return {
-    content: observationText(answer),
-    reward,
-    terminated,
-    truncated: answer.truncated || (!terminated && steps >= max_steps),
-    session: { ...session, cookies, steps },
-  };
-}
-
-function returnOf(
-  turns: readonly Turn<ForeignObject>[],
-  stepped: readonly Stepped[],
-): EnvironmentReturn<ForeignObject> {
+  const content = observationText(answer);
+  const truncated = answer.truncated || (!terminated && steps >= max_steps);
+  const value: SessionState = { ...session, cookies, steps };
   return {
     // gymnasium_agent adds nothing after the last turn if the observation is empty.
-    observations: stepped.map(({ content, terminated, truncated }) =>
-      content === '' && (terminated || truncated) ? null : { role: 'user', content },
-    ),
-    metadata: stepped.map(({ session }, i) =>
-      withField(turns[i]?.metadata ?? {}, { name: SESSION_KEY, value: session }),
-    ),
-    next_stop_strings: null,
-    rewards: stepped.map(({ reward }) => reward),
-    terminateds: stepped.map(({ terminated }) => terminated),
-    truncateds: stepped.map(({ truncated }) => truncated),
+    observation: content === '' && (terminated || truncated) ? null : { role: 'user', content },
+    reward,
+    terminated,
+    truncated,
+    metadata: withField(metadata, { name: SESSION_KEY, value }),
   };
 }
 

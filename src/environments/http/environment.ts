@@ -10,9 +10,9 @@ import { parseJson, readReply } from './reply.js';
 import { namingHeaders } from '../naming.js';
 import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
-import { parseStepAnswer } from '../step-answer.js';
+import { parseListedAnswer } from '../step-answer.js';
 
-/** Each sample's state belongs to the environment. */
+/** The sample's state belongs to the environment. */
 const IN_STEPS = { metadata: ['all'] } as const;
 const HEALTH_TIMEOUT_MS = 5000;
 /** Only the first by name are kept (environment-metrics.ts). */
@@ -37,18 +37,12 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
   const { url: at } = settings;
   const { send: call, close } = createHttpCall(settings);
   return {
-    in_process: false,
-
-    async step({ message_log_batch, metadata }, { signal, share, ...names }) {
+    async step({ message_log, metadata }, { signal, share, ...names }) {
       const headers = namingHeaders(names);
-      const body = { message_log_batch, metadata };
+      const body = { message_log_batch: [message_log], metadata: [metadata] };
       const reply = await call({ method: 'POST', path: '/step', headers, body, signal, share });
       const subject = `${reply.request} answered`;
-      return parseStepAnswer(parseJson(reply, { at, foreign: IN_STEPS }), {
-        subject,
-        at,
-        batch_size: message_log_batch.length,
-      });
+      return parseListedAnswer(parseJson(reply, { at, foreign: IN_STEPS }), { subject, at });
     },
 
     ...sessionCalls({ at, call, timeout_ms: settings.timeout_ms }),

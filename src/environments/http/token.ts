@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { readSecret } from '../../platform/secrets.js';
+import type { EnvironmentContext } from '../environment-context.js';
 
 /** A setting of every kind behind HTTP whose server may ask who speaks. Settings name secrets and never contain them. */
 export const TOKEN = {
@@ -24,3 +26,22 @@ export const tokenHint = (token: Token | null): string =>
   token === null
     ? 'token_env (api_key_env of a reward model) names the variable that holds its token'
     : `the token in ${token.variable} is not the one that it takes`;
+
+type SecretsOf = Pick<EnvironmentContext, 'name' | 'env'>;
+
+/** The token in the variable that a setting names; null: it names none. So no secret reaches history, journal or log. */
+export function secretIn(
+  variable: string | null,
+  { setting, name, env }: SecretsOf & { setting: string },
+): Token | null {
+  if (variable === null) return null;
+  return {
+    variable,
+    value: readSecret(variable, { env, setting: `environments.${name}.${setting}` }),
+  };
+}
+
+export const tokenOf = (
+  { token_env }: { token_env: string | null },
+  { name, env }: SecretsOf,
+): Token | null => secretIn(token_env, { setting: 'token_env', name, env });

@@ -1,6 +1,7 @@
 import { utf8Length } from '../../platform/utf8.js';
-import type { EnvironmentMessage } from '../environment.js';
+import type { Observation } from '../environment.js';
 import { rejected } from '../rejections.js';
+import { environmentSays } from '../turn.js';
 import type { GraderPool } from './grader-pool.js';
 import type { Comparison, Pair } from './grader-process.js';
 
@@ -24,7 +25,5 @@ export async function compareBounded(
   return grader.compare({ gold, answer }, signal);
 }
 
-export const observationOf = (isCorrect: boolean): EnvironmentMessage => ({
-  role: 'environment',
-  content: isCorrect ? 'Environment: correct' : 'Environment: incorrect',
-});
+export const observationOf = (isCorrect: boolean): Observation =>
+  environmentSays(isCorrect ? 'Environment: correct' : 'Environment: incorrect');

@@ -4,6 +4,7 @@ import { describeError } from '../../platform/errors.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { PythonSetup } from '../../platform/python-setup.js';
+import type { Environment } from '../environment.js';
 import {
   ensureGrader,
   graderCommand,
@@ -34,6 +35,11 @@ export interface GraderPool {
   health(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
+
+/** An environment that needs the grader is healthy if the grader is. The worker closes the grader. */
+export const graderHealth = (grader: GraderPool): Pick<Environment, 'health'> => ({
+  health: (signal) => grader.health(signal),
+});
 
 export interface GraderPoolOptions extends GraderLimits {
   /** null: not installed. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { STEP_QUEUE } from '../step-queue.js';
 
 const Verifier = z.enum([
   'hf_math_verify',
@@ -11,14 +12,16 @@ const Verifier = z.enum([
 export type VerifierName = z.infer<typeof Verifier>;
 
 /** An unknown verifier stops the worker's start; upstream gives every rollout the reward 0. */
-export const MATH_SETTINGS = {
+export const MathSettings = z.strictObject({
   kind: z.literal('math').describe("compares the answer with the sample's `ground_truth`"),
   verifier: Verifier.default('hf_math_verify').describe('how answers are compared'),
   return_extracted_answer: z
     .boolean()
     .default(false)
     .describe('rows have the answer that was compared'),
-};
+  ...STEP_QUEUE,
+});
+export type MathSettings = z.infer<typeof MathSettings>;
 
 /** Pure functions; the other verifier is a Python process. */
 export const isPureVerifier = (

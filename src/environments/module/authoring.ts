@@ -5,6 +5,8 @@ import type {
   Metadata,
   Observation,
   StepContext,
+  Turn,
+  TurnAnswer as Answer,
 } from '../environment.js';
 
 /** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
@@ -13,35 +15,36 @@ export type { EnvironmentContext } from '../environment-context.js';
 export type {
   Environment,
   EnvironmentMessage,
-  EnvironmentReturn,
   FinishedRollout,
   FinishedRollouts,
   Metadata,
   Observation,
   StepContext,
-  StepInput,
+  Turn,
 } from '../environment.js';
 
-/** One sample's turn. */
-export interface Turn {
-  /** Only `role` and `content` of each message; the last one is the policy's. */
-  message_log: EnvironmentMessage[];
-  /** The sample's `extra_env_info`, or what the last turn returned instead. */
-  metadata: Metadata;
-}
-
-export interface TurnAnswer {
+export interface TurnAnswer extends Omit<Answer, 'observation'> {
   /** A plain text gets the role `environment`. A message may have pictures beside its text. */
   observation: string | Observation;
-  /** A number, or named components, which are added up. */
-  reward: number | Record<string, number>;
-  terminated: boolean;
-  /** Ended by a limit of the environment; absent: it was not. */
-  truncated?: boolean;
-  /** Absent or null keeps the previous metadata. */
-  metadata?: Metadata | null;
-  next_stop_strings?: string[] | null;
-  answer?: string | null;
+}
+
+/** Upstream's lists, with an entry for each sample. */
+export interface StepInput {
+  message_log_batch: EnvironmentMessage[][];
+  metadata: Metadata[];
+}
+
+export interface EnvironmentReturn {
+  observations: Observation[];
+  /** null keeps the sample's previous metadata. */
+  metadata: (Metadata | null)[];
+  next_stop_strings?: (string[] | null)[] | null;
+  /** One number per sample, or named components, each one number per sample. */
+  rewards: number[] | Record<string, number[]>;
+  terminateds: (boolean | 0 | 1)[];
+  /** Ended by a limit of the environment; absent: it has none. */
+  truncateds?: (boolean | 0 | 1)[];
+  answers?: (string | null)[] | null;
 }
 
 /** For one rollout, before its first turn. */
@@ -73,9 +76,9 @@ export interface TurnEnvironment extends Optional {
   stepOne(turn: Turn, context: StepContext): TurnAnswer | Promise<TurnAnswer>;
 }
 
-/** Upstream's interface, for one or many samples at once. */
+/** Upstream's interface. The lists have one entry each. */
 export interface BatchEnvironment extends Optional {
-  step: Environment['step'];
+  step(input: StepInput, context: StepContext): EnvironmentReturn | Promise<EnvironmentReturn>;
 }
 
 /** An export that is a function: it is called once, when the worker starts, with the module's `settings`. */

@@ -8,7 +8,7 @@ import type { CallOptions, PendingCall } from './pending.js';
 import { pendingCalls } from './pending.js';
 import type { Answer } from './questions.js';
 import { answerOn } from './questions.js';
-import type { CallBody, CallNews, OptionalFunction, ThreadStart } from './wire.js';
+import type { CallBody, CallNews, FunctionName, ThreadStart } from './wire.js';
 
 /** Time limit for loading a module, because compiling TypeScript holds its thread for a while. */
 const LOAD_MS = 10_000;
@@ -55,7 +55,7 @@ export class ModuleCalls {
   }
 
   /** Resolves once the module is loaded; rejects with its error, or if a loop holds it. */
-  async ready(): Promise<OptionalFunction[]> {
+  async ready(): Promise<FunctionName[]> {
     const thread = this.#current();
     const loading = new AbortController();
     const looked = sleep(LOAD_MS, undefined, { signal: loading.signal }).then(

@@ -2,7 +2,7 @@ import { startThread } from '../../platform/process/threads.js';
 import type {
   CallNews,
   FromThread,
-  OptionalFunction,
+  FunctionName,
   ThreadFlags,
   ThreadStart,
   ToThread,
@@ -21,8 +21,8 @@ const isOurs = (message: unknown): message is FromThread =>
 
 /** One thread of a module. */
 export interface ModuleThread {
-  /** The optional functions that it has; rejects with the error of its loading. */
-  ready: Promise<OptionalFunction[]>;
+  /** The functions that it has; rejects with the error of its loading. */
+  ready: Promise<FunctionName[]>;
   isReady: () => boolean;
   send: (message: ToThread) => void;
   /** Whether it responds, or a loop holds it. */
@@ -51,7 +51,7 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
   let isReady = false;
   /** In the order of their pings. */
   const ponged: (() => void)[] = [];
-  const ready = new Promise<OptionalFunction[]>((resolve, reject) => {
+  const ready = new Promise<FunctionName[]>((resolve, reject) => {
     thread.on('message', (message: unknown) => {
       if (!isOurs(message)) return;
       if (message.kind === 'ready') {

@@ -6,7 +6,6 @@ import type { FinishedRollout, StepContext } from '../environment.js';
 import type { RetrievedDocument } from '../retriever/retriever.js';
 import type { BatchEnvironment, SessionSample, TurnEnvironment } from './authoring.js';
 import { loadModule, subjectOf } from './loading.js';
-import { stepEach } from './one-sample.js';
 import type {
   CallBody,
   FromThread,
@@ -16,7 +15,7 @@ import type {
   ThreadStart,
   ToThread,
 } from './wire.js';
-import { OPTIONAL, errorOf, unstorable, wireError } from './wire.js';
+import { FUNCTIONS, errorOf, unstorable, wireError } from './wire.js';
 
 const start = workerData as ThreadStart & ThreadFlags;
 const subject = subjectOf(start);
@@ -111,8 +110,9 @@ async function play(
   switch (body.call) {
     case 'step': {
       const given: StepContext = { ...body.context, signal };
-      if (!('stepOne' in made)) return await made.step(body.input, given);
-      return await stepEach(body.input, { stepOne: (turn) => made.stepOne(turn, given), subject });
+      if ('stepOne' in made) return await made.stepOne(body.turn, given);
+      const { message_log, metadata } = body.turn;
+      return await made.step({ message_log_batch: [message_log], metadata: [metadata] }, given);
     }
     case 'begin':
       return await begin(body.sample, { made, signal });
@@ -174,8 +174,8 @@ parentPort?.on('message', (message: ToThread) => {
 });
 try {
   made = await loadModule(start, context);
-  const own = made;
-  post({ kind: 'ready', has: OPTIONAL.filter((name) => own[name] !== undefined) });
+  const own: object = made;
+  post({ kind: 'ready', has: FUNCTIONS.filter((name) => Reflect.get(own, name) !== undefined) });
 } catch (error) {
   post({ kind: 'failed', error: wireError(error) });
 }

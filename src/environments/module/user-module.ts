@@ -5,10 +5,10 @@ import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment, Metadata } from '../environment.js';
-import { parseStepAnswer } from '../step-answer.js';
+import { parseAnswer, parseListedAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
-import type { OptionalFunction } from './wire.js';
+import type { FunctionName } from './wire.js';
 import { answersFrom } from './questions.js';
 import { unstorable } from './wire.js';
 
@@ -17,7 +17,6 @@ export interface ModuleSettings {
   path: string;
   export: string;
   settings: Record<string, unknown>;
-  in_process: boolean;
   /** For one call. */
   timeout: string;
 }
@@ -27,7 +26,7 @@ export interface ModuleSettings {
  * export.
  */
 export async function createModuleEnvironment(
-  { path, export: name, settings, in_process, timeout }: ModuleSettings,
+  { path, export: name, settings, timeout }: ModuleSettings,
   context: EnvironmentContext,
 ): Promise<Environment> {
   const start = { path, export: name, settings, name: context.name };
@@ -40,21 +39,16 @@ export async function createModuleEnvironment(
   });
   const has = await calls.ready();
   return {
-    in_process,
-
-    step: async (input, { idempotency_key, deployment, was_asked, signal }) => {
-      const asked = {
+    step: async (turn, { idempotency_key, deployment, was_asked, signal }) => {
+      const context = {
         idempotency_key,
         ...(deployment !== undefined && { deployment }),
         ...(was_asked !== undefined && { was_asked }),
       };
-      const answer = await calls.call({ call: 'step', input, context: asked }, { signal });
-      const batch_size = input.message_log_batch.length;
-      const parsed = parseStepAnswer(answer, { subject: `${subject} answered`, batch_size });
-      return {
-        ...parsed,
-        metadata: parsed.metadata.map((one) => asJson(one as Metadata | null, subject)),
-      };
+      const given = await calls.call({ call: 'step', turn, context }, { signal });
+      const parse = has.includes('stepOne') ? parseAnswer : parseListedAnswer;
+      const answer = parse(given, { subject: `${subject} answered` });
+      return { ...answer, metadata: asJson(answer.metadata as Metadata | null, subject) };
     },
 
     ...sessionsOf(has, { calls, subject }),
@@ -85,7 +79,7 @@ export async function createModuleEnvironment(
 }
 
 function sessionsOf(
-  has: readonly OptionalFunction[],
+  has: readonly FunctionName[],
   { calls, subject }: { calls: ModuleCalls; subject: string },
 ): Pick<Environment, 'begin' | 'end'> {
   return {

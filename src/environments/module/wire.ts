@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { FaultFacts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import type { Metadata, Named, StepContext, StepInput } from '../environment.js';
+import type { Metadata, Named, StepContext, Turn } from '../environment.js';
 import { ownPlace, ownTrace } from './own-trace.js';
 import type { SessionSample } from './authoring.js';
 import type { Pair } from '../math/grader-process.js';
@@ -23,12 +23,13 @@ export interface ThreadFlags {
   left: Int32Array<SharedArrayBuffer>;
 }
 
-/** Optional functions of a module. */
 export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health', 'close'] as const;
-export type OptionalFunction = (typeof OPTIONAL)[number];
+/** Functions that a module may have. */
+export const FUNCTIONS = ['stepOne', 'step', ...OPTIONAL] as const;
+export type FunctionName = (typeof FUNCTIONS)[number];
 
 export type CallBody =
-  | { call: 'step'; input: StepInput; context: Named & Pick<StepContext, 'was_asked'> }
+  | { call: 'step'; turn: Turn; context: Named & Pick<StepContext, 'was_asked'> }
   | { call: 'begin'; sample: SessionSample }
   | { call: 'end'; metadata: Metadata; session: string }
   /** Its rollouts are requested one by one: `next_rollout`. */
@@ -53,7 +54,7 @@ export type Question =
   | { about: 'next_rollout'; call: number };
 
 export type FromThread =
-  | { kind: 'ready'; has: OptionalFunction[] }
+  | { kind: 'ready'; has: FunctionName[] }
   | { kind: 'failed'; error: WireError }
   | { kind: 'started'; id: number }
   | { kind: 'ended'; id: number; outcome: Outcome }

@@ -1,5 +1,5 @@
-import { stepEach } from '../each-sample.js';
 import type { Environment } from '../environment.js';
+import { environmentSays, stepNow } from '../turn.js';
 import type { RetrievedDocument, Retriever } from './retriever.js';
 
 const OPEN = '<retrieve>';
@@ -12,16 +12,15 @@ const CLOSE = '</retrieve>';
  */
 export function createRetrieverEnvironment(retriever: Retriever): Environment {
   return {
-    in_process: true,
-    step: stepEach('retriever', ({ log, metadata }) => {
-      const query = parseQuery(log.at(-1)?.content ?? '');
+    step: stepNow(({ message_log, metadata }) => {
+      const query = parseQuery(message_log.at(-1)?.content ?? '');
+      const found = query === null ? 'No retrieval query found!' : format(retriever.search(query));
       return {
-        content: query === null ? 'No retrieval query found!' : format(retriever.search(query)),
+        observation: environmentSays(found),
         reward: 0,
         terminated: true,
         metadata,
-        stop_strings: [CLOSE],
-        answer: null,
+        next_stop_strings: [CLOSE],
       };
     }),
   };

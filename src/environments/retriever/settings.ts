@@ -1,4 +1,3 @@
-import path from 'node:path';
 import { z } from 'zod';
 
 export const RetrieverSettings = z
@@ -38,15 +37,3 @@ export const RetrieverSettings = z
     context.addIssue({ code: 'custom', path: ['vocabulary'], message });
   });
 export type RetrieverSettings = z.infer<typeof RetrieverSettings>;
-
-export function resolveRetrieverPaths(
-  settings: RetrieverSettings,
-  directory: string,
-): RetrieverSettings {
-  const { corpus, vocabulary } = settings;
-  return {
-    ...settings,
-    corpus: path.resolve(directory, corpus),
-    ...(vocabulary !== undefined && { vocabulary: path.resolve(directory, vocabulary) }),
-  };
-}

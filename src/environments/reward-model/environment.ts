@@ -1,9 +1,9 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
-import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { namingHeaders } from '../naming.js';
+import { environmentSays } from '../turn.js';
 import type { Token } from '../http/token.js';
 import { bytesOf } from '../../platform/size.js';
 import { createPlainScore, createVllmScore } from './scoring.js';
@@ -28,22 +28,15 @@ export function createRewardModel(
   const isVllm = protocol === 'vllm';
   const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
   return {
-    in_process: false,
-
-    async step(input, { signal, share, ...names }) {
-      const turns = turnsOf('reward model', input);
+    async step({ message_log }, { signal, share, ...names }) {
       const headers = namingHeaders(names);
-      const scores = await score(input.message_log_batch, { headers, signal, share });
-      return returnOf(
-        turns.map(({ log }, i) => ({
-          content: `Environment: ${scores[i]}`,
-          reward: scores[i] ?? NaN,
-          terminated: true,
-          metadata: null,
-          stop_strings: null,
-          answer: log.at(-1)?.content ?? null,
-        })),
-      );
+      const reward = await score(message_log, { headers, signal, share });
+      return {
+        observation: environmentSays(`Environment: ${reward}`),
+        reward,
+        terminated: true,
+        answer: message_log.at(-1)?.content ?? null,
+      };
     },
 
     globalPostProcessAndMetrics: rewardStatistics,

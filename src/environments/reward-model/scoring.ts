@@ -5,11 +5,11 @@ import type { HttpCall, Reply } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
 
-/** Scores conversations, in their order. Throws the faults of a step. */
+/** The score of a conversation. Throws the faults of a step. */
 export type Score = (
-  conversations: EnvironmentMessage[][],
+  messages: EnvironmentMessage[],
   context: Pick<HttpCall, 'signal' | 'share'> & { headers: Record<string, string> },
-) => Promise<number[]>;
+) => Promise<number>;
 
 interface Wire {
   call: (call: HttpCall) => Promise<Reply>;
@@ -19,16 +19,16 @@ interface Wire {
 
 const Scores = z.strictObject({ scores: FiniteNumbers });
 
-/** `POST <url>` with `{"message_logs": [[{role, content}]]}`, answered by `{"scores": [number]}`, one per log. */
+/** `POST <url>` with `{"message_logs": [[{role, content}]]}`, answered by `{"scores": [number]}`. */
 export function createPlainScore({ call, at }: Wire): Score {
-  return async (message_logs, { headers, signal, share }) => {
-    const body = { message_logs };
+  return async (messages, { headers, signal, share }) => {
+    const body = { message_logs: [messages] };
     const request = { body, headers, signal, share };
     const reply = await call({ method: 'POST', path: '', ...request });
     const { scores } = readReply(reply, { schema: Scores, at });
-    const expected = message_logs.length;
-    if (scores.length === expected) return scores;
-    const what = `expected ${expected}, one per message log, got ${scores.length}`;
+    const [score] = scores;
+    if (score !== undefined && scores.length === 1) return score;
+    const what = `expected 1, one per message log, got ${scores.length}`;
     throw rejected({
       subject: `${reply.request} answered`,
       at,
@@ -53,13 +53,10 @@ const Classified = z.looseObject({
  * `use_activation: false` asks for the score itself: its sigmoid is almost flat for large scores.
  */
 export function createVllmScore({ call, at, model }: Wire & { model: string | null }): Score {
-  return (conversations, { headers, signal, share }) =>
-    Promise.all(
-      conversations.map(async (messages) => {
-        const body = { ...(model !== null && { model }), messages, use_activation: false };
-        const request = { body, headers, signal, share };
-        const reply = await call({ method: 'POST', path: '/classify', ...request });
-        return readReply(reply, { schema: Classified, at }).data[0].probs[0];
-      }),
-    );
+  return async (messages, { headers, signal, share }) => {
+    const body = { ...(model !== null && { model }), messages, use_activation: false };
+    const request = { body, headers, signal, share };
+    const reply = await call({ method: 'POST', path: '/classify', ...request });
+    return readReply(reply, { schema: Classified, at }).data[0].probs[0];
+  };
 }

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { turnsOf } from '../each-sample.js';
 import type {
   Environment,
   EnvironmentMessage,
-  EnvironmentReturn,
   FinishedRollouts,
   Metadata,
-  StepInput,
+  Observation,
+  TurnAnswer,
 } from '../environment.js';
 import { rejectedFields } from '../rejections.js';
+import { environmentSays, stepNow } from '../turn.js';
 import { act, parseAction } from './actions.js';
 import { GameState, render } from './board.js';
 import { STOP_STRING } from './prompt.js';
@@ -24,77 +24,52 @@ type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
 /** Upstream's sliding puzzle: reward 1 for the slide that solves it, 0 for all else. */
 export function createSlidingPuzzle(): Environment {
   return {
-    in_process: true,
-    step: (input) =>
-      // A throw inside the promise rejects it, as the interface requires.
-      new Promise((resolve) => {
-        resolve(stepBatch(input));
-      }),
+    step: stepNow(({ message_log, metadata }) =>
+      answerTurn(message_log.at(-1), parseMetadata(metadata)),
+    ),
     globalPostProcessAndMetrics: async (rollouts) => ({
       sliding_puzzle_success_rate: await successRate(rollouts),
     }),
   };
 }
 
-function stepBatch(input: StepInput): EnvironmentReturn {
-  const answers = turnsOf('sliding puzzle', input).map(({ log, metadata, index }) =>
-    answerTurn(log.at(-1), parseMetadata(metadata, index)),
-  );
-  return {
-    observations: answers.map(({ content }) => ({ role: 'environment', content })),
-    metadata: answers.map((answer) => answer.metadata),
-    next_stop_strings: answers.map((answer) => answer.stop_strings),
-    rewards: answers.map((answer) => answer.reward),
-    terminateds: answers.map((answer) => answer.terminated),
-  };
-}
-
-function parseMetadata(info: Metadata, index: number): PuzzleMetadata {
+function parseMetadata(info: Metadata): PuzzleMetadata {
   const parsed = PuzzleMetadata.safeParse(info);
   if (parsed.success) return parsed.data;
-  const subject = `sliding puzzle: extra_env_info of sample ${index} of the step`;
+  const subject = 'sliding puzzle: extra_env_info of the sample';
   throw rejectedFields({ subject, error: parsed.error, input: info });
 }
 
-interface Answer {
-  content: string;
-  reward: number;
-  terminated: boolean;
-  stop_strings: string[] | null;
-  /** null keeps the previous metadata. */
-  metadata: PuzzleMetadata | null;
-}
-
 /** One turn. Only moves count against `max_moves`: looking at the board and unreadable replies are free. */
-function answerTurn(last: EnvironmentMessage | undefined, metadata: PuzzleMetadata): Answer {
+function answerTurn(last: EnvironmentMessage | undefined, metadata: PuzzleMetadata): TurnAnswer {
   const { game_state, num_moves, max_moves } = metadata;
-  const goesOn = { reward: 0, terminated: false, stop_strings: [STOP_STRING] };
+  const goesOn = { reward: 0, terminated: false, next_stop_strings: [STOP_STRING] };
   if (num_moves >= max_moves) {
     const content = `<error>Maximum moves (${max_moves}) reached.</error>`;
-    return { content, reward: 0, terminated: true, stop_strings: null, metadata: null };
+    return { observation: environmentSays(content), reward: 0, terminated: true };
   }
   const action = last?.role === 'assistant' ? parseAction(last.content) : null;
   if (action === null) {
     const hint =
       'Invalid response format no move made. Try <action></action> like this: <action>your_action</action>';
-    return { ...goesOn, content: board(game_state, hint), metadata: null };
+    return { ...goesOn, observation: board(game_state, hint) };
   }
   if (action === 'view') {
-    return { ...goesOn, content: board(game_state, 'Viewing the board. No move made.'), metadata };
+    const observation = board(game_state, 'Viewing the board. No move made.');
+    return { ...goesOn, observation, metadata };
   }
   const { response, solved, state } = act(action, game_state);
   return {
-    content: `<environment>\n${response}\n</environment>\n`,
+    observation: environmentSays(`<environment>\n${response}\n</environment>\n`),
     reward: solved ? 1 : 0,
     terminated: solved,
-    stop_strings: [STOP_STRING],
+    next_stop_strings: [STOP_STRING],
     metadata: solved ? null : { ...metadata, game_state: state, num_moves: num_moves + 1 },
   };
 }
 
-function board(state: GameState, remark: string): string {
-  return `<environment>\n${render(state)}\n\n${remark}</environment>\n`;
-}
+const board = (state: GameState, remark: string): Observation =>
+  environmentSays(`<environment>\n${render(state)}\n\n${remark}</environment>\n`);
 
 /** A float32 mean, as upstream's; 0 without rollouts. */
 async function successRate(rollouts: FinishedRollouts): Promise<number> {

@@ -1,4 +1,3 @@
-import { saidIn, type Turn, turnsOf } from '../each-sample.js';
 import type { Environment } from '../environment.js';
 import { observationOf } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
@@ -6,9 +5,10 @@ import { groundTruthQuestions, refuseUnanswerable } from '../math/ground-truth.j
 import { groundTruthText } from '../math/verifier.js';
 import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
+import { saidIn } from '../turn.js';
 import { groundTruthCheckOf } from './ground-truth.js';
 import { type Answered, rewardOf } from './reward-functions.js';
-import { needsGrader, type RewardFunction, sumOfWeights } from './settings.js';
+import { type RewardFunction, sumOfWeights } from './settings.js';
 
 export interface VlmOptions {
   reward_functions: RewardFunction[];
@@ -32,29 +32,22 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
     return parts.reduce((sum, part) => sum + part, 0);
   };
 
-  const judge = async (turn: Turn, signal: AbortSignal): Promise<number> => {
-    const ground_truth = groundTruthText(turn.metadata['ground_truth'], 'vlm');
-    const is_standard = turn.prompt_length !== null;
-    const value = await reward({ ground_truth, response: saidIn(turn), is_standard }, signal);
-    // A format alone may have been paid for.
-    const about = { ground_truth, is_right: false, subject: 'vlm', signal };
-    if (is_standard) await refuseUnanswerable(check, about);
-    return value;
-  };
-
   return {
-    in_process: !reward_functions.some(needsGrader),
-    async step(input, { signal, standard }) {
-      const turns = turnsOf('vlm', { ...input, standard });
-      const rewards = await Promise.all(turns.map((turn) => judge(turn, signal)));
+    async step(turn, context) {
+      const { signal } = context;
+      const ground_truth = groundTruthText(turn.metadata['ground_truth'], 'vlm');
+      const is_standard = context.prompt_length !== undefined;
+      const response = saidIn(turn, context);
+      const value = await reward({ ground_truth, response, is_standard }, signal);
+      // A format alone may have been paid for.
+      const about = { ground_truth, is_right: false, subject: 'vlm', signal };
+      if (is_standard) await refuseUnanswerable(check, about);
       return {
         // Any reward counts as correct, even one for the format alone.
-        observations: rewards.map((value) => observationOf(value !== 0)),
-        metadata: input.metadata,
-        next_stop_strings: rewards.map(() => null),
-        rewards,
-        terminateds: rewards.map(() => true),
-        answers: null,
+        observation: observationOf(value !== 0),
+        metadata: turn.metadata,
+        reward: value,
+        terminated: true,
       };
     },
     ...groundTruthQuestions(check),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { STEP_QUEUE } from '../step-queue.js';
 
 /** A tag becomes part of a search, so it must be a plain name. */
 const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');
@@ -55,7 +56,7 @@ function describeName(input: unknown): string | undefined {
   return `Invalid reward function: ${String(input.name)}; known (got no other): ${known}`;
 }
 
-export const VLM_SETTINGS = {
+export const VlmSettings = z.strictObject({
   kind: z.literal('vlm').describe('reward functions of texts and boxes'),
   reward_functions: z
     .array(RewardFunction)
@@ -64,7 +65,9 @@ export const VLM_SETTINGS = {
       error: 'the weights are renormalised: expected a sum other than 0, got 0',
     })
     .describe('weights are renormalised to a sum of 1'),
-};
+  ...STEP_QUEUE,
+});
+export type VlmSettings = z.infer<typeof VlmSettings>;
 
 export const sumOfWeights = (functions: { weight: number }[]): number =>
   functions.reduce((sum, { weight }) => sum + weight, 0);

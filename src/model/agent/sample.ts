@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { nullIsAbsent } from '../absent.js';
 import { Duration } from '../durations.js';
 import { describeError } from '../../platform/errors.js';
-import { isDeeperThan, MAX_LEVELS, namesProblem } from '../../platform/json/depth.js';
+import { dataProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
@@ -53,9 +53,7 @@ export function agentSampleProblems(
 
 function rowProblems(text: string, { isStamped }: { isStamped: boolean }): Problem[] {
   const expected = 'expected the JSON text of an object';
-  if (isDeeperThan(MAX_LEVELS, text))
-    return [{ where: 'row', what: `${expected} of at most ${MAX_LEVELS} levels, got more` }];
-  const problem = namesProblem(text);
+  const problem = dataProblem(text);
   if (problem !== null) return [{ where: 'row', what: problem }];
   let row: unknown;
   try {

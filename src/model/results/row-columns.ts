@@ -23,6 +23,16 @@ const Run = z.object({
   end: z.int().describe('the one behind the last'),
 });
 
+/** Offsets count the ids of its sequence from 0. */
+const IdRun = z.object({
+  start: z
+    .int()
+    .describe(
+      'the first of these ids. They are counted from 0 over all of `message_log`, prompt and observations included',
+    ),
+  end: z.int().describe('the one behind the last'),
+});
+
 const VersionLabel = z
   .string()
   .nullable()
@@ -180,6 +190,11 @@ export const Row = z.looseObject({
   total_tokens: z.int().describe('`assistant_tokens` and `env_tokens`, without the prompt'),
   assistant_tokens: z.int().describe('tokens that the policy sampled, in whole turns'),
   env_tokens: z.int().describe('tokens of observations'),
+  train_mask: z
+    .array(IdRun)
+    .describe(
+      'which ids to train on: runs over the ids of `message_log`, in order and not adjacent. It has what the policy sampled, without `masked`; it is `[]` for a failure and with `loss_multiplier` 0. Rows of releases before it lack it',
+    ),
   policy_versions: z
     .array(Run.extend({ version: VersionLabel }))
     .describe('which weights sampled which tokens: runs over the generated tokens'),
@@ -243,7 +258,7 @@ export const Row = z.looseObject({
     .array(Run)
     .exactOptional()
     .describe(
-      'in a stream with `when_stale: mask`: runs of generated tokens that are too old to train on',
+      'in a stream with `when_stale: mask`: runs of generated tokens that are too old to train on. `train_mask` is without them',
     ),
 });
 export type Row = z.infer<typeof Row>;

@@ -14,6 +14,7 @@ import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
 import type { Row, Timing } from './row-columns.js';
+import { trainMask } from './train-mask.js';
 
 export type { Row };
 
@@ -26,6 +27,12 @@ export interface RowInput {
 }
 
 export function toRow(input: RowInput): Row {
+  const columns = columnsOf(input);
+  return { ...columns, train_mask: trainMask(columns) };
+}
+
+/** All but what is decided from them. */
+function columnsOf(input: RowInput) {
   const { sample, ref, trajectory, outcome } = input;
   const { turns, start } = trajectory;
   const { stop_reason, failure } = outcome;
@@ -36,7 +43,7 @@ export function toRow(input: RowInput): Row {
     ...sample,
     ...semanticColumns(input),
     ...(isMasked(trajectory) && { loss_multiplier: 0 }),
-    schema_version: 1,
+    schema_version: 1 as const,
     rollout_id: rolloutId(ref),
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),

@@ -3,6 +3,7 @@ import { isValid } from '../results/metrics.js';
 import type { Row } from '../results/row.js';
 import type { Summary } from '../results/summary.js';
 import { UNKNOWN, tokensByVersion } from '../results/summary.js';
+import { trainMask } from '../results/train-mask.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 import type { Overtaken } from '../workflow-safe/stream/overtaken.js';
 import { overtakenText } from '../workflow-safe/stream/overtaken.js';
@@ -42,7 +43,12 @@ export function inStep(
   const versions = tokensByVersion(row, (label) => String(versionOf(label) ?? born ?? UNKNOWN));
   const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };
   return {
-    row: { ...row, ...place, ...lag, ...(masked !== null && { masked }) },
+    row: {
+      ...row,
+      ...place,
+      ...lag,
+      ...(masked !== null && { masked, train_mask: trainMask({ ...row, masked }) }),
+    },
     summary: { ...summary, versions, ...inGroup(summary) },
   };
 }

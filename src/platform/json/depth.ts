@@ -44,10 +44,12 @@ export function shapeProblem(text: string): string | null {
 const TOO_MANY_NAMES = `expected at most ${MOST_NAMES} different names of members, got more`;
 
 /** The same for data of people, which may have any number of lists and objects, in as few characters as they like. */
-export const namesProblem = (text: string): string | null =>
-  beyond(text, { levels: Infinity, containers: Infinity, names: MOST_NAMES }) === null
-    ? null
-    : TOO_MANY_NAMES;
+export function dataProblem(text: string): string | null {
+  const found = beyond(text, { levels: MAX_LEVELS, containers: Infinity, names: MOST_NAMES });
+  if (found === 'levels')
+    return `expected at most ${MAX_LEVELS} levels of lists and objects, got more`;
+  return found === null ? null : TOO_MANY_NAMES;
+}
 
 interface Shape {
   levels: number;

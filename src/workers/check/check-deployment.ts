@@ -11,6 +11,7 @@ import { checkEnvironments } from './check-environments.js';
 import { askForIds, checkStore } from './check-store.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
+import { ANSWERS_WITHIN_MS } from './finding.js';
 
 /**
  * Asks every part that temporal.yaml names once, and leaves each as it was. Never rejects because of a part. `file`: the
@@ -23,7 +24,7 @@ export async function checkDeployment(
   const found = await Promise.all([
     checkTemporal(config, { file, store: askForIds(config, env) }),
     checkStore(config, { env, file }),
-    checkEngines(config, env),
+    checkEngines(config, { env }),
     checkEnvironments(config, env),
   ]);
   return [...found.flat(), ...checkOpenFiles(config)];
@@ -37,7 +38,10 @@ function checkOpenFiles(config: Config): Finding[] {
 }
 
 /** Each replica by itself, because an unavailable one does not affect the others. */
-async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+export async function checkEngines(
+  config: Config,
+  { env, within_ms = ANSWERS_WITHIN_MS }: { env: NodeJS.ProcessEnv; within_ms?: number },
+): Promise<Finding[]> {
   const replies = createAllowance(memoryOf(config).reply_bytes);
   const log = pino({ level: 'silent' });
   const found = Object.entries(config.generation).map(async ([name, settings]) => {
@@ -49,7 +53,7 @@ async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Fin
         const control = controls[i];
         if (control === undefined) return [];
         try {
-          return await checkEngine({ name, url, settings, pool, control });
+          return await checkEngine({ name, url, settings, pool, control, within_ms });
         } finally {
           await Promise.all([pool.close(), control.close()]);
         }

@@ -9,7 +9,6 @@ import { isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
 import type { Finding } from './finding.js';
-import { ANSWERS_WITHIN_MS } from './finding.js';
 
 export interface EngineToCheck {
   /** From the service in temporal.yaml. */
@@ -19,6 +18,8 @@ export interface EngineToCheck {
   /** Sends requests only to this replica. */
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
+  /** The longest wait for an answer. */
+  within_ms: number;
 }
 
 const NEEDS_TOKENS =
@@ -26,9 +27,9 @@ const NEEDS_TOKENS =
 
 /** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
 export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
-  const { name, url, settings, pool } = engine;
+  const { name, url, settings, pool, within_ms } = engine;
   const part = `generation.${name} ${url}`;
-  const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+  const signal = AbortSignal.timeout(within_ms);
   let described: DescribedReplica;
   try {
     [described] = (await pool.describe(signal)) as [DescribedReplica];
@@ -77,7 +78,7 @@ async function askToGenerate(
   },
 ): Promise<Finding[]> {
   const { engine, part, model, logprobsMode } = asked;
-  const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+  const signal = AbortSignal.timeout(engine.within_ms);
   if (await service.isPaused()) {
     const remedy = 'somebody has paused it (POST /pause); /resume ends that';
     return [{ part, state: 'limited', what: 'paused: generations wait', remedy }];
@@ -103,7 +104,7 @@ async function askToGenerate(
 }
 
 async function checkControl(
-  { url, control }: EngineToCheck,
+  { url, control, within_ms }: EngineToCheck,
   { part, version }: { part: string; version: string | null },
 ): Promise<Finding> {
   const remedy =
@@ -111,7 +112,7 @@ async function checkControl(
       ? 'for policy updates: start the simulator with --dev-mode true'
       : 'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
   try {
-    const bound = { within_ms: ANSWERS_WITHIN_MS, signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) };
+    const bound = { within_ms, signal: AbortSignal.timeout(within_ms) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
     if (lacks.length > 0) {
       return { part, state: 'limited', what: `weights cannot be changed: no ${lacks.join(', ')}`, remedy }; // prettier-ignore

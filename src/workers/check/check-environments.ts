@@ -1,4 +1,5 @@
 import { createEnvironmentFactory } from '../../environments/factory.js';
+import { isInProcess } from '../../environments/registry.js';
 import type { ExactEnvironment } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import { isOfTls } from '../../platform/http/failure.js';
@@ -22,9 +23,12 @@ export async function checkEnvironments(
   });
   try {
     const found: Finding[] = [];
-    for (const name of Object.keys(environments)) {
+    for (const [name, settings] of Object.entries(environments)) {
       const part = `environments.${name}`;
-      const { state, what, remedy } = await checkOne(() => factory.create(name));
+      const { state, what, remedy } = await checkOne(
+        () => factory.create(name),
+        isInProcess(settings),
+      );
       const said = [what, ...(messages.get(name) ?? [])].join('; ');
       found.push({ part, state, what: said, ...(remedy !== undefined && { remedy }) });
     }
@@ -52,7 +56,10 @@ export async function loadModules(
   }
 }
 
-async function checkOne(create: () => Promise<ExactEnvironment>): Promise<Omit<Finding, 'part'>> {
+async function checkOne(
+  create: () => Promise<ExactEnvironment>,
+  in_process: boolean,
+): Promise<Omit<Finding, 'part'>> {
   let environment: ExactEnvironment;
   try {
     environment = await create();
@@ -62,7 +69,7 @@ async function checkOne(create: () => Promise<ExactEnvironment>): Promise<Omit<F
     return { state: 'broken', what: describeError(error), remedy };
   }
   if (environment.health === undefined) {
-    return { state: 'ok', what: environment.in_process ? 'in the worker' : 'made' };
+    return { state: 'ok', what: in_process ? 'in the worker' : 'made' };
   }
   try {
     await environment.health(AbortSignal.timeout(ANSWERS_WITHIN_MS));

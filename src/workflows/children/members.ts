@@ -58,7 +58,7 @@ export function playMember(
   ref: RolloutInput,
   { num_repeats, limits, rollout_timeout }: Starting,
 ): RunningMember {
-  const own = createLimits(limits ?? {}, rollout_timeout);
+  const own = createLimits({ limits: limits ?? {}, started_at: Date.now() }, rollout_timeout);
   let end = (): void => undefined;
   const result = playRollout(ref, {
     limits: own,
@@ -66,7 +66,6 @@ export function playMember(
     onStop: (stop) => {
       end = stop;
     },
-    started_at: Date.now(),
     plan: null,
     inNewRun: () => null,
     onEnded: () => undefined,

@@ -6,26 +6,35 @@ import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workf
 import { failWith } from '../ending.js';
 import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
-/** Limits of a rollout that change while it runs, by its own update or by its batch. */
+/** What the next run of a rollout has to know. */
+export interface LimitsSoFar {
+  limits: LimitsChange;
+  /**
+   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. It moves by the
+   * time in which the rollout was held up, since the deadline counts from there.
+   */
+  started_at: number;
+}
+
+/** Limits of a rollout that change while it runs, by its own update or by its batch; its deadline is one of them. */
 export interface RolloutLimits {
   change(limits: LimitsChange): void;
-  /** `rollout_timeout` with these changes before there is a plan; null: nobody knows it. */
-  timeoutToOpenMs(given: LimitsChange): number | null;
-  /** Calls back with the timeout: now if it is known before there is a plan, and on every change. */
-  whenTimeoutChanges(limitTo: (timeout_ms: number) => void): void;
-  /**
-   * True if the limit that failed the opening has changed since. Then another attempt may succeed in the remaining
-   * time.
-   */
-  mayOpenAgain(fault: string, start: { given: LimitsChange; started_at: number }): boolean;
+  /** Until the deadline, at least 1; Infinity: there is no plan yet, and nobody here knows it. */
+  leftMs(): number;
+  /** From the beginning, without the time in which it was held up. */
+  spentMs(): number;
+  /** Calls back with the time left whenever the deadline is set or moves, and with null: there is none meanwhile. */
+  onDeadline: (limitTo: (left_ms: number | null) => void) => void;
+  /** Time in which no replica serves does not count against the rollout. */
+  hold: (isHeld: boolean) => void;
+  /** True if the limit that failed an opening under the limits `given` has changed since, and there is time left. */
+  mayOpenAgain(fault: string, given: LimitsChange): boolean;
   /** From here on updates are answered, and the timeout is known. */
   planned(plan: RolloutPlan): void;
-  /** `rollout_timeout`, from the first run's start. */
-  timeoutMs(plan: RolloutPlan): number;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
-  /** For the next run. */
   changed(): LimitsChange;
+  soFar(): LimitsSoFar;
   /** null: not yet planned. */
   plan(): RolloutPlan | null;
   /** Changes are rejected from here on. */
@@ -34,41 +43,39 @@ export interface RolloutLimits {
 }
 
 /** `requested`: `rollout_timeout` as far as it is known before there is a plan, which nobody has checked. */
-export function createLimits(before: LimitsChange, requested: unknown): RolloutLimits {
+export function createLimits(
+  { limits: before, started_at }: LimitsSoFar,
+  requested: unknown,
+): RolloutLimits {
   let changed = before;
   let plan: RolloutPlan | null = null;
-  let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
-  let timer_ms: number | null = null;
+  const timeoutMs = (): number | null =>
+    rolloutTimeoutMs(changed) ?? (plan && toMs(plan.limits.rollout_timeout));
+  const deadline = createDeadline(started_at, timeoutMs);
 
-  const moveTimer = (timeout_ms: number | null): void => {
-    if (timeout_ms === null || timeout_ms === timer_ms) return;
-    timer_ms = timeout_ms;
-    limitTo(timeout_ms);
-  };
-  const timeoutMs = (now: RolloutPlan): number =>
-    rolloutTimeoutMs(changed) ?? toMs(now.limits.rollout_timeout);
-  const change = (limits: LimitsChange): void => {
-    if (closed) return;
-    changed = { ...changed, ...limits };
-    moveTimer(rolloutTimeoutMs(limits));
-  };
   return {
-    change,
-    timeoutToOpenMs: (given) => rolloutTimeoutMs(given) ?? requestedMs(requested),
-    whenTimeoutChanges: (callback) => {
-      limitTo = callback;
-      timer_ms = null;
-      moveTimer(plan === null ? rolloutTimeoutMs(changed) : timeoutMs(plan));
+    change: (limits) => {
+      if (closed) return;
+      changed = { ...changed, ...limits };
+      deadline.move();
     },
-    mayOpenAgain: (fault, start) => isWorthOpening(fault, { ...start, changed }),
+    leftMs: () => leftUntil(deadline.after(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
+    spentMs: () => Math.max(0, Date.now() - deadline.startedAt()),
+    onDeadline: deadline.onMoved,
+    hold: deadline.hold,
+    mayOpenAgain: (fault, given) =>
+      changed !== given &&
+      (fault === 'TimedOut'
+        ? Date.now() < (deadline.after(timeoutMs()) ?? 0)
+        : fault === 'PromptTooLong'),
     planned: (now) => {
       plan = now;
-      moveTimer(timeoutMs(now));
+      deadline.move();
     },
-    timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
+    soFar: () => ({ limits: changed, started_at: deadline.startedAt() }),
     plan: () => plan,
     close: () => {
       closed = true;
@@ -77,15 +84,66 @@ export function createLimits(before: LimitsChange, requested: unknown): RolloutL
   };
 }
 
+interface Deadline {
+  after(timeout_ms: number | null): number | null;
+  startedAt(): number;
+  onMoved: (limitTo: (left_ms: number | null) => void) => void;
+  /** To be called when the timeout may have changed. */
+  move(): void;
+  hold: (isHeld: boolean) => void;
+}
+
+/** `timeoutMs`: null while there is no timer, because the activity that opens the rollout watches the time. */
+function createDeadline(started_at: number, timeoutMs: () => number | null): Deadline {
+  let limitTo: (left_ms: number | null) => void = () => undefined;
+  let timer_ms: number | null = null;
+  let held_since: number | null = null;
+  const after = (timeout_ms: number | null): number | null =>
+    timeout_ms === null ? null : started_at + timeout_ms;
+  const move = (): void => {
+    const timeout_ms = timeoutMs();
+    if (timeout_ms === null || timeout_ms === timer_ms) return;
+    timer_ms = timeout_ms;
+    limitTo(leftUntil(started_at + timeout_ms));
+  };
+  const moveAnyway = (): void => {
+    timer_ms = null;
+    move();
+  };
+  return {
+    after,
+    startedAt: () => started_at,
+    onMoved: (callback) => {
+      limitTo = callback;
+      moveAnyway();
+    },
+    move,
+    hold: (isHeld) => {
+      const since = held_since;
+      held_since = isHeld ? (since ?? Date.now()) : null;
+      if (isHeld && since === null) limitTo(null);
+      if (isHeld || since === null) return;
+      started_at += Date.now() - since;
+      moveAnyway();
+    },
+  };
+}
+
+const leftUntil = (deadline: number): number => Math.max(1, deadline - Date.now());
+
 /**
- * Those of workflow `rollout`, which its own update and its batch's signal change. `before`: what an earlier run of it
- * received; `input`: its raw input.
+ * Those of workflow `rollout`, which its own update and its batch's signal change. `before`: of an earlier run of it;
+ * `input`: its raw input.
  */
-export function handleLimitUpdates(before: LimitsChange | null, input: unknown): RolloutLimits {
+export function handleLimitUpdates(before: LimitsSoFar | null, input: unknown): RolloutLimits {
   const { rollout_timeout = workflowInfo().memo?.[TIMEOUT_MEMO] } = Object(input) as {
     rollout_timeout?: unknown;
   };
-  const limits = createLimits(before ?? limitsOfBatch(), rollout_timeout);
+  const soFar = {
+    limits: before?.limits ?? limitsOfBatch(),
+    started_at: before?.started_at ?? workflowInfo().runStartTime.getTime(),
+  };
+  const limits = createLimits(soFar, rollout_timeout);
   const checkOpen = (): void => {
     if (limits.isClosed()) throw refusal('the rollout is being finished');
   };
@@ -110,19 +168,6 @@ export function handleLimitUpdates(before: LimitsChange | null, input: unknown):
     },
   );
   return limits;
-}
-
-function isWorthOpening(
-  fault: string,
-  {
-    given,
-    changed,
-    started_at,
-  }: { given: LimitsChange; changed: LimitsChange; started_at: number },
-): boolean {
-  if (changed === given) return false;
-  const deadline = started_at + (rolloutTimeoutMs(changed) ?? 0);
-  return fault === 'TimedOut' ? Date.now() < deadline : fault === 'PromptTooLong';
 }
 
 /** A batch that was steered before it started this rollout passes limits in the memo, which costs no event. */

@@ -1,4 +1,4 @@
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import type { TestbedWorker } from '../../harness/testbed.js';
 import type { ScriptedEngine } from '../../servers/scripted-engine.js';
 import type { EnvironmentKind, GoldenCase } from './case.js';

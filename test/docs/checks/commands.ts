@@ -36,10 +36,10 @@ export function commandProblems(
   );
 }
 
-const isShell = ({ language }: { language: string }): boolean => ['', 'sh', 'bash'].includes(language); // prettier-ignore
+export const isShell = ({ language }: { language: string }): boolean => ['', 'sh', 'bash'].includes(language); // prettier-ignore
 
 /** The words of each command, without assignments before it and what follows ` # `. */
-function commandsIn(text: string): string[][] {
+export function commandsIn(text: string): string[][] {
   const [code = ''] = text.replace(/^#.*/, '').split(/\s#\s/);
   const whole = code.replaceAll(/'[^']*'|"[^"]*"/g, (quoted) => quoted.replaceAll(/[\s;|&]/g, '_'));
   return whole.split(/&&|\|\||;|\s\|\s|\s&$/).map((command) => {
@@ -53,6 +53,7 @@ function problemsOf(words: readonly string[], known: Known): string[] {
   const [program = '', ...args] = words;
   if (program === 'npm') return npmProblems(args, known);
   if (program === 'temporal-rollout') return ownProblems(args, known);
+  if (program === 'npx') return problemsOf(args, known);
   if (program === 'temporal') return temporalProblems(args, known);
   if (program === 'node' && args[0]?.endsWith('dist/src/cli/main.js') === true) return ownProblems(args.slice(1), known); // prettier-ignore
   if (program === 'node' || /^python3?$/.test(program)) return runProblems(args, known);

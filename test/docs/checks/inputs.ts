@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { parse } from 'yaml';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { BatchRequest, SingleRollout } from '../../../src/model/batch-request.js';
 import { Publish } from '../../../src/model/policy/publish.js';
 import { Sample } from '../../../src/model/sample.js';
@@ -13,10 +13,13 @@ import type { Page, Piece, Problem } from './page.js';
 type Found = Piece & { schema: z.ZodType; value: unknown };
 
 export const inputProblems = (page: Page): Problem[] =>
-  [...settingsIn(page), ...requestsIn(page)].flatMap(({ line, schema, value }) => {
+  inputsIn(page).flatMap(({ line, schema, value }) => {
     const issues = schema.safeParse(value).error?.issues ?? [];
     return issues.map(({ path, message }) => ({ page: page.file, line, what: `${path.join('.')}: ${message}` })); // prettier-ignore
   });
+
+/** What schemas read of a page. */
+export const inputsIn = (page: Page): Found[] => [...settingsIn(page), ...requestsIn(page)];
 
 /** A block of YAML is temporal.yaml, or parts of it, or lines of its environments. */
 function settingsIn({ blocks }: Page): Found[] {

@@ -27,7 +27,7 @@ const MADE = new Set(
 );
 const PROGRAM = /\.(?:ts|mjs|cjs|js|py|sh|ya?ml)$|(?:^|\/)package\.json$|^\.ci\/|^docs\/schemas\//;
 /** Recordings of other programs. */
-const RECORDED = /^test\/(?:goldens|captures|histories|templates)\//;
+const RECORDED = /^test\/(?:goldens|captures|histories|templates|releases\/\d[^/]*)\//;
 /** Pages quote what they are to find wrong. */
 const OWN = /^test\/docs\/check/;
 

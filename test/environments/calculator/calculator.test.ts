@@ -31,12 +31,11 @@ describe('the calculator', () => {
         const log = [typeof message === 'string' ? said(message) : message];
         const answer = await stepOne(environment, { log, metadata });
         assert.deepEqual(answer, {
-          observations: [expected.observation],
-          rewards: [expected.reward],
-          terminateds: [expected.terminated],
-          metadata: [expected.metadata],
-          next_stop_strings: [expected.stop_strings],
-          answers: [null],
+          observation: expected.observation,
+          reward: expected.reward,
+          terminated: expected.terminated,
+          metadata: expected.metadata,
+          next_stop_strings: expected.stop_strings,
         });
       }
     });
@@ -60,17 +59,17 @@ describe('the calculator', () => {
   ]; // prettier-ignore
   for (const [text, content] of replies) {
     test(`answers ${text} with ${content}`, async () => {
-      const { observations } = await stepOne(environment, { log: [said(text)], metadata: problem });
-      assert.deepEqual(observations, [{ role: 'environment', content }]);
+      const { observation } = await stepOne(environment, { log: [said(text)], metadata: problem });
+      assert.deepEqual(observation, { role: 'environment', content });
     });
   }
 
   test('takes a log that does not end with the policy for an invalid response', async () => {
-    const { observations } = await stepOne(environment, {
+    const { observation } = await stepOne(environment, {
       log: [said('8'), { role: 'user', content: '8' }],
       metadata: problem,
     });
-    assert.match(textOf(observations[0]!.content), /^<error>Invalid response/);
+    assert.match(textOf(observation!.content), /^<error>Invalid response/);
   });
 
   test('reads an answer of a megabyte in a moment', async () => {
@@ -89,7 +88,7 @@ describe('the calculator', () => {
     const metadata = { expected_final_answer: '8', max_steps: 1.5 };
     assert.equal(
       await rejectionOf(stepOne(environment, { log: [said('8')], metadata })),
-      'calculator: extra_env_info of sample 0 of the step: expected_final_answer: expected number, got "8"; ' +
+      'calculator: extra_env_info of the sample: expected_final_answer: expected number, got "8"; ' +
         'max_steps: expected int, got 1.5; current_step: expected number, got nothing',
     );
   });

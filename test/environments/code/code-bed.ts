@@ -12,10 +12,9 @@ import type { CodeSettings } from '../../../src/environments/code/settings.js';
 import type {
   Environment,
   EnvironmentMessage,
-  EnvironmentReturn,
   Metadata,
 } from '../../../src/environments/environment.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 
 /** Rollouts of the code environment, without engine and journal. */
 
@@ -79,10 +78,10 @@ export function createRollout(
     say: async (content) => {
       const log = [...rollout.log, { role: 'assistant', content }];
       const answer = await environment.step(
-        { message_log_batch: [log], metadata: [rollout.metadata] },
+        { message_log: log, metadata: rollout.metadata },
         { idempotency_key: `${rollout.key}/${rollout.log.length}`, signal },
       );
-      const { observation, terminated, metadata } = only(answer);
+      const { observation, terminated, metadata } = answer;
       assert.ok(observation !== null);
       rollout.log = [...log, ...textLog([observation])];
       rollout.metadata = metadata ?? rollout.metadata;
@@ -94,16 +93,6 @@ export function createRollout(
     },
   };
   return rollout;
-}
-
-export function only(answer: EnvironmentReturn) {
-  const [observation] = answer.observations;
-  if (observation === undefined) throw new Error('no observation');
-  return {
-    observation,
-    terminated: answer.terminateds[0] === true,
-    metadata: answer.metadata[0] ?? null,
-  };
 }
 
 const hasBubblewrap = (process.env['PATH'] ?? '')

@@ -111,20 +111,27 @@ async function replay(
 for (const { name, messages, expected } of batches) {
   test(`${name}: each sample of a step has variables of its own`, async () => {
     const { environment } = environments.ending;
-    const stepping = environment.step(
-      {
-        message_log_batch: messages.map((content) => [{ role: 'assistant', content }]),
-        metadata: messages.map(() => ({})),
-      },
-      { idempotency_key: `${name}/0`, signal: new AbortController().signal },
+    const stepping = Promise.all(
+      messages.map((content, i) =>
+        environment.step(
+          { message_log: [{ role: 'assistant', content }], metadata: {} },
+          { idempotency_key: `${name}#${i}/0`, signal: new AbortController().signal },
+        ),
+      ),
     );
     if ('error' in expected) {
       const { type, message } = expected.error;
       await assert.rejects(stepping, faultOf('EnvironmentRejected', type, message));
       return;
     }
-    const { observations, terminateds, rewards, next_stop_strings } = await stepping;
-    assert.deepEqual({ observations, terminateds, rewards, next_stop_strings }, expected);
+    const answers = await stepping;
+    const listed = {
+      observations: answers.map(({ observation }) => observation),
+      terminateds: answers.map(({ terminated }) => terminated),
+      rewards: answers.map(({ reward }) => reward),
+      next_stop_strings: answers.map(({ next_stop_strings }) => next_stop_strings),
+    };
+    assert.deepEqual(listed, expected);
   });
 }
 

@@ -66,7 +66,7 @@ describe('a remote sandbox', () => {
       return Promise.resolve({ replayed: null, ran: { outcomes: [] } });
     });
     const environment = remote(url);
-    const input = { message_log_batch: [[{ role: 'assistant', content: '<code>1</code>' }]], metadata: [{}] }; // prettier-ignore
+    const input = { message_log: [{ role: 'assistant', content: '<code>1</code>' }], metadata: {} };
     const { signal } = new AbortController();
     for (const deployment of ['aa', 'bb'])
       await assert.rejects(environment.step(input, { idempotency_key: 'b/0-0/3', deployment, signal })); // prettier-ignore

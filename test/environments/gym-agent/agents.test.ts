@@ -5,8 +5,7 @@ import type { z } from 'zod';
 import type { AgentRequest } from '../../../src/environments/environment.js';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
-import { Fault } from '../../../src/model/faults.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { answerOf } from '../../fakes/answer-of.js';
 import { eventually } from '../../harness/waiting.js';
@@ -15,6 +14,7 @@ import { answerFor } from '../../servers/gym-agent-script.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';
 import { startGymAgentServer } from '../../servers/gym-agent-server.js';
 import { answer, startServer } from '../loopback-server.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 const signal = new AbortController().signal;
 const ROW = { _ng_task_index: 3, _ng_rollout_index: 1, agent_ref: { name: 'simple_agent' } };
@@ -55,15 +55,6 @@ async function acting(
 /** A usable answer with so many lists in its object. */
 const nested = (lists: number): string =>
   `{"reward":1,"x":${'['.repeat(lists)}${']'.repeat(lists)}}`;
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    (answer) => assert.fail(`expected a fault, got ${JSON.stringify(answer)}`),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
-}
 
 describe('the run of an agent', () => {
   test('is given the text of the row as it is, and gives its answer as it came', async (t) => {

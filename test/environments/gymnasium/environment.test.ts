@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { ForeignObject } from '../../../src/model/foreign-object.js';
-import type { Beginning, ExactEnvironment, EnvironmentReturn } from '../../../src/environments/environment.js'; // prettier-ignore
+import type { Beginning, ExactEnvironment, TurnAnswer } from '../../../src/environments/environment.js'; // prettier-ignore
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
 import { textLog } from '../../../src/model/content.js';
-import { Fault } from '../../../src/model/faults.js';
 import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';
 import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 const { signal } = new AbortController();
 const ending = { idempotency_key: 'b/0-0/end-0', signal };
@@ -21,7 +21,7 @@ interface Played {
   environment: ExactEnvironment;
   begun: Beginning<ForeignObject>;
   /** Plays a text, from the state that the last step left. */
-  say: (text: string, more?: { was_asked?: true }) => Promise<EnvironmentReturn<ForeignObject>>;
+  say: (text: string, more?: { was_asked?: true }) => Promise<TurnAnswer<ForeignObject>>;
 }
 
 async function played(
@@ -45,27 +45,18 @@ async function played(
   let turn = 0;
   const say: Played['say'] = async (text, more = {}) => {
     const answer = await environment.step(
-      { message_log_batch: [[...log, { role: 'assistant', content: text }]], metadata: [metadata] },
+      { message_log: [...log, { role: 'assistant', content: text }], metadata },
       { idempotency_key: `b/0-0/${turn}`, signal, ...more },
     );
     turn += 1;
     log.push(
       { role: 'assistant', content: text },
-      ...textLog(answer.observations.filter((said) => said !== null)),
+      ...textLog(answer.observation === null ? [] : [answer.observation]),
     );
-    metadata = answer.metadata[0]!;
+    metadata = answer.metadata!;
     return answer;
   };
   return { server, environment, begun, say };
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 describe('a gymnasium environment', () => {
@@ -75,12 +66,12 @@ describe('a gymnasium environment', () => {
       { role: 'user', content: 'Recite.\nSay: one\nSay: two\nSay: three' },
     ]);
     const first = await say('one');
-    assert.deepEqual(first.observations, [{ role: 'user', content: '1 done\n' }]);
-    assert.deepEqual([first.rewards, first.terminateds, first.truncateds], [[1], [false], [false]]);
+    assert.deepEqual(first.observation, { role: 'user', content: '1 done\n' });
+    assert.deepEqual([first.reward, first.terminated, first.truncated], [1, false, false]);
     await say('wrong');
     const last = await say('three');
-    assert.deepEqual(last.observations, [null], 'nothing is said, as by gymnasium_agent');
-    assert.deepEqual([last.rewards, last.terminateds, last.truncateds], [[1], [true], [false]]);
+    assert.equal(last.observation, null, 'nothing is said, as by gymnasium_agent');
+    assert.deepEqual([last.reward, last.terminated, last.truncated], [1, true, false]);
     assert.deepEqual(server.sessions.map(({ played }) => played), [['one', 'wrong', 'three']]); // prettier-ignore
     const params = { input: PROMPT };
     const [reset, step] = server.bodies;
@@ -94,21 +85,21 @@ describe('a gymnasium environment', () => {
 
   test('carries the newest cookie from step to step', async (t) => {
     const { begun, say } = await played(t);
-    const cookies = [sessionOf(begun.metadata)?.cookies, sessionOf((await say('one')).metadata[0]!)?.cookies]; // prettier-ignore
+    const cookies = [sessionOf(begun.metadata)?.cookies, sessionOf((await say('one')).metadata!)?.cookies]; // prettier-ignore
     assert.notDeepEqual(cookies[0], cookies[1]);
     assert.deepEqual(Object.keys(cookies[1] ?? {}), ['Recital___recital']);
   });
 
   test('is truncated by its server, and by max_steps', async (t) => {
     const byServer = await played(t, { truncate_at: 1 });
-    assert.deepEqual((await byServer.say('one')).truncateds, [true]);
+    assert.equal((await byServer.say('one')).truncated, true);
     const bySteps = await played(t, { settings: { max_steps: 2 } });
-    assert.deepEqual((await bySteps.say('one')).truncateds, [false]);
-    assert.deepEqual((await bySteps.say('two')).truncateds, [true]);
+    assert.equal((await bySteps.say('one')).truncated, false);
+    assert.equal((await bySteps.say('two')).truncated, true);
     const ended = await played(t, { settings: { max_steps: 3 } });
     for (const text of ['one', 'two']) await ended.say(text);
-    const { terminateds, truncateds } = await ended.say('three');
-    assert.deepEqual([terminateds, truncateds], [[true], [false]]);
+    const { terminated, truncated } = await ended.say('three');
+    assert.deepEqual([terminated, truncated], [true, false]);
   });
 
   test('is closed where its server says so, as often as one likes', async (t) => {
@@ -132,8 +123,8 @@ describe('a gymnasium environment', () => {
       const sample = { message_log: PROMPT, metadata: ROW };
       const begun = await environment.begin!(sample, names('b/0-0/begin-0'));
       const log = [...PROMPT, ...(begun?.messages ?? []), { role: 'assistant', content: 'one' }];
-      const input = { message_log_batch: [log], metadata: [begun?.metadata ?? {}] };
-      assert.deepEqual((await environment.step(input, names('b/0-0/0'))).rewards, [1]);
+      const turn = { message_log: log, metadata: begun?.metadata ?? {} };
+      assert.equal((await environment.step(turn, names('b/0-0/0'))).reward, 1);
     }
     assert.deepEqual(server.sessions.map(({ played }) => played), [['one'], ['one']]); // prettier-ignore
     const ids = server.bodies.flatMap(({ body }) => body['_ng_step_request_id'] ?? []);
@@ -144,10 +135,10 @@ describe('a gymnasium environment', () => {
     const { server, say } = await played(t, { step_idempotency: true });
     server.trouble.push('cut_after');
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentUnavailable');
-    assert.deepEqual((await say('one', { was_asked: true })).rewards, [1]);
+    assert.equal((await say('one', { was_asked: true })).reward, 1);
     const { played: texts, repeated } = server.sessions[0]!;
     assert.deepEqual([texts, repeated], [['one'], ['one']]);
-    assert.deepEqual((await say('two')).rewards, [1], 'the next step has another id');
+    assert.equal((await say('two')).reward, 1, 'the next step has another id');
   });
 
   for (const cut of ['cut_after', 'cut_before'] as const) {
@@ -190,7 +181,7 @@ describe('a gymnasium environment', () => {
   test('takes a boolean for a reward', async (t) => {
     const { server, say } = await played(t);
     server.trouble.push({ status: 200, body: { observation: 'x', reward: true } });
-    assert.deepEqual((await say('one')).rewards, [1]);
+    assert.equal((await say('one')).reward, 1);
   });
 
   test('refuses an answer without a reward, and one with a reward that is no number', async (t) => {
@@ -205,7 +196,7 @@ describe('a gymnasium environment', () => {
 
   test('needs the session that its reset opened', async (t) => {
     const { environment } = await played(t);
-    const input = { message_log_batch: [PROMPT], metadata: [ROW] };
+    const input = { message_log: PROMPT, metadata: ROW };
     const fault = await faultOf(environment.step(input, { idempotency_key: 'k', signal }));
     assert.equal(fault.type, 'EnvironmentRejected');
     assert.match(fault.message, /needs the session that \/reset opened/);

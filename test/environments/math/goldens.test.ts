@@ -5,7 +5,8 @@ import type { EnvironmentMessage, Metadata } from '../../../src/environments/env
 import { createMathEnvironment } from '../../../src/environments/math/environment.js';
 import { createGraderPool, installedGrader } from '../../../src/environments/math/grader-pool.js';
 import { createHfVerifier } from '../../../src/environments/math/verifiers.js';
-import { context, stepOnce } from '../step-once.js';
+import { stepEach } from '../../fakes/environment-steps.js';
+import { stepOnce } from '../step-once.js';
 import { skip } from './grader-fixture.js';
 
 /** Recorded runs of upstream's code with math-verify 0.9.0: see `test/goldens/math/README.md`. Scores are exact. */
@@ -43,7 +44,6 @@ describe('the maths environment answers as upstream recorded', { skip }, () => {
   const environment = (return_extracted_answer: boolean) =>
     createMathEnvironment({
       verify: createHfVerifier(grader),
-      in_process: false,
       return_extracted_answer,
     });
 
@@ -53,8 +53,8 @@ describe('the maths environment answers as upstream recorded', { skip }, () => {
       for (const { ground_truth, response, score, extracted_answer } of cases) {
         const answer = await stepOnce(environment(true), { response, info: { ground_truth } });
         const content = `Environment: ${score === 0 ? 'incorrect' : 'correct'}`;
-        const got = [answer.rewards, answer.answers, answer.observations];
-        const expected = [[score], [extracted_answer], [{ role: 'environment', content }]];
+        const got = [answer.reward, answer.answer, answer.observation];
+        const expected = [score, extracted_answer, { role: 'environment', content }];
         assert.deepEqual(got, expected, `${ground_truth} · ${response}`);
       }
     });
@@ -63,12 +63,11 @@ describe('the maths environment answers as upstream recorded', { skip }, () => {
   for (const name of namesOf('env_step_')) {
     test(`the steps of ${name}`, async () => {
       const { message_logs, metadata, return_extracted_answer, expected } = read(name) as Step;
-      const answer = await environment(return_extracted_answer).step(
-        { message_log_batch: message_logs, metadata },
-        context,
-      );
+      const math = environment(return_extracted_answer);
+      const answer = await stepEach(math, { logs: message_logs, metadata });
       const terminateds = expected.terminateds.map((terminated) => terminated === 1);
-      assert.deepEqual(answer, { ...expected, terminateds });
+      const answers = expected.answers ?? message_logs.map(() => null);
+      assert.deepEqual(answer, { ...expected, terminateds, answers });
     });
   }
 });

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import type { Comparison } from '../../../src/environments/math/grader-process.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
-import { Fault } from '../../../src/model/faults.js';
 import { isRunning } from '../../harness/process-tree.js';
 import { poolFor, scripted } from './grader-fixture.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 const signal = new AbortController().signal;
 
@@ -52,15 +52,6 @@ function stand(
     check: (answer, given = signal) => pool.compare({ gold: 'g', answer }, given),
     pids: () => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n').map(Number) : []),
   };
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got a comparison'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
 }
 
 describe('the grader pool', () => {

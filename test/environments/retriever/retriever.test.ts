@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type {
-  EnvironmentMessage,
-  EnvironmentReturn,
-  Metadata,
-} from '../../../src/environments/environment.js';
+import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import { createRetrieverEnvironment } from '../../../src/environments/retriever/environment.js';
 import { createRetrievers } from '../../../src/environments/retriever/open-retriever.js';
 import type { Retriever } from '../../../src/environments/retriever/retriever.js';
 import type { RetrieverSettings } from '../../../src/environments/retriever/settings.js';
-import { CONTEXT, said, stepOne } from '../../fakes/environment-steps.js';
+import { said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden, readGoldens } from '../goldens.js';
 import { corpusFile, indexFolder, linesOf } from './corpus-file.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
@@ -27,7 +23,7 @@ interface Ranked extends Searched {
 
 interface Stepped extends Searched {
   message_logs: EnvironmentMessage[][];
-  expected: EnvironmentReturn & { metadata: Metadata[] };
+  expected: { metadata: Metadata[] };
 }
 
 type Test = Pick<TestContext, 'after'>;
@@ -142,25 +138,22 @@ describe('the retriever as an environment', () => {
     const golden = readGolden('retriever', 'env_step') as Stepped;
     const environment = createRetrieverEnvironment(await openGolden(t, golden));
     const { message_logs, expected } = golden;
-    const answer = await environment.step(
-      { message_log_batch: message_logs, metadata: expected.metadata },
-      CONTEXT,
-    );
+    const { metadata } = expected;
+    const answer = await stepEach(environment, { logs: message_logs, metadata });
     assert.deepEqual(answer, { ...expected, answers: message_logs.map(() => null) });
-    assert.equal(environment.in_process, true);
   });
 
   test('answers an empty query, as upstream’s does, and one of unknown words alike', async (t) => {
     const golden = readGolden('retriever', 'env_empty_query') as Searched & { message: string };
     const environment = createRetrieverEnvironment(await openGolden(t, golden));
-    const { observations } = await stepOne(environment, { log: [said(golden.message)] });
+    const { observation } = await stepOne(environment, { log: [said(golden.message)] });
     const [first, second] = golden.documents;
     assert.equal(
-      observations[0]?.content,
+      observation?.content,
       `<result>\n<1>\n${first}\n</1>\n<2>\n${second}\n</2>\n</result>\n`,
     );
     const unknown = await stepOne(environment, { log: [said('<retrieve>zebra</retrieve>')] });
-    assert.deepEqual(unknown.observations, observations);
+    assert.deepEqual(unknown.observation, observation);
   });
 
   test('finds no query in tags the wrong way round, nor in an empty log', async (t) => {
@@ -168,10 +161,8 @@ describe('the retriever as an environment', () => {
       await openOne(t, await corpusFile(t, { text: linesOf(['a']) })),
     );
     for (const log of [[said('</retrieve>a<retrieve>')], []]) {
-      const { observations } = await stepOne(environment, { log });
-      assert.deepEqual(observations, [
-        { role: 'environment', content: 'No retrieval query found!' },
-      ]);
+      const { observation } = await stepOne(environment, { log });
+      assert.equal(observation?.content, 'No retrieval query found!');
     }
   });
 

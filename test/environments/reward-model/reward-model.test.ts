@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type {
-  EnvironmentMessage,
-  EnvironmentReturn,
-} from '../../../src/environments/environment.js';
+import type { EnvironmentMessage } from '../../../src/environments/environment.js';
+import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { createRewardModel } from '../../../src/environments/reward-model/environment.js';
 import { RewardModelSettings } from '../../../src/environments/reward-model/settings.js';
-import { Fault } from '../../../src/model/faults.js';
-import { CONTEXT, metricsOf, said, stepOne } from '../../fakes/environment-steps.js';
+import { CONTEXT, metricsOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden } from '../goldens.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';
+import { faultOf } from '../../harness/fault-of.js';
 
 interface Recorded {
   cases: {
     scores: number[];
     message_logs: EnvironmentMessage[][];
-    expected: EnvironmentReturn & { rewards: number[] };
+    expected: EnvironmentReturn & { rewards: number[]; next_stop_strings: unknown[] };
     global_metrics: Record<string, number | string>;
   }[];
 }
@@ -30,7 +28,7 @@ async function serve(handler: Handler, given: object = {}) {
 }
 
 /** What an answer of the service becomes: type and message without the URL. */
-async function faultOf({
+async function faultWith({
   status,
   body,
   ...given
@@ -40,22 +38,21 @@ async function faultOf({
   protocol?: string;
 }): Promise<[type: string, message: string, retryable: boolean]> {
   const { url, environment } = await serve(answer(status, body), given);
-  const error: unknown = await stepOne(environment, { log }).then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  assert.equal(error.at, url);
-  return [error.type, error.message.replace(url, 'URL'), error.retryable];
+  const { at, type, message, retryable } = await faultOf(stepOne(environment, { log }));
+  assert.equal(at, url);
+  return [type, message.replace(url, 'URL'), retryable];
 }
 
 describe('a reward model', () => {
   test('is sent whole conversations as they are, and its scores are the rewards', async () => {
     for (const { scores, message_logs, expected } of cases) {
-      const { environment, received } = await serve(answer(200, { scores }));
-      const step = { message_log_batch: message_logs, metadata: message_logs.map(() => ({})) };
-      const got = await environment.step(step, CONTEXT);
-      assert.deepEqual(received[0]?.body, { message_logs });
+      const left = [...scores];
+      const { environment, received } = await serve((...exchange) => {
+        answer(200, { scores: [left.shift()] })(...exchange);
+      });
+      const got = await stepEach(environment, { logs: message_logs, metadata: [] });
+      assert.deepEqual(received.map(({ body }) => body), message_logs.map((one) => ({ message_logs: [one] }))); // prettier-ignore
+      assert.ok(received[0] !== undefined);
       assert.equal(received[0].method, 'POST');
       assert.equal(received[0].headers['idempotency-key'], 'batch/0-0/0');
       assert.deepEqual((got.rewards as number[]).map(Math.fround), expected.rewards);
@@ -72,7 +69,7 @@ describe('a reward model', () => {
 
   test('is told whose the step’s key is', async () => {
     const { environment, received } = await serve(answer(200, { scores: [1] }));
-    await environment.step({ message_log_batch: [log], metadata: [{}] }, { ...CONTEXT, deployment: 'aa' }); // prettier-ignore
+    await environment.step({ message_log: log, metadata: {} }, { ...CONTEXT, deployment: 'aa' });
     assert.equal(received[0]?.headers['rollout-deployment'], 'aa');
   });
 
@@ -86,9 +83,8 @@ describe('a reward model', () => {
     assert.equal(received[0].headers.authorization, 'Bearer k3y');
   });
 
-  test('is an environment with steps of their own, without a health probe of its own', async () => {
+  test('is an environment without a health probe of its own', async () => {
     const { environment } = await serve(answer(200, { scores: [1] }));
-    assert.equal(environment.in_process, false);
     assert.ok(!('health' in environment));
   });
 
@@ -103,26 +99,26 @@ describe('a reward model', () => {
       ['{"scores": [1e999]}', 'scores.0: expected number, got Infinity'],
     ];
     for (const [body, problem] of bad)
-      assert.deepEqual(await faultOf({ status: 200, body }), [
+      assert.deepEqual(await faultWith({ status: 200, body }), [
         'EnvironmentRejected',
         `POST URL answered: ${problem}`,
         false,
       ]);
-    const [, message] = await faultOf({ status: 200, body: '{"scores": [NaN]}' });
+    const [, message] = await faultWith({ status: 200, body: '{"scores": [NaN]}' });
     assert.match(message, /^POST URL answered: \(body\): expected JSON, got SyntaxError: .*N/);
   });
 
   test('that is busy or broken is unavailable, one that refuses the input rejects it', async () => {
     const body = { error: { type: 'TooLong', message: 'too many tokens' } };
     for (const status of [408, 429, 502, 503, 504])
-      assert.deepEqual(await faultOf({ status, body }), [
+      assert.deepEqual(await faultWith({ status, body }), [
         'EnvironmentUnavailable',
         `POST URL answered ${status}: TooLong: too many tokens`,
         true,
       ]);
-    assert.deepEqual((await faultOf({ status: 500, body })).slice(0, 1), ['EnvironmentFailed']);
+    assert.deepEqual((await faultWith({ status: 500, body })).slice(0, 1), ['EnvironmentFailed']);
     for (const status of [400, 401, 404, 422])
-      assert.deepEqual(await faultOf({ status, body }), [
+      assert.deepEqual(await faultWith({ status, body }), [
         'EnvironmentRejected',
         `POST URL answered ${status}: TooLong: too many tokens`,
         false,
@@ -135,14 +131,6 @@ describe('a reward model', () => {
       type: 'EnvironmentUnavailable',
       message: /no answer within 50 ms$/,
     });
-  });
-
-  test('is not asked where the step is malformed', async () => {
-    const { environment, received } = await serve(answer(200, { scores: [1] }));
-    await assert.rejects(environment.step({ message_log_batch: [log], metadata: [] }, CONTEXT), {
-      type: 'EnvironmentRejected',
-    });
-    assert.equal(received.length, 0);
   });
 });
 
@@ -160,15 +148,12 @@ describe('a reward model behind vLLM', () => {
       protocol: 'vllm',
       model: 'rm',
     });
-    const step = { message_log_batch: [log, [said('b')]], metadata: [{}, {}] };
-    const { rewards } = await environment.step(step, CONTEXT);
+    const logs = [log, [said('b')]];
+    const { rewards } = await stepEach(environment, { logs, metadata: [] });
     assert.deepEqual(rewards, [-1.25, -1.25]);
     assert.deepEqual(
       received.map(({ url, body }) => [url, body]),
-      [log, [said('b')]].map((messages) => [
-        '/classify',
-        { model: 'rm', messages, use_activation: false },
-      ]),
+      logs.map((messages) => ['/classify', { model: 'rm', messages, use_activation: false }]),
     );
     const unnamed = await serve(answer(200, classified(2)), { protocol: 'vllm' });
     await stepOne(unnamed.environment, { log });
@@ -177,18 +162,18 @@ describe('a reward model behind vLLM', () => {
 
   test('that classifies into several labels, or answers no data, is no reward model', async () => {
     const vllm = { protocol: 'vllm' };
-    const [type, message] = await faultOf({ status: 200, body: classified(0.1, 0.9), ...vllm });
+    const [type, message] = await faultWith({ status: 200, body: classified(0.1, 0.9), ...vllm });
     assert.equal(type, 'EnvironmentRejected');
     assert.equal(
       message,
       'POST URL/classify answered: data.0.probs: expected one score, that of a model with a single label, got [0.1,0.9]',
     );
     assert.match(
-      (await faultOf({ status: 200, body: { data: [] }, ...vllm }))[1],
+      (await faultWith({ status: 200, body: { data: [] }, ...vllm }))[1],
       /answered: data: /,
     );
     assert.match(
-      (await faultOf({ status: 200, body: classified('0.5'), ...vllm }))[1],
+      (await faultWith({ status: 200, body: classified('0.5'), ...vllm }))[1],
       /data\.0\.probs\.0: expected number, got "0\.5"$/,
     );
   });

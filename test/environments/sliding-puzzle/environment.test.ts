@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type {
-  EnvironmentMessage,
-  EnvironmentReturn,
-  Metadata,
-  StepInput,
-} from '../../../src/environments/environment.js';
+import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
+import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { createSlidingPuzzle } from '../../../src/environments/sliding-puzzle/environment.js';
 import { Fault } from '../../../src/model/faults.js';
+import { stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { almostSolved, readGolden, readTrajectories } from './goldens.js';
 
 const puzzle = createSlidingPuzzle();
 const signal = new AbortController().signal;
-const step = (input: StepInput): Promise<EnvironmentReturn> =>
-  puzzle.step(input, { idempotency_key: 'batch/0-0/0', signal });
 
 describe('the sliding puzzle', () => {
   for (const [name, { initial, turns }] of readTrajectories()) {
@@ -22,13 +17,17 @@ describe('the sliding puzzle', () => {
       let metadata: Metadata = initial;
       for (const turn of turns) {
         log.push(turn.message);
-        assert.deepEqual(await step({ message_log_batch: [log], metadata: [metadata] }), {
-          observations: [turn.observation],
-          metadata: [turn.metadata],
-          next_stop_strings: [turn.stop_strings],
-          rewards: [turn.reward],
-          terminateds: [turn.terminated],
-        });
+        const answer = await stepOne(puzzle, { log, metadata });
+        assert.deepEqual(
+          { metadata: null, next_stop_strings: null, ...answer },
+          {
+            observation: turn.observation,
+            metadata: turn.metadata,
+            next_stop_strings: turn.stop_strings,
+            reward: turn.reward,
+            terminated: turn.terminated,
+          },
+        );
         log.push(turn.observation);
         metadata = turn.metadata ?? metadata;
       }
@@ -41,11 +40,10 @@ describe('the sliding puzzle', () => {
       metadata: Metadata[];
       expected: Omit<EnvironmentReturn, 'next_stop_strings'> & { stop_strings: string[][] };
     };
-    const { stop_strings, ...rest } = expected;
-    assert.deepEqual(await step({ message_log_batch: message_logs, metadata }), {
-      ...rest,
-      next_stop_strings: stop_strings,
-    });
+    const { stop_strings: next_stop_strings, ...rest } = expected;
+    const { answers, ...answered } = await stepEach(puzzle, { logs: message_logs, metadata });
+    assert.deepEqual(answered, { ...rest, next_stop_strings });
+    assert.deepEqual(new Set(answers), new Set([null]));
   });
 
   test('reports the share of rollouts whose total reward is 1', async () => {
@@ -71,9 +69,9 @@ describe('the sliding puzzle', () => {
       source: 'b',
     };
     const log = [{ role: 'assistant', content: '<action>right</action>' }];
-    const { metadata: next } = await step({ message_log_batch: [log], metadata: [metadata] });
-    assert.equal(next[0]?.['source'], 'b');
-    assert.equal((next[0]['game_state'] as Metadata)['label'], 'a');
+    const { metadata: next } = await stepOne(puzzle, { log, metadata });
+    assert.equal(next?.['source'], 'b');
+    assert.equal((next['game_state'] as Metadata)['label'], 'a');
   });
 });
 
@@ -110,21 +108,13 @@ describe('malformed metadata is rejected by the name of the field', () => {
   }
   for (const [name, metadata, message] of cases) {
     test(name, async () => {
-      const input = { message_log_batch: [[]], metadata: [metadata] };
-      await assert.rejects(step(input), (error) => {
+      await assert.rejects(stepOne(puzzle, { log: [], metadata }), (error) => {
         assert.ok(error instanceof Fault);
         assert.equal(error.type, 'EnvironmentRejected');
-        assert.match(error.message, /^sliding puzzle: extra_env_info of sample 0 of the step: /);
+        assert.match(error.message, /^sliding puzzle: extra_env_info of the sample: /);
         assert.match(error.message, message);
         return true;
       });
     });
   }
-
-  test('one metadata too few', async () => {
-    await assert.rejects(step({ message_log_batch: [[], []], metadata: [good] }), {
-      name: 'EnvironmentRejected',
-      message: 'sliding puzzle: metadata: expected 2, one per message log, got 1',
-    });
-  });
 });

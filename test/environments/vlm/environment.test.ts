@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createEnvironment } from '../../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
 import { boxedText, taggedText } from '../../../src/environments/vlm/reward-functions.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { bareContext } from '../../fakes/environment-context.js';
@@ -14,8 +13,8 @@ async function rewardOf(
 ): Promise<unknown> {
   const settings = { kind: 'vlm', reward_functions: [{ name, weight: 2 }] };
   const environment = await createEnvironment(EnvironmentSettings.parse(settings), bareContext());
-  const { rewards } = await stepOnce(environment, { response, info });
-  return Object.values(rewards)[0];
+  const { reward } = await stepOnce(environment, { response, info });
+  return reward;
 }
 
 function problemsIn(reward_functions: unknown): string[] {

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { after, describe, test } from 'node:test';
 import type { EnvironmentMessage } from '../../../src/environments/environment.js';
 import { createGraderPool, installedGrader } from '../../../src/environments/math/grader-pool.js';
-import { createEnvironment } from '../../../src/environments/registry.js';
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
+import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { bareContext } from '../../fakes/environment-context.js';
+import { stepEach } from '../../fakes/environment-steps.js';
 import { skip as noGrader } from '../math/grader-fixture.js';
-import { context, isNear, stepOnce } from '../step-once.js';
+import { isNear, stepOnce } from '../step-once.js';
 
 /** Recorded runs of upstream's code: see `test/goldens/vlm/README.md`. */
 const FOLDER = new URL('../../goldens/vlm/', import.meta.url);
@@ -55,16 +55,12 @@ describe('the vlm environment rewards as upstream recorded', () => {
         const { message_logs, ground_truths, expected } = golden;
         const metadata = ground_truths.map((ground_truth) => ({ ground_truth }));
         const environment = await make(golden.reward_functions);
-        assert.equal(environment.in_process, !needsGrader);
-        const answer = await environment.step(
-          { message_log_batch: message_logs, metadata },
-          context,
-        );
+        const answer = await stepEach(environment, { logs: message_logs, metadata });
         assert.deepEqual(answer.observations, expected.observations);
         assert.deepEqual(answer.terminateds, expected.terminateds.map(Boolean));
         assert.deepEqual(answer.metadata, metadata);
         expected.rewards.forEach((value, i) => {
-          const got = Object.values(answer.rewards)[i] as unknown;
+          const got: unknown = answer.rewards[i];
           assert.ok(isNear(got, { value, relative: 1e-6 }), `${i}: ${String(got)}, not ${value}`);
         });
       });
@@ -83,11 +79,11 @@ describe('the vlm environment rewards as upstream recorded', () => {
       test(`the rewards of ${file}`, { skip }, async () => {
         for (const { function: name, kwargs, ...kase } of golden.cases as Case[]) {
           const environment = await make([{ name, weight: 1, kwargs }]);
-          const { rewards } = await stepOnce(environment, {
+          const answer = await stepOnce(environment, {
             response: kase.response,
             info: { ground_truth: kase.ground_truth },
           });
-          const [got] = Object.values(rewards) as unknown[];
+          const got: unknown = answer.reward;
           const near = isNear(got, { value: kase.reward, relative: 1e-12 });
           assert.ok(near, `${kase.response}: ${String(got)}, not ${kase.reward}`);
         }

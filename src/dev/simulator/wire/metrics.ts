@@ -25,52 +25,47 @@ export function metricsText(stats: EngineStats, model: string): string {
     .join('');
 }
 
-function metricsOf(stats: EngineStats): Metric[] {
-  return [
-    {
-      name: 'num_requests_running',
-      type: 'gauge',
-      help: 'Number of requests in model execution batches.',
-      samples: [{ value: stats.running }],
-    },
-    {
-      name: 'num_requests_waiting',
-      type: 'gauge',
-      help: 'Number of requests waiting to be processed.',
-      samples: [{ value: stats.waiting }],
-    },
-    {
-      name: 'kv_cache_usage_perc',
-      type: 'gauge',
-      help: 'KV-cache usage. 1 means 100 percent usage.',
-      samples: [{ value: 0 }],
-    },
-    {
-      name: 'num_preemptions_total',
-      type: 'counter',
-      help: 'Cumulative number of preemption from the engine.',
-      samples: [{ value: 0 }],
-    },
-    {
-      name: 'prompt_tokens_total',
-      type: 'counter',
-      help: 'Number of prefill tokens processed.',
-      samples: [{ value: stats.prompt_tokens }],
-    },
-    {
-      name: 'generation_tokens_total',
-      type: 'counter',
-      help: 'Number of generation tokens processed.',
-      samples: [{ value: stats.generation_tokens }],
-    },
-    {
-      name: 'request_success_total',
-      type: 'counter',
-      help: 'Count of successfully processed requests.',
-      samples: Object.entries(stats.finished).map(([reason, value]) => ({
-        labels: `finished_reason="${reason}"`,
-        value,
-      })),
-    },
-  ];
-}
+const gauge = (name: string, { help, value }: { help: string; value: number }): Metric => ({
+  name,
+  type: 'gauge',
+  help,
+  samples: [{ value }],
+});
+
+const counter = (...metric: Parameters<typeof gauge>): Metric => ({
+  ...gauge(...metric),
+  type: 'counter',
+});
+
+const metricsOf = (stats: EngineStats): Metric[] => [
+  gauge('num_requests_running', {
+    help: 'Number of requests in model execution batches.',
+    value: stats.running,
+  }),
+  gauge('num_requests_waiting', {
+    help: 'Number of requests waiting to be processed.',
+    value: stats.waiting,
+  }),
+  gauge('kv_cache_usage_perc', { help: 'KV-cache usage. 1 means 100 percent usage.', value: 0 }),
+  counter('num_preemptions_total', {
+    help: 'Cumulative number of preemption from the engine.',
+    value: 0,
+  }),
+  counter('prompt_tokens_total', {
+    help: 'Number of prefill tokens processed.',
+    value: stats.prompt_tokens,
+  }),
+  counter('generation_tokens_total', {
+    help: 'Number of generation tokens processed.',
+    value: stats.generation_tokens,
+  }),
+  {
+    name: 'request_success_total',
+    type: 'counter',
+    help: 'Count of successfully processed requests.',
+    samples: Object.entries(stats.finished).map(([reason, value]) => ({
+      labels: `finished_reason="${reason}"`,
+      value,
+    })),
+  },
+];

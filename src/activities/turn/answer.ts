@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import type { TurnAnswer } from '../../environments/environment.js';
+import { Fault } from '../../model/faults.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
+import { type LineOf, Reward } from '../../model/journal.js';
+import { type Problem, problemsOf } from '../../model/problems.js';
+import { IN_LINES } from '../../model/workflow-safe/foreign.js';
+import { describeError } from '../../platform/errors.js';
+import { withoutHalves } from '../../platform/json/halves.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
+import { withoutSecrets } from '../../platform/secrets.js';
+
+/** The part of an environment's answer that the journal stores. */
+export type Answer = Pick<
+  LineOf<'observation'>,
+  | 'message'
+  | 'reward'
+  | 'rewards'
+  | 'terminated'
+  | 'truncated'
+  | 'metadata'
+  | 'next_stop_strings'
+  | 'answer'
+>;
+
+/** The answer as the journal takes it. What no row can have is a fault that names the field, never a reward. */
+export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answer {
+  const { observation, terminated, truncated = false, answer = null } = given;
+  const rejection = (problems: Problem[]): Fault => rejectionOf(task, problems);
+  if (observation === null && !terminated && !truncated) {
+    const what = 'expected a message of a turn that ends nothing, got null';
+    throw rejection([{ where: 'observation', what }]);
+  }
+  return cleaned({
+    message: observation,
+    ...paid(given, rejection),
+    terminated,
+    truncated,
+    metadata: storable(given.metadata ?? null, rejection),
+    next_stop_strings: given.next_stop_strings ?? null,
+    ...(answer !== null && { answer }),
+  });
+}
+
+const Named = z.object({ reward: z.record(z.string(), Reward) });
+const Paid = z.object({ reward: Reward });
+
+/** A number that is not finite is no reward. Neither is one that is far too large, alone or as a sum. */
+function paid(
+  { reward }: Pick<TurnAnswer, 'reward'>,
+  rejection: (problems: Problem[]) => Fault,
+): Pick<Answer, 'reward' | 'rewards'> {
+  if (typeof reward === 'number') {
+    const { data, error } = Paid.safeParse({ reward });
+    if (error !== undefined) throw rejection(problemsOf(error, { reward }));
+    return { ...data, rewards: {} };
+  }
+  const { error } = Named.safeParse({ reward });
+  if (error !== undefined) throw rejection(problemsOf(error, { reward }));
+  const sum = Reward.safeParse(Object.values(reward).reduce((total, n) => total + n, 0));
+  if (sum.success) return { reward: sum.data, rewards: reward };
+  const what = `of their sum, ${sum.error.issues[0]?.message ?? ''}`;
+  throw rejection([{ where: 'reward', what }]);
+}
+
+/** Cycles and BigInts cannot be journalled, and would look like a fault of the store. */
+function storable(
+  metadata: ForeignObject | null,
+  rejection: (problems: Problem[]) => Fault,
+): ForeignObject | null {
+  try {
+    writeJson(metadata);
+    return metadata;
+  } catch (error) {
+    const what = `expected what JSON can hold: ${describeError(error)}`;
+    throw rejection([{ where: 'metadata', what }]);
+  }
+}
+
+/**
+ * An environment may echo a secret, from a header or from a service that it asked. And it may send half a character, at
+ * which tokenizers and trainers in Python fail.
+ */
+export function cleaned<T extends object>(answer: T): T {
+  const text = writeJson(answer);
+  const clean = withoutSecrets(withoutHalves(text));
+  return clean === text ? answer : (readJson(clean, IN_LINES) as T);
+}
+
+function rejectionOf(task: string, problems: Problem[]): Fault {
+  const said = problems.slice(0, 5).map(({ where, what }) => `${where}: ${what}`);
+  const message = `environment ${task} answered: ${said.join('; ')}`;
+  return new Fault({ type: 'EnvironmentRejected', message });
+}

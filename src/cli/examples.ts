@@ -1,0 +1,23 @@
+import { cp, realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { UsageError } from '../platform/command.js';
+import { plain } from '../platform/plain.js';
+import { PROJECT_ROOT } from '../platform/project-root.js';
+
+const OWN = path.join(PROJECT_ROOT, 'examples');
+
+/** An installed package is no place to try and change things in. */
+export async function examplesCommand(args: string[]): Promise<number> {
+  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
+  const [folder = 'examples', ...others] = positionals;
+  if (others.length > 0)
+    throw new UsageError(`examples: expected one FOLDER, got ${positionals.length}`);
+  if ((await realpath(folder).catch(() => null)) === (await realpath(OWN)))
+    throw new UsageError(`${folder}: expected another folder, got that of the examples themselves`);
+  // What Python has compiled belongs to the package's own files.
+  const filter = (file: string): boolean => path.basename(file) !== '__pycache__';
+  await cp(OWN, folder, { recursive: true, force: false, filter });
+  console.log(plain(`${folder} has the examples; files that were there are as they were`));
+  return 0;
+}

@@ -1,0 +1,12 @@
+import { tokenOf } from '../http/token.js';
+import { defineKind } from '../kind.js';
+import { createGymnasium } from './environment.js';
+import { GymnasiumSettings } from './settings.js';
+
+export const gymnasium = defineKind({
+  settings: GymnasiumSettings,
+  answers: () => 'a service',
+  roles: ['user'],
+  make: (settings, context) =>
+    createGymnasium(settings, { ...context, token: tokenOf(settings, context) }),
+});

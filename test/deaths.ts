@@ -1,0 +1,204 @@
+import type { Tests } from './promises.js';
+import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, SAMPLING, STORE } from './promises.js';
+
+/** The tests of what ARCHITECTURE.md says under "When a process dies": by victim, sentence by sentence. */
+
+const NOT_KEPT = `${ACTIVITIES}/cancellation.test.ts › is stopped: an engine does not generate tokens that are not kept`;
+const SAME_KEY = `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`;
+const KILLED_SERVER = `${LONG}/recovery-server.test.ts › three times continues from its database: same rows, no finished turn generated again`;
+const LOST_SESSION = `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`;
+
+export const DEATHS: Record<string, Record<string, Tests>> = {
+  'A worker, by `kill -9`': {
+    'What was appended stays; a torn last line costs only itself.': [
+      `${STORE}/journal-file.test.ts › begins with a newline, so that a torn tail costs only itself`,
+      `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
+    ],
+    'It breaks off; its tokens of the last 250 ms, fewer than 64, are lost.': [
+      `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
+    ],
+    'Its heartbeats stop; after `heartbeat_timeout` (10 s) another worker gets its next attempt.': [
+      'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
+      `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+    ],
+    'Its workflow is replayed from its history by any worker.': [
+      `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
+    ],
+    'The attempt appends its claim, reads what stands before it, and asks for nothing that is there.':
+      [
+        `${STORE}/journal.test.ts › inherits the journal, and what it appends is folded in`,
+        `${ACTIVITIES}/open-rollout.test.ts › continues from the journal where an attempt died, and samples nothing again`,
+        `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
+        `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
+      ],
+    'A turn that was cut continues after its last token, on any replica.': [
+      `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
+      `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
+    ],
+    'A step without an observation is asked for again, under the same key.': [
+      `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
+      SAME_KEY,
+    ],
+    'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
+      `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
+    ],
+    'It is that of an undisturbed rollout, but for `attempts`, `segments` and `timing`.': [
+      `${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
+    ],
+    'Who closes the batch next continues where the last heartbeat was: each row is written once.': [
+      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
+      `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
+    ],
+  },
+  'A worker, by SIGTERM': {
+    'It is aborted, and all that had streamed in is journalled.': [
+      `${ACTIVITIES}/cancellation.test.ts › in the middle of a stream stops the engine and leaves its tokens in the journal`,
+      `${LONG}/recovery-shutdown.test.ts › samples no token again: every request continues where the journal ends`,
+    ],
+    'Its attempt fails at once: nobody waits for a heartbeat, and the process ends within 5 s.': [
+      `${LONG}/recovery-shutdown.test.ts › is left within 5 s`,
+    ],
+    'A run that is cut from this side gives its attempt back.': [
+      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+    ],
+    'It is that of an undisturbed rollout.': [
+      `${LONG}/recovery-shutdown.test.ts › completes with the rows of an undisturbed run`,
+    ],
+  },
+  'A worker that was frozen and wakes up': {
+    'Another attempt has claimed the journal: what the woken one appends counts for nothing.': [
+      `${MODEL}/trajectory-property.test.ts › ignores a writer that has been replaced: without its later lines it folds the same`,
+      `${MODEL}/trajectory-writers.test.ts › a zombie's \${kind} changes nothing`,
+    ],
+    'It sends no run and no step of a session any more.': [
+      `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
+    ],
+    'Its sync finds the other claim: it fails as `StoreFault` and reports nothing.': [
+      `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
+      `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+    ],
+    'All readers see one rollout, whoever wrote last.': [
+      `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
+    ],
+    'What it writes while a batch closes goes to a file of its own name.': [
+      `${STORE}/outputs-crash.test.ts › cannot spoil what its successor closed`,
+    ],
+  },
+  'The Temporal server': {
+    'What runs plays on; an attempt that it has given up is followed by one that finds its turns.':
+      [
+        KILLED_SERVER,
+        `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+      ],
+    'It goes on from the database; workers connect again by themselves.': [KILLED_SERVER],
+    'Boards and clients say that the server cannot be reached.': [
+      'test/client/server.test.ts › says at once that the server cannot be reached',
+    ],
+    'If its database is lost, the same start continues from the store: valid rows stay.': [
+      `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
+    ],
+  },
+  'An engine, or one of its replicas': {
+    'It ends as `GenerationUnavailable`, and what had arrived is journalled.': [
+      `${ENGINE}/vllm-faults.test.ts › and is \${how} at any byte: GenerationUnavailable, the whole events before it handed on`,
+      `${ACTIVITIES}/generate-turn.test.ts › in the middle keeps what had streamed in`,
+    ],
+    'It is set aside and probed; its rollouts go to the others.': [
+      `${ENGINE}/replicas.test.ts › is set aside: its rollouts go elsewhere, and come back when a probe is answered`,
+    ],
+    'It is retried after 1, 2, 4, 8 s, then every 15 s, until `rollout_timeout`.': [
+      `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
+      `${LONG}/recovery-engine.test.ts › longer than a rollout that was started by hand may take fails it as TimedOut`,
+    ],
+    'It says what it waits for, and since when.': [
+      `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
+      `${E2E}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
+    ],
+    'Tokens of a process with other weights behind the same URL are dropped.': [
+      `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
+    ],
+    'Its `segments` name both replicas.': [
+      `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
+    ],
+  },
+  "An environment's service, or an agent of NeMo Gym": {
+    'The generation stays; only its answer is missing.': [
+      `${ACTIVITIES}/play-turns.test.ts › because its environment is away keeps the turns before, and the generation`,
+    ],
+    'The step is retried until `rollout_timeout`, with the state that the journal has.': [
+      `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+      SAME_KEY,
+    ],
+    'A session that it held in memory is lost: the rollout starts over in another one, twice at most.':
+      [
+        `${ACTIVITIES}/session.test.ts › starts over in a new one, once the old one is ended`,
+        LOST_SESSION,
+        `test/workflows/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
+      ],
+    'A run that was cut counts, and is sent again while its row has attempts left.': [
+      `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
+      `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+    ],
+    'A server that is not there costs no attempt.': [
+      `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
+    ],
+    'It has the reward of the answer that was journalled, and no reward if there is none.': [
+      `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
+      `${ACTIVITIES}/step-environment.test.ts › leaves no observation behind`,
+      `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
+    ],
+  },
+  'A client or trainer': {
+    'Nothing happens to it: no workflow needs who started it.': [
+      `${E2E}/trainer.test.ts › is run as its README says, is killed, and started again has all rollouts`,
+    ],
+    'The same id joins a batch that runs, and returns the rows of one that has ended.': [
+      `${E2E}/trainer.test.ts › started again once its batch has ended has the same rows`,
+    ],
+    'A step of a stream is the same rows for ever; a new request replaces that of the dead.': [
+      `${E2E}/stream.test.ts › goes back three steps, bit for bit, and continues where it was`,
+      `${E2E}/stream.test.ts › lets a request with a higher version replace one that waits, as that of a dead trainer`,
+    ],
+    'An update of weights is completed without it, and no engine stays paused.': [
+      `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
+      `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
+      'test/workers/policies.test.ts › tells a workflow that runs of a pause that is over, once',
+    ],
+  },
+  PostgreSQL: {
+    'Appends wait for it; when their patience ends they fail as `StoreFault`.': [
+      `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
+      `${STORE}/postgres-faults.test.ts › that is away for longer than the patience is a retryable StoreFault that names the rollout`,
+    ],
+    'A commit whose answer was lost is sent again unchanged, and stored once.': [
+      `${STORE}/postgres-faults.test.ts › sends a commit again whose answer was lost, and it is written once`,
+    ],
+    'It is stopped: no token is sampled that cannot be kept.': [NOT_KEPT],
+    'It is retried, and continues in a standby that takes over.': [
+      `${LONG}/failover-postgres.test.ts › that dies while commits are open continues in its standby, without another worker`,
+    ],
+    'It is that of an undisturbed run with journals in files.': [
+      `${LONG}/recovery-postgres.test.ts › has the rows and the metrics of an undisturbed run with its journals in files`,
+    ],
+  },
+  'A full disk': {
+    'A line that found no room was not taken for written; the next attempt continues before it.': [
+      `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
+      `${STORE}/store-faults.test.ts › heals: the next attempt continues`,
+    ],
+    'It is stopped, as above.': [NOT_KEPT],
+    'It fails as `StoreFault`, is retried, and says that it waits for the store.': [
+      `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,
+      `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
+      `${ACTIVITIES}/absent-store.test.ts › a store that fails while a batch is planned is waited for, and its operation and error are reported`,
+    ],
+    'An answer that finds no room gives its attempt back.': [
+      `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
+    ],
+    'The batch is closed, with the rows of its turns, once there is room.': [
+      `${ACTIVITIES}/close-on-bad-disk.test.ts › on a disk that was full`,
+      `${ACTIVITIES}/close-batch.test.ts › takes turns that have reached an end for it, though the end was never written`,
+    ],
+  },
+};

@@ -1,0 +1,51 @@
+/** Every block of every page is run by a test as it is printed, or checked, or shows what no test can run. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import type { Run, Shown } from './checks/blocks.js';
+import { blockProblems, runsIn } from './checks/blocks.js';
+import { asLines, pageOf } from './checks/page.js';
+import { pagesOf, readRepository } from './checks/repository.js';
+
+const repository = await readRepository(PROJECT_ROOT);
+const pages = await Promise.all(
+  pagesOf(repository).map(async (file) =>
+    pageOf(file, await readFile(path.join(PROJECT_ROOT, file), 'utf8')),
+  ),
+);
+const runs = runsIn(repository.sources);
+
+const OUTPUT = 'what a terminal showed';
+const MEASURED = 'what was measured';
+
+const SHOWN: Shown[] = [
+  { page: 'ARCHITECTURE.md', has: 'flowchart LR', why: 'a drawing' },
+  { page: 'ARCHITECTURE.md', has: 'sequenceDiagram', why: 'a drawing' },
+  { page: 'README.md', has: '26 of 64 done', why: OUTPUT },
+  { page: 'README.md', has: 'src/workflows/ ', why: 'a map; pages.test.ts checks its paths' },
+  { page: 'bench/README.md', has: 'FAIL  64 at once', why: MEASURED },
+  { page: 'bench/README.md', has: '10000 rollouts x 5 turns', why: MEASURED },
+  { page: 'docs/deployment.md', has: 'matching.enableFairness', why: 'the Temporal server reads it; the dev server is given the same' },
+  { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
+  { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
+]; // prettier-ignore
+
+test('pages have blocks, and tests run some', () => {
+  assert.ok(pages.flatMap(({ blocks }) => blocks).length > 50);
+  assert.ok(runs.length > 10, `${runs.length} calls of exampleIn`);
+});
+
+describe('each block is run, checked or explained', () => {
+  for (const page of pages)
+    test(page.file, () => {
+      assert.deepEqual(asLines(blockProblems(page, { runs, shown: SHOWN })), []);
+    });
+});
+
+test('each example that a test runs, and each that is explained, is one block of its page', () => {
+  const blocksWith = ({ page, has }: Pick<Run, 'page' | 'has'>): number =>
+    pages.find(({ file }) => file === page)?.blocks.filter(({ text }) => text.includes(has)).length ?? 0; // prettier-ignore
+  for (const one of [...runs, ...SHOWN]) assert.equal(blocksWith(one), 1, JSON.stringify(one));
+});

@@ -1,0 +1,114 @@
+/** docs/python-environments.md has every key, option, attribute and argument that the code has, and no other. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { EnvironmentSettings } from '../../src/environments/registry.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
+import { keysOf, wrongDefaults } from './checks/tables.js';
+
+const FILE = 'docs/python-environments.md';
+const read = (file: string): Promise<string> => readFile(path.join(PROJECT_ROOT, file), 'utf8');
+const page = pageOf(FILE, await read(FILE));
+const http = EnvironmentSettings.options.find((option) => option.shape.kind.value === 'http');
+
+/** The rows of the table that has this first cell in its heading, within a section. */
+function tableBelow(heading: string, column: string): { names: string[]; cells: string[] }[] {
+  const section = sectionOf(page, heading);
+  const from = section.findIndex(({ text }) => text.startsWith(`| ${column} `));
+  assert.notEqual(from, -1, `${heading} has no table of ${column}`);
+  return tableOf(section.slice(from)).map(({ cells }) => ({
+    names: codeIn(cells[0] ?? ''),
+    cells,
+  }));
+}
+
+const namesBelow = (heading: string, column: string): string[] =>
+  tableBelow(heading, column)
+    .flatMap(({ names }) => names)
+    .sort();
+
+/** The texts of a tuple of Python, such as `TURN = ("reward", …)`. */
+async function tupleIn(file: string, name: string): Promise<string[]> {
+  const [, inner = ''] = new RegExp(`^${name} = \\(([^)]*)\\)`, 'm').exec(await read(file)) ?? [];
+  const found = [...inner.matchAll(/"(\w+)"/g)].map(([, text = '']) => text);
+  assert.ok(found.length > 1, `${file} has no ${name}`);
+  return found.sort();
+}
+
+describe('the page of Python’s environments has', () => {
+  test('what a function returns', async () => {
+    const keys = await tupleIn('python/rollout_environment/functions.py', 'TURN');
+    assert.deepEqual(namesBelow('Several turns', 'key'), keys);
+  });
+
+  test('what a class returns', async () => {
+    const fields = await tupleIn('python/rollout_environment/answers.py', 'FIELDS');
+    assert.deepEqual(namesBelow('A class', 'field'), fields);
+  });
+
+  test('the attributes', async () => {
+    const settings = await tupleIn('python/rollout_environment/functions.py', 'SETTINGS');
+    assert.deepEqual(namesBelow('Time and processes', 'attribute'), settings);
+    const [, seconds = ''] = /^TIMEOUT_S = (\d+)$/m.exec(await read('python/rollout_environment/processes.py')) ?? []; // prettier-ignore
+    const timeout = tableBelow('Time and processes', 'attribute').find(({ names }) => names[0] === 'timeout'); // prettier-ignore
+    assert.equal(timeout?.cells[1], seconds);
+  });
+
+  test('the optional methods of a class', async () => {
+    const said = page.spans.map(({ text }) => text.replace(/\(.*/, ''));
+    for (const name of await tupleIn('python/rollout_environment/calls.py', 'OPTIONAL'))
+      assert.ok(said.includes(name), name);
+  });
+
+  test('the options of the server', async () => {
+    const source = await read('python/rollout_environment/__main__.py');
+    const lines = source.split('\n').filter((line) => !line.includes('SUPPRESS'));
+    const options = lines.flatMap((line) => /add_argument\("(--[\w-]+)"/.exec(line)?.[1] ?? []);
+    assert.ok(options.length > 3, 'it has options');
+    assert.deepEqual(namesBelow('Serve it on another host', 'option'), options.sort());
+  });
+
+  test('the arguments of local()', async () => {
+    const source = await read('python/durable_rollouts/machine.py');
+    const [, inner = ''] = /^def local\(\n {4}\*,\n([^)]*)\) -> Local:/m.exec(source) ?? [];
+    const defaults = [...inner.matchAll(/^ {4}(\w+): .* = (.+),$/gm)];
+    assert.ok(defaults.length > 2, 'it has arguments');
+    const rows = tableBelow('Serve it from a script or a notebook', 'argument');
+    assert.deepEqual(rows.flatMap(({ names }) => names).sort(), defaults.map(([, name = '']) => name).sort()); // prettier-ignore
+    for (const [, name = '', fallback] of defaults) {
+      const said = rows.find(({ names }) => names[0] === name)?.cells[1] ?? '';
+      if (said !== 'none') assert.equal(said.replaceAll('`', ''), fallback, name);
+    }
+  });
+
+  test('the keys of temporal.yaml, with the defaults of their schema', () => {
+    assert.ok(http !== undefined);
+    const heading = 'Serve it on another host';
+    assert.deepEqual(namesBelow(heading, 'key'), keysOf(http).sort());
+    const wrong = tableBelow(heading, 'key').flatMap(({ names, cells }) =>
+      wrongDefaults(names, { cell: cells[1] ?? '', schema: http }),
+    );
+    assert.deepEqual(wrong, []);
+  });
+
+  test('the faults of the reference, each with an exception', () => {
+    const said = tableBelow('When it raises', 'what happens').map(({ cells }) => cells[1]);
+    assert.deepEqual([...new Set(said)].sort(), [
+      '`EnvironmentFailed`',
+      '`EnvironmentRejected`',
+      '`EnvironmentUnavailable`',
+    ]);
+  });
+
+  test('no file of src but pages', () => {
+    const links = page.links.filter(
+      ({ text }) => text.includes('src/') && !/README\.md/.test(text),
+    );
+    assert.deepEqual(
+      asLines(links.map(({ line, text }) => ({ page: FILE, line, what: text }))),
+      [],
+    );
+  });
+});
