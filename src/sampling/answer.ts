@@ -17,6 +17,9 @@ import { canContinue, spansTooManyVersions } from './seam.js';
 import type { Drop, RequestFacts } from './tape.js';
 import { dropper } from './tape.js';
 
+/** Shorter waits are not worth a question. */
+const LONG_S = 1;
+
 /** Samples at one replica, from where the journal is to the answer's `generation` line. */
 export async function answer(
   call: Call,
@@ -51,8 +54,8 @@ export async function answer(
   const { special_tokens } = pool;
   const seam = { request, inherited, finish, eos_ids: call.eos_ids, special_tokens };
   const context = { service, sample, signal, said, refused: refusing(drop, facts) };
-  // Who has lost the journal asks no engine.
-  await tape.stored();
+  // Who has waited may have lost the journal meanwhile, and then asks no engine.
+  if (placed.waited_s >= LONG_S) await tape.stored();
   const end = await waits.asks(
     () => whySilent(service),
     () => sampleOrResume(seam, { tape, context }),

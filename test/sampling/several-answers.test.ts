@@ -44,13 +44,13 @@ function service(pace: () => number): GenerationService {
   return engine;
 }
 
-const poolOf = (engine: GenerationService): Pool => ({
+const poolOf = (engine: GenerationService, waited_s = 0): Pool => ({
   special_tokens: [],
   request: (_, run) =>
     run(engine, {
       fence: null,
       policy: { latest: () => Promise.resolve(null), at: () => Promise.resolve(null) },
-      waited_s: 0,
+      waited_s,
       pauseOver: () => Promise.resolve(),
       logprobsMode: () => Promise.resolve('processed'),
     }),
@@ -141,6 +141,21 @@ async function play(
   assert.equal(read.wasted_tokens, 0);
   return tears;
 }
+
+test('an attempt that has lost its journal while it waited asks no engine', async (t) => {
+  const { store, elsewhere } = await temporaryStore(t);
+  const journal = await store.claim(REF, { activity: 'playTurns' });
+  const means = {
+    tape: tapeOf(journal, 0),
+    waits: UNWATCHED,
+    signal: new AbortController().signal,
+  };
+  await elsewhere().claim(REF, { activity: 'playTurns', attempt: 2 });
+  const engine = scriptedService([]);
+  const outcome = await sample(callOf(), { ...means, pool: poolOf(engine, 60) });
+  assert.ok(typeof outcome === 'object' && outcome.failed.type === 'StoreFault');
+  assert.equal(engine.asked.generate, 0);
+});
 
 describe('answers that are sampled at once into one journal', () => {
   for (const answers of [2, 5])
