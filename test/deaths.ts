@@ -1,5 +1,5 @@
 import type { Tests } from './promises.js';
-import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, STORE } from './promises.js';
+import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, SAMPLING, STORE } from './promises.js';
 
 /** The tests of what ARCHITECTURE.md says under "When a process dies": by victim, sentence by sentence. */
 
@@ -15,8 +15,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
     'It breaks off; its tokens of the last 250 ms, fewer than 64, are lost.': [
-      `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
-      `${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
     'Its heartbeats stop; after `heartbeat_timeout` (10 s) another worker gets its next attempt.': [
       'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
@@ -121,7 +121,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${E2E}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
     ],
     'Tokens of a process with other weights behind the same URL are dropped.': [
-      `${ACTIVITIES}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
+      `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
     ],
     'Its `segments` name both replicas.': [
       `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
