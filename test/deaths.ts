@@ -40,6 +40,9 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
       SAME_KEY,
     ],
+    'One with sessions is told that its step was sent before.': [
+      `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
+    ],
     'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
       `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
     ],
@@ -70,6 +73,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Another attempt has claimed the journal: what the woken one appends counts for nothing.': [
       `${MODEL}/trajectory-property.test.ts › ignores a writer that has been replaced: without its later lines it folds the same`,
       `${MODEL}/trajectory-writers.test.ts › a zombie's \${kind} changes nothing`,
+      `${LONG}/recovery-frozen.test.ts › has lines of the woken one in its journals, which count for nothing`,
     ],
     'It sends no run and no step of a session any more.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
@@ -79,6 +83,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
     ],
     'All readers see one rollout, whoever wrote last.': [
+      `${LONG}/recovery-frozen.test.ts › completes with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
     ],
     'What it writes while a batch closes goes to a file of its own name.': [
@@ -183,7 +188,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'A full disk': {
-    'A line that found no room was not taken for written; the next attempt continues before it.': [
+    'A line that found no room was not taken for written; the next attempt continues without it.': [
       `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
       `${STORE}/store-faults.test.ts › heals: the next attempt continues`,
     ],
