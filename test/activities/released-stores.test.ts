@@ -25,7 +25,7 @@ import { startWithoutPenalties } from '../servers/without-penalties.js';
  */
 const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
 /** More tears for a longer search. */
-const TEARS = Number(process.env['STORE_TEARS'] ?? 5);
+const TEARS = Number(process.env['STORE_TEARS'] ?? 3);
 const SEED = Number(process.env['STORE_SEED'] ?? 7);
 /** What no engine continues, or what these requests do not allow: their turns may start over. */
 const STARTS_OVER = new Set(['penalties', 'one_version']);
