@@ -20,7 +20,6 @@ const PLACES = [
   ['package.json', /^( {2}"version": ")[^"]+/gm, 1],
   ['package-lock.json', /("name": "durable-rollouts",\n +"version": ")[^"]+/g, 2],
   ['python/durable_rollouts/__init__.py', /^(__version__ = ")[^"]+/gm, 1],
-  ['README.md', /(durable[-_]rollouts-)\d+\.\d+\.\d+/g, 1],
 ];
 
 const UNRELEASED = '## Unreleased\n';
@@ -85,7 +84,7 @@ const STEPS = [
       cpSync(path.join(root, 'test', 'histories'), to, { recursive: true });
     },
   ],
-  ['build the packages in dist-packages', () => run('tools/build-packages.mjs')],
+  ['build the packages in dist-packages', () => run('tools/build-packages.mjs', '--all')],
   [
     'commit and tag',
     (version) => {

@@ -14,9 +14,9 @@ import { tryExamples } from './try-examples.mjs';
  * The built packages, checked by the registries' tools and used as a newcomer would: on a machine with Python alone, and
  * on one with Node.js, npm and a pip. Prints the seconds of each part.
  *
- * --python VERSION and --node MAJOR, each any number of times, in place of 3.10 and 3.13, and this Node.js. --no-check:
- * without the registries' tools. --no-examples: without the examples. Needs a package index of each kind, and of this
- * checkout nothing but dist-packages and the README.
+ * --python VERSION and --node MAJOR, each any number of times, in place of 3.10 and 3.13, and this Node.js. --all: with
+ * Node.js 20, 22 and 24, and with every example. --no-check: without the registries' tools. Needs a package index of each
+ * kind, and of this checkout nothing but dist-packages and the README.
  */
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -25,12 +25,13 @@ const { values } = parseArgs({
     python: { type: 'string', multiple: true },
     node: { type: 'string', multiple: true },
     check: { type: 'boolean', default: true },
-    examples: { type: 'boolean', default: true },
+    all: { type: 'boolean', default: false },
   },
   allowNegative: true,
 });
 
 const PYTHONS = ['3.10', '3.13'];
+const NODES = ['20', '22', '24'];
 const packages = path.join(root, 'dist-packages');
 const built = (pattern) => {
   const found = readdirSync(packages).filter((name) => pattern.test(name));
@@ -74,7 +75,7 @@ function oldestVersions() {
 }
 
 /** The oldest Python with the oldest packages that ours accept, others with the newest. */
-async function withPython(version) {
+async function withPython(version, { examples }) {
   const isOldest = version === PYTHONS[0];
   const what = `Python ${version}, without Node.js, npm, Go and the Temporal CLI`;
   await onNewMachine({ what, programs: { python3: findPython(version) } }, async (machine) => {
@@ -96,7 +97,7 @@ async function withPython(version) {
     assert.ok(about.includes(own('temporal-rollout')), about);
     await readmeLines(machine, own('python'));
     assert.ok(!existsSync(path.join(home, '.cache', 'durable-rollouts')), 'fetched at run time');
-    if (values.examples) await tryExamples(machine, own);
+    if (examples) await tryExamples(machine, own);
   });
 }
 
@@ -155,5 +156,7 @@ if (values.check) {
     rmSync(scratch, { recursive: true, force: true });
   }
 }
-for (const version of values.python ?? PYTHONS) await withPython(version);
-for (const major of values.node ?? [THIS_NODE]) await withNode(major);
+const pythons = values.python ?? PYTHONS;
+for (const version of pythons)
+  await withPython(version, { examples: values.all && version === pythons[0] });
+for (const major of values.node ?? (values.all ? NODES : [THIS_NODE])) await withNode(major);
