@@ -62,7 +62,7 @@ function problems(version) {
 
 const STEPS = [
   [
-    'set the version in package.json, package-lock.json, Python and the README',
+    'set the version in package.json, package-lock.json, Python and docs/packages.md',
     (version) => {
       for (const [file, pattern] of PLACES)
         write(file, read(file).replace(pattern, `$1${version}`));
@@ -84,7 +84,10 @@ const STEPS = [
       cpSync(path.join(root, 'test', 'histories'), to, { recursive: true });
     },
   ],
-  ['build the packages in dist-packages', () => run('tools/build-packages.mjs', '--all')],
+  [
+    'build the packages of all platforms in dist-packages',
+    () => run('tools/build-packages.mjs', '--all'),
+  ],
   [
     'commit and tag',
     (version) => {

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
+import type { BatchProgress } from '../activities/contract.js';
 import { listTable } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/listed.js';
 import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
-import type { Runs } from '../client/list/runs.js';
 import { openRuns } from '../client/list/runs.js';
 import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
@@ -44,9 +44,11 @@ export async function listCommand(args: string[]): Promise<number> {
       if (store === null) say(`${noStore(given)}, so this is what the Temporal server has`);
       const stored = store === null ? [] : await store.listBatches();
       const all = merged(stored, found ?? []).filter((one) => !values.running || isOpen(one));
+      const first = all.slice(0, limit);
+      const open = first.filter((one) => isOpen(one) && one.kind === 'batch');
+      const progress = await runs.progressOf(open.map(({ id }) => id));
       const shown: Listed[] = [];
-      for (const listed of all.slice(0, limit))
-        shown.push(await withNumbers(listed, { store, runs }));
+      for (const listed of first) shown.push(await withNumbers(listed, { store, progress }));
       return { all, shown };
     });
     if (values.json) await write(shown.map((listed) => plainJson(writeJson(jsonOf(listed)))));
@@ -84,13 +86,12 @@ async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | nu
 
 interface Sources {
   store: ListStore | null;
-  runs: Pick<Runs, 'progressOf'>;
+  progress: ReadonlyMap<string, BatchProgress>;
 }
 
-async function withNumbers(listed: Listed, { store, runs }: Sources): Promise<Listed> {
-  const progress =
-    isOpen(listed) && listed.kind === 'batch' ? await runs.progressOf(listed.id) : null;
-  if (progress !== null) return withProgress(listed, progress);
+async function withNumbers(listed: Listed, { store, progress }: Sources): Promise<Listed> {
+  const now = progress.get(listed.id);
+  if (now !== undefined) return withProgress(listed, now);
   if (store === null) return listed;
   const request = await store.findRequest(listed.id);
   if (request === null) return listed;

@@ -25,7 +25,7 @@ const SCRIPTED = {
     mkdirSync(\`test/releases/\${process.argv[2]}/store\`, { recursive: true });
     writeFileSync(\`test/releases/\${process.argv[2]}/store/journal.jsonl\`, '{}');`,
   'tools/build-packages.mjs': `
-    log(['packages', JSON.parse(readFileSync('package.json', 'utf8')).version]);
+    log(['packages', JSON.parse(readFileSync('package.json', 'utf8')).version, process.argv[2]]);
     if (existsSync('.rollouts/no-packages')) process.exit(1);`,
 };
 const LOG = `
@@ -82,7 +82,7 @@ describe('a release', () => {
     assert.equal(repo.git('log', '-1', '--format=%s'), 'Release 7.0.0');
     assert.equal(repo.git('rev-parse', 'v7.0.0^{commit}'), repo.git('rev-parse', 'HEAD'));
     assert.equal(repo.git('status', '--porcelain'), '');
-    assert.equal(await repo.calls(), 'setup --test\nrecord 7.0.0\npackages 7.0.0\n');
+    assert.equal(await repo.calls(), 'setup --test\nrecord 7.0.0\npackages 7.0.0 --all\n');
 
     const lock = JSON.parse(await repo.read('package-lock.json')) as {
       version: string;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
+import { blockProblems } from './checks/blocks.js';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
 import { inputProblems } from './checks/inputs.js';
@@ -187,6 +188,20 @@ describe('an input is wrong', () => {
     ['```\ntemporal workflow start --type rolloutBatch --input \'{"samples": {"file": "a"}}\'\n```', '```\ntemporal workflow start --type rolloutBatch --input \'{"samples": …}\'\n```'],
     ['```python\nrequest = {"samples": {"path": "a"}, "repeats": 8}\n```', '```python\nrequest = {"samples": {"path": "a"}, "num_repeats": 8}\n```'],
     ['```text\n{"task_name": "a", "message_log": [{"role": "user"}]}\n```', '```text\n{"task_name": "a", "message_log": [{"role": "user", "content": "x"}]}\n```'],
+  ]); // prettier-ignore
+});
+
+describe('a block of code is wrong', () => {
+  const runs = [{ test: 'a.test.ts', page: 'docs/a.md', has: 'run me' }];
+  const shown = [{ page: 'docs/a.md', has: 'seen once', why: 'output' }];
+  const heredoc = (task: string) =>
+    `\`\`\`sh\ncat > a.jsonl <<'END'\n{"${task}": "a", "message_log": []}\nEND\n\`\`\``;
+  finds((page) => blockProblems(page, { runs, shown }), [
+    ['```python\nleft = 1\n```', '```python\nrun = "run me"\n```'],
+    ['```text\nseen twice\n```', '```text\nseen once\n```'],
+    ['```\nnpm start && frobnicate\n```', '```\nnpm start && cd a # frobnicate\n```'],
+    ['```toml\na = 1\n```', '```yaml\nworker: { memory: 1GiB }\n```'],
+    [heredoc('task'), heredoc('task_name')],
   ]); // prettier-ignore
 });
 

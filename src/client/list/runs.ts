@@ -7,8 +7,8 @@ import type { Run } from './listed.js';
 export interface Runs {
   /** The newest run of each, and why there may be more; rejects if the server does not answer. */
   list: () => Promise<Run[]>;
-  /** null: no answer within two seconds. */
-  progressOf: (batchId: string) => Promise<BatchProgress | null>;
+  /** Of those that answer within a few seconds, however many are asked. */
+  progressOf: (batchIds: readonly string[]) => Promise<Map<string, BatchProgress>>;
   close: () => Promise<void>;
 }
 
@@ -18,19 +18,42 @@ const QUERY = `WorkflowType IN (${Object.keys(KINDS).map((type) => `'${type}'`).
 /** Runs that are read at most. A stream has one for each of its continuations. */
 const MOST_RUNS = 10_000;
 const LIST_MS = 10_000;
-const PROGRESS_MS = 2000;
+/** For one answer, and for all of them together. */
+const PROGRESS_MS = { one: 2000, all: 4000 };
+const AT_ONCE = 16;
 
 export function openRuns(address: ServerAddress): Runs {
   const server = openServerToLook(address);
   return {
     list: () => server.within(LIST_MS, () => listRuns(server)),
-    progressOf: (batchId) => {
-      const handle = server.client.workflow.getHandle(batchId);
-      const asking = () => handle.query<BatchProgress>('progress');
-      return server.within(PROGRESS_MS, asking).catch(() => null);
-    },
+    progressOf: (batchIds) => progressOfAll(server, batchIds),
     close: server.close,
   };
+}
+
+/** Without a worker nobody answers, and each question takes all of its time. */
+export async function progressOfAll(
+  {
+    client,
+    within,
+    limit_ms = PROGRESS_MS,
+  }: Pick<Server, 'client' | 'within'> & { limit_ms?: typeof PROGRESS_MS },
+  batchIds: readonly string[],
+): Promise<Map<string, BatchProgress>> {
+  const found = new Map<string, BatchProgress>();
+  const until = performance.now() + limit_ms.all;
+  const left = batchIds.values();
+  const askNext = async (): Promise<void> => {
+    for (const id of left) {
+      const ms = Math.min(limit_ms.one, until - performance.now());
+      if (ms <= 0) return;
+      const asking = () => client.workflow.getHandle(id).query<BatchProgress>('progress');
+      const progress = await within(ms, asking).catch(() => null);
+      if (progress !== null) found.set(id, progress);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, askNext));
+  return found;
 }
 
 /** The server gives the open ones and the newest first. */

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../../../src/activities/contract.js';
 import { listTable } from '../../../src/client/list/list-table.js';
 import type { Run } from '../../../src/client/list/listed.js';
 import { merged, withProgress, withResult } from '../../../src/client/list/listed.js';
+import { progressOfAll } from '../../../src/client/list/runs.js';
 
 const AT = Date.UTC(2026, 10, 25, 10);
 const run = (id: string, fields: Partial<Run> = {}): Run => ({
@@ -87,5 +89,32 @@ describe('the list of batches and streams', () => {
       '1,200 older ones: --limit N shows more',
     ]);
     assert.deepEqual(listTable([], { others: 0, style }), ['no batches and no streams']);
+  });
+});
+
+describe('the progress of many batches', () => {
+  /** Batches `here-…` answer; the others never do, as without a worker. */
+  const asked: string[] = [];
+  let [open, most] = [0, 0];
+  const query = (id: string): Promise<unknown> => {
+    asked.push(id);
+    return id.startsWith('here') ? Promise.resolve({ valid: 1 }) : new Promise(() => undefined);
+  };
+  const client = { workflow: { getHandle: (id: string) => ({ query: () => query(id) }) } };
+  const within = async <T>(ms: number, call: () => Promise<T>): Promise<T> => {
+    most = Math.max(most, ++open);
+    const late = sleep(ms).then(() => Promise.reject(new Error('late')));
+    return await Promise.race([call(), late]).finally(() => open--);
+  };
+  const server = { client, within } as unknown as Parameters<typeof progressOfAll>[0];
+
+  test('is asked at once, of a few at a time, and those that are silent take one limit together', async () => {
+    const ids = [...Array(8).keys()].flatMap((n) => [`here-${n}`, ...Array(9).fill(`gone-${n}`)]);
+    const began = performance.now();
+    const found = await progressOfAll({ ...server, limit_ms: { one: 100, all: 350 } }, ids);
+    assert.ok(performance.now() - began < 5000, 'they are asked one after the other');
+    assert.ok(most > 8 && most <= 16, `${most} at once`);
+    assert.ok(found.size > 2 && asked.length < ids.length + 1, `${found.size} of ${asked.length}`);
+    assert.ok([...found.keys()].every((id) => id.startsWith('here')));
   });
 });
