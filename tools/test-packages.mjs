@@ -114,8 +114,11 @@ async function withNode(major) {
   await onNewMachine({ what: `Node.js ${major} with npm`, programs }, async (machine) => {
     const { home, step } = machine;
     const npx = ['npx', '--yes', '--package', `file:${npm}`, '--'];
+    // With its path as with its name: npx runs the only program of the package.
+    const rollout = ['npx', '--yes', `file:${npm}`];
+    await step('npx durable-rollouts --help', [...rollout, '--help']);
     const first = 'npx durable-rollouts up --exit, with the Temporal CLI';
-    await firstBatch(machine, first, ['npx', '--yes', `file:${npm}`, 'up', '--exit']);
+    await firstBatch(machine, first, [...rollout, 'up', '--exit']);
     const own = await venv(machine, 'pip install durable-rollouts', client);
     await readmeLines(machine, [...npx, own('python')]);
     const inside = readdirSync(path.join(home, '.npm', '_npx'), { recursive: true });
