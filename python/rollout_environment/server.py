@@ -138,6 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
         return {"status": "ok", **({"running": running} if running else {})}
 
     def _log(self, error):
+        if not self.server.logs_failures:
+            return
         key = self.headers.get("Idempotency-Key")
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
         write("\n".join(line for line in lines if line))
@@ -214,6 +216,7 @@ def create_server(
     allow_hosts: Iterable[str] = (),
     max_body: int = MOST_BYTES,
     max_connections: int = MOST,
+    logs_failures: bool = True,
 ) -> HTTPServer:
     """A server of kind ``http``, which listens. ``serve_forever()`` runs it, ``shutdown()`` ends it.
 
@@ -227,6 +230,7 @@ def create_server(
     allow_hosts: further names
     max_body: bytes of one request
     max_connections: at once
+    logs_failures: whether failures that are answered go to standard error, too
 
     Returns the server. Raises ``OSError`` if the port is taken.
 
@@ -238,6 +242,7 @@ def create_server(
     server = Server((host, port), _Handler, max_connections)
     server.gate = Gate(host, token, allow_hosts)
     server.max_body = max_body
+    server.logs_failures = logs_failures
     server.room = Room(max_body * TIMES_TOGETHER)
     server.service = _Service(calls, max_answers)
     server.watch = Watch(calls)
