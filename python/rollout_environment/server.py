@@ -22,6 +22,8 @@ from .watch import Watch, write
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
 # Whose key it is: the id of the caller's store.
 DEPLOYMENT_HEADER = "Rollout-Deployment"
+# In which play: a batch that was restarted has the same keys again.
+PLAY_HEADER = "Rollout-Play"
 
 
 class BadRequest(Exception):
@@ -171,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             seconds = math.nan
         if not seconds > 0:
             raise BadRequest(f"{TIMEOUT_HEADER}: expected seconds, got {text!r}")
-        return Caller(self.headers.get("Idempotency-Key"), seconds, self.headers.get(DEPLOYMENT_HEADER))
+        key, deployment, play = (self.headers.get(name) for name in ("Idempotency-Key", DEPLOYMENT_HEADER, PLAY_HEADER))
+        return Caller(key, seconds, deployment, play)
 
     def _send(self, status, text):
         data = text.encode()
