@@ -20,7 +20,7 @@ const PLACES = [
   ['package.json', /^( {2}"version": ")[^"]+/gm, 1],
   ['package-lock.json', /("name": "durable-rollouts",\n +"version": ")[^"]+/g, 2],
   ['python/durable_rollouts/__init__.py', /^(__version__ = ")[^"]+/gm, 1],
-  ['README.md', /(durable[-_]rollouts-)\d+\.\d+\.\d+/g, 1],
+  ['docs/packages.md', /(durable[-_]rollouts-)\d+\.\d+\.\d+/g, 1],
 ];
 
 const UNRELEASED = '## Unreleased\n';
@@ -63,7 +63,7 @@ function problems(version) {
 
 const STEPS = [
   [
-    'set the version in package.json, package-lock.json, Python and the README',
+    'set the version in package.json, package-lock.json, Python and docs/packages.md',
     (version) => {
       for (const [file, pattern] of PLACES)
         write(file, read(file).replace(pattern, `$1${version}`));
@@ -85,7 +85,10 @@ const STEPS = [
       cpSync(path.join(root, 'test', 'histories'), to, { recursive: true });
     },
   ],
-  ['build the packages in dist-packages', () => run('tools/build-packages.mjs')],
+  [
+    'build the packages of all platforms in dist-packages',
+    () => run('tools/build-packages.mjs', '--all'),
+  ],
   [
     'commit and tag',
     (version) => {

@@ -131,7 +131,11 @@ class Run(TypedDict):
 
 
 class IdRun(TypedDict):
-    """Ids of the whole ``message_log`` from ``start`` up to ``end``."""
+    """Some of the ids of the whole ``message_log``.
+
+    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations included
+    end: the one behind the last
+    """
 
     start: int
     end: int
@@ -234,6 +238,9 @@ class RowColumns(TypedDict):
     total_tokens: ``assistant_tokens`` and ``env_tokens``, without the prompt
     assistant_tokens: tokens that the policy sampled, in whole turns
     env_tokens: tokens of observations
+    train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
+      policy sampled, without ``masked``; it is ``[]`` for a failure and with ``loss_multiplier`` 0. Rows of releases
+      before it lack it
     policy_versions: which weights sampled which tokens: runs over the generated tokens
     version_source: where these versions come from, for the least certain token. ``engine``: it named the weights of
       each token, or was asked. ``record``: the policy's record. ``none``: at least one is None
@@ -255,7 +262,8 @@ class RowColumns(TypedDict):
     step: in a stream: the step that delivers it
     token_lag: in a stream: how many versions its oldest token is behind the weights that train on it; None: nobody
       knows
-    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on
+    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
+      is without them
 
     docs/training-data.md says what to train on.
     """

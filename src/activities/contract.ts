@@ -21,10 +21,13 @@ export interface Activities {
    */
   findInputs: (input: unknown) => Promise<Inputs>;
   /**
-   * Takes the raw input of `rollout`, from a batch or by hand, and changed limits. Opens the journal and, if the
-   * rollout can be played here, plays on as `playTurns` does.
+   * Takes the raw input of `rollout`, from a batch or by hand, changed limits, and how much of `rollout_timeout` was over
+   * when it was asked for. Opens the journal and, if the rollout can be played here, plays on as `playTurns` does.
    */
-  openRollout: (input: unknown, limits?: LimitsChange) => Promise<RolloutPlan>;
+  openRollout: (
+    input: unknown,
+    ...more: [limits?: LimitsChange, spent_ms?: number]
+  ) => Promise<RolloutPlan>;
   /** Plays turn after turn until the turn slice is used up or the rollout ends. An agent plays the whole rollout. */
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;

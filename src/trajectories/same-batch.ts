@@ -3,7 +3,7 @@ import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { readJson } from '../platform/json/kept.js';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
-import { invalidBatchRequest, preview } from '../model/problems.js';
+import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { firstDifference } from '../model/request-difference.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
 import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
@@ -13,7 +13,13 @@ export type WrittenRequest = BatchRequest | StreamRequest;
 
 export function parseRequest(text: string): WrittenRequest {
   const value = readJson(text, IN_PAYLOADS) as object;
-  return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
+  const schema = 'groups_per_step' in value ? StreamRequest : BatchRequest;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const said = problemsOf(parsed.error, value).map(({ where, what }) => `${where}: ${what}`);
+  throw new Error(
+    `its request is none of this release (${said.join('; ')}): start workers of the release that wrote it, or start the batch under another id`,
+  );
 }
 
 export const storedRequest = (written: WrittenRequest): StoredRequest =>

@@ -6,7 +6,7 @@ import type {
   RolloutResult,
   TurnProgress,
 } from '../activities/contract.js';
-import type { TurnLimits } from '../model/workflow-safe/limits.js';
+import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import { finishRollout, openRollout, turnActivity } from './activity-options.js';
@@ -87,7 +87,7 @@ export async function playRollout(
 
 /**
  * Opens the rollout again if a limit that failed it has changed meanwhile: the activity has only the limits that it
- * was given.
+ * was given, and knows nothing of an earlier opening.
  */
 async function open(
   input: unknown,
@@ -95,8 +95,10 @@ async function open(
 ): Promise<RolloutPlan> {
   for (;;) {
     const given = limits.changed();
+    const spent_ms = limits.spentMs();
     try {
-      const args = Object.keys(given).length > 0 ? [given] : [];
+      const isNew = spent_ms === 0 && Object.keys(given).length === 0;
+      const args: [LimitsChange?, number?] = isNew ? [] : [given, spent_ms];
       return await openRollout(limits.leftMs(), summary)(input, ...args);
     } catch (error) {
       if (!limits.mayOpenAgain(failureOf(error).type, given)) throw error;

@@ -11,7 +11,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 const REAL = [
   '.gitignore',
   'CHANGELOG.md',
-  'README.md',
+  'docs/packages.md',
   'package.json',
   'package-lock.json',
   'python/durable_rollouts/__init__.py',
@@ -26,7 +26,7 @@ const SCRIPTED = {
     mkdirSync(\`test/releases/\${process.argv[2]}/store\`, { recursive: true });
     writeFileSync(\`test/releases/\${process.argv[2]}/store/journal.jsonl\`, '{}');`,
   'tools/build-packages.mjs': `
-    log(['packages', JSON.parse(readFileSync('package.json', 'utf8')).version]);
+    log(['packages', JSON.parse(readFileSync('package.json', 'utf8')).version, process.argv[2]]);
     if (existsSync('.rollouts/no-packages')) process.exit(1);`,
 };
 const LOG = `
@@ -83,7 +83,7 @@ describe('a release', () => {
     assert.equal(repo.git('log', '-1', '--format=%s'), 'Release 7.0.0');
     assert.equal(repo.git('rev-parse', 'v7.0.0^{commit}'), repo.git('rev-parse', 'HEAD'));
     assert.equal(repo.git('status', '--porcelain'), '');
-    assert.equal(await repo.calls(), 'setup --test\nrecord 7.0.0\npackages 7.0.0\n');
+    assert.equal(await repo.calls(), 'setup --test\nrecord 7.0.0\npackages 7.0.0 --all\n');
 
     const lock = JSON.parse(await repo.read('package-lock.json')) as {
       version: string;
@@ -94,12 +94,7 @@ describe('a release', () => {
       await repo.read('python/durable_rollouts/__init__.py'),
       /^__version__ = "7.0.0"$/m,
     );
-    const readme = await repo.read('README.md');
-    assert.ok(
-      readme.includes('durable-rollouts-7.0.0.tgz'),
-      'the README names another npm package',
-    );
-    assert.ok(readme.includes('durable_rollouts-7.0.0-py3'), 'the README names another wheel');
+    assert.ok((await repo.read('docs/packages.md')).includes('durable-rollouts-7.0.0.tgz'));
 
     const today = new Date().toISOString().slice(0, 10);
     const begun = `# Changelog\n\n## Unreleased\n\n## 7.0.0, ${today}\n${changes}`;

@@ -74,6 +74,8 @@ export interface AttemptOptions {
   waited_ms?: number;
   /** The second argument of `openRollout`. */
   limits?: LimitsChange;
+  /** Its third. */
+  spent_ms?: number;
   /** The second argument of `planBatch`. */
   options?: BatchOptions;
   /** Called once the attempt runs, with a function that cancels it. */
@@ -212,7 +214,7 @@ export async function activityBench(
     const before = waiting.length;
     const body = activities[name] as (...given: unknown[]) => Promise<Result<N>>;
     const second = options.limits ?? options.options;
-    const given = second === undefined ? [input] : [input, second];
+    const given = [input, second, options.spent_ms];
     let result: Result<N> | undefined;
     let error: unknown;
     try {

@@ -27,6 +27,16 @@ onEachStore((open) => {
       assert.equal(await store.findRequest(BATCH), null);
     });
 
+    test('of a newer release is refused by its fields, with what to do', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const newer = { ...request, fairness: 1, generation: { ...request.generation, beams: 2 } };
+      await store.createBatch({ ...batch, request: newer });
+      await assert.rejects(
+        elsewhere().findRequest(BATCH),
+        faultOf('StoreFault', 'generation.beams: unknown field; fairness: unknown field', 'start workers of the release that wrote it'), // prettier-ignore
+      );
+    });
+
     test('two that race for the id with the same request both succeed', async (t) => {
       const { store, elsewhere } = await open(t);
       await Promise.all(Array.from({ length: 6 }, () => elsewhere().createBatch(batch)));

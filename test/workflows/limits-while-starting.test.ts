@@ -110,6 +110,10 @@ describe('a start that a limit ended', () => {
       history.failActivity(scheduledEventId, fault);
       history.task();
       history.activity('openRollout', PLAN);
+      // An event comes every tenth of a second: the second opening knows what the first one has used up.
+      history.gives({});
+      history.gives(limits);
+      history.gives(1100);
       history.task();
       await endsByItself(history);
     });
@@ -134,6 +138,8 @@ describe('a start that a limit ended', () => {
     history.failActivity(scheduledEventId, 'TimedOut');
     history.task();
     history.activity('openRollout', PLAN);
+    history.gives({ rollout_timeout: '2500ms' });
+    history.gives(1600);
     history.task();
     await endsByItself(history);
   });

@@ -26,14 +26,14 @@ import { planSingle } from './plan-single.js';
  * which is all that the workflow needs. A rollout that fits into one turn slice is only this activity.
  */
 export function createOpenRollout(dependencies: Dependencies): Activities['openRollout'] {
-  return (input, limits = {}) =>
+  return (input, ...[limits = {}, spent_ms = 0]) =>
     dependencies.attempt(async (attempt) => {
       const place = placeOf(input, attempt.workflow_id);
       const given = isByHand(input)
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
       const { rollout_timeout = given.rollout_timeout } = limits;
-      return await beforeDeadline({ rollout_timeout, attempt }, async (signal) => {
+      return await beforeDeadline({ rollout_timeout, spent_ms, attempt }, async (signal) => {
         const inTime = { ...attempt, signal };
         const is_batch = 'sample' in given;
         const request = is_batch
@@ -56,15 +56,21 @@ function parseSingle(input: unknown): SingleRollout {
 /** Longer timers end at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
+interface Limited {
+  rollout_timeout: string;
+  spent_ms: number;
+  attempt: Attempt;
+}
+
 /**
  * The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself. The time
  * in which no replica serves is known only when it is over, so the deadline is looked at again.
  */
 async function beforeDeadline<T>(
-  { rollout_timeout, attempt }: { rollout_timeout: string; attempt: Attempt },
+  { rollout_timeout, spent_ms, attempt }: Limited,
   body: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const leftMs = (): number => toMs(rollout_timeout) - attempt.elapsed_ms();
+  const leftMs = (): number => toMs(rollout_timeout) - spent_ms - attempt.elapsed_ms();
   const timedOut = () =>
     new Fault({ type: 'TimedOut', message: `rollout_timeout ${rollout_timeout} passed` });
   if (leftMs() < 0) throw timedOut();

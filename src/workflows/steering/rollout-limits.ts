@@ -21,6 +21,8 @@ export interface RolloutLimits {
   change(limits: LimitsChange): void;
   /** Until the deadline, at least 1; Infinity: there is no plan yet, and nobody here knows it. */
   leftMs(): number;
+  /** From the beginning, without the time in which it was held up. */
+  spentMs(): number;
   /** Calls back with the time left whenever the deadline is set or moves, and with null: there is none meanwhile. */
   onDeadline: (limitTo: (left_ms: number | null) => void) => void;
   /** Time in which no replica serves does not count against the rollout. */
@@ -59,6 +61,7 @@ export function createLimits(
       deadline.move();
     },
     leftMs: () => leftUntil(deadline.after(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
+    spentMs: () => Math.max(0, Date.now() - deadline.startedAt()),
     onDeadline: deadline.onMoved,
     hold: deadline.hold,
     mayOpenAgain: (fault, given) =>
