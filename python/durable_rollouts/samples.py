@@ -13,6 +13,7 @@ import os
 import threading
 import time
 import uuid
+from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -114,6 +115,10 @@ def _put(folder: Path, samples: Iterable[Any], *, most: int, stop: threading.Eve
         if is_new:
             os.replace(part, whole)
             _sync(folder)
+        else:
+            # Its time is that of its last use, so old ones may be deleted (docs/operations.md).
+            with suppress(OSError):
+                os.utime(whole)
         return _Put(whole, count, size, is_new)
     finally:
         part.unlink(missing_ok=True)

@@ -31,6 +31,8 @@ def main():
     # For durable_rollouts.local: the environment is what the copies have, and the server ends with the process.
     parser.add_argument("--copies", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    # For temporal-rollout step, which shows the failures that it is answered.
+    parser.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     try:
         token = None if arguments.token_env is None else take_token(arguments.token_env)
@@ -64,6 +66,7 @@ def _serve(environment, arguments, token):
             allow_hosts=arguments.allow_host,
             max_body=arguments.max_body << 20,
             max_connections=arguments.max_connections,
+            logs_failures=not arguments.quiet,
         )
     except (OSError, OverflowError) as error:
         raise SystemExit(f"cannot listen on {arguments.host}:{arguments.port}: {error}") from None

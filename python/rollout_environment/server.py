@@ -22,6 +22,8 @@ from .watch import Watch, write
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
 # Whose key it is: the id of the caller's store.
 DEPLOYMENT_HEADER = "Rollout-Deployment"
+# In which play: a batch that was restarted has the same keys again.
+PLAY_HEADER = "Rollout-Play"
 
 
 class BadRequest(Exception):
@@ -138,6 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
         return {"status": "ok", **({"running": running} if running else {})}
 
     def _log(self, error):
+        if not self.server.logs_failures:
+            return
         key = self.headers.get("Idempotency-Key")
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
         write("\n".join(line for line in lines if line))
@@ -169,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             seconds = math.nan
         if not seconds > 0:
             raise BadRequest(f"{TIMEOUT_HEADER}: expected seconds, got {text!r}")
-        return Caller(self.headers.get("Idempotency-Key"), seconds, self.headers.get(DEPLOYMENT_HEADER))
+        key, deployment, play = (self.headers.get(name) for name in ("Idempotency-Key", DEPLOYMENT_HEADER, PLAY_HEADER))
+        return Caller(key, seconds, deployment, play)
 
     def _send(self, status, text):
         data = text.encode()
@@ -214,6 +219,7 @@ def create_server(
     allow_hosts: Iterable[str] = (),
     max_body: int = MOST_BYTES,
     max_connections: int = MOST,
+    logs_failures: bool = True,
 ) -> HTTPServer:
     """A server of kind ``http``, which listens. ``serve_forever()`` runs it, ``shutdown()`` ends it.
 
@@ -227,6 +233,7 @@ def create_server(
     allow_hosts: further names
     max_body: bytes of one request
     max_connections: at once
+    logs_failures: whether failures that are answered go to standard error, too
 
     Returns the server. Raises ``OSError`` if the port is taken.
 
@@ -238,6 +245,7 @@ def create_server(
     server = Server((host, port), _Handler, max_connections)
     server.gate = Gate(host, token, allow_hosts)
     server.max_body = max_body
+    server.logs_failures = logs_failures
     server.room = Room(max_body * TIMES_TOGETHER)
     server.service = _Service(calls, max_answers)
     server.watch = Watch(calls)

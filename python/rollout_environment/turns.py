@@ -20,11 +20,12 @@ LONG_S = 30
 class Caller:
     """Who waits for a call, for `seconds`. A repeat with the same key joins the call, which then has more time.
 
-    Two deployments may use one key. `deployment` tells them apart, if they say it.
+    Two deployments may use one key, and so may two plays of a batch. `deployment` and `play` tell them apart, if they are
+    said.
     """
 
-    def __init__(self, key=None, seconds=math.inf, deployment=None):
-        self.key, self.deployment = key, deployment
+    def __init__(self, key=None, seconds=math.inf, deployment=None, play=None):
+        self.key, self.deployment, self.play = key, deployment, play
         self.seconds = seconds
         self.spare = min(seconds * SPARE, MOST_SPARE_S)
         self.since = time.monotonic()
@@ -41,7 +42,7 @@ class Caller:
 
     def name(self, of="", instead=""):
         """What its answer is remembered by; None without a key. `of`, `instead`: that of another call of its session."""
-        return (self.deployment, self.key.replace(of, instead)) if self.key else None
+        return (self.deployment, self.play, self.key.replace(of, instead)) if self.key else None
 
     def joined_by(self, other):
         self.until = max(self.until, other.until)

@@ -105,11 +105,12 @@ class Served(unittest.TestCase):
         self.thread.join()
         self.server.server_close()
 
-    def post(self, path, body, key=None, seconds=None, deployment=None):
+    def post(self, path, body, key=None, seconds=None, deployment=None, play=None):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Idempotency-Key": key} if key else {}
         headers |= {"Rollout-Call-Timeout": str(seconds)} if seconds else {}
         headers |= {"Rollout-Deployment": deployment} if deployment else {}
+        headers |= {"Rollout-Play": play} if play else {}
         try:
             with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -117,9 +118,9 @@ class Served(unittest.TestCase):
             with error:
                 return error.code, json.load(error)
 
-    def step(self, said, key=None, seconds=None, deployment=None):
+    def step(self, said, key=None, seconds=None, deployment=None, play=None):
         log = [{"role": "assistant", "content": said}]
-        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds, deployment)
+        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds, deployment, play)
 
 
 class AsynchronousSteps(Served):
@@ -162,6 +163,11 @@ class Steps(Served):
     def test_a_key_of_another_deployment_is_another_request(self):
         for deployment in ("aa", "bb", "aa", "bb"):
             self.assertEqual(self.step("one", "k", deployment=deployment)[0], 200)
+        self.assertEqual(self.object.steps, 2)
+
+    def test_a_key_in_another_play_of_its_batch_is_another_request(self):
+        for play in ("w1", "w2", "w1", "w2"):
+            self.assertEqual(self.step("one", "k", play=play)[0], 200)
         self.assertEqual(self.object.steps, 2)
 
     def test_nan_is_no_answer(self):

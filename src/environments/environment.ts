@@ -71,6 +71,8 @@ export interface Named {
   idempotency_key: string;
   /** The id of the caller's store. Other deployments may use the same keys. Absent: nobody shares its environments. */
   deployment?: string | undefined;
+  /** Of a step: another one where a batch that was restarted plays the same turn again. */
+  play?: string | undefined;
 }
 
 /** For one session. */

@@ -206,6 +206,25 @@ describe('a step that fails', () => {
     assert.deepEqual(faults, { EnvironmentUnavailable: 1 });
   });
 
+  test('names the play of its rollout: one for every attempt, and another for a journal that is begun again', async (t) => {
+    const plays: (string | undefined)[] = [];
+    for (const play of [0, 1]) {
+      const away = new Fault({ type: 'EnvironmentUnavailable', message: 'away', at: 'http://env' });
+      const scripted = scriptedEnvironment([away, { terminated: true }]);
+      const step: Environment['step'] = (turn, context) => {
+        plays.push(context.play);
+        return scripted.step(turn, context);
+      };
+      const bench = await generated(t, { environments: { task: { ...scripted, step } } });
+      await bench.failure('stepEnvironment', AT);
+      await bench.result('stepEnvironment', AT);
+      assert.equal(plays.length, 2 * (play + 1));
+    }
+    const [first, again, other, otherAgain] = plays;
+    assert.ok(first !== undefined && first !== other, plays.join());
+    assert.deepEqual([again, otherAgain], [first, other]);
+  });
+
   test('by an exception is retried as often as the request says, with the exception’s text', async (t) => {
     const cause = new RangeError('row 9 of 3');
     const raised = () => new Error('no such move', { cause });

@@ -206,6 +206,8 @@ def share(reply, sample):
     assert.deepEqual([first?.['reward'], first?.['terminated']], [2 / 3, true]);
     const message = (second?.['error'] as { message: string }).message;
     assert.match(message, /ValueError: no such move \(at rewards\.py:3 in share: /);
+    assert.equal(stderr.match(/Traceback/g)?.length, 1, stderr);
+    assert.match(stderr, /step: line 2: Traceback/);
     const missing = run('rewards:shore');
     assert.deepEqual([missing.status, missing.stdout], [1, '']);
     assert.match(missing.stderr, /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/); // prettier-ignore

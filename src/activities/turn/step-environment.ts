@@ -111,6 +111,8 @@ async function askEnvironment(
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
     deployment: await storeId(),
+    // A journal has one start, which a restart removes with the rest.
+    play: trajectory.start?.writer,
     signal,
     share,
     ...(trajectory.start?.settings.semantics === 'standard' && {

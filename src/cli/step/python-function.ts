@@ -18,7 +18,16 @@ const SERVED = /^.* on (http:\/\/\S+)$/;
 
 /** Serves `module:name` from the current folder. What the code prints goes to standard error. */
 export async function servePython(name: string, env: NodeJS.ProcessEnv): Promise<PythonFunction> {
-  const args = ['-m', 'rollout_environment', name, '--port', '0', '--parent', String(process.pid)];
+  const args = [
+    '-m',
+    'rollout_environment',
+    name,
+    '--port',
+    '0',
+    '--parent',
+    String(process.pid),
+    '--quiet',
+  ];
   const paths = [PACKAGES, env['PYTHONPATH'] ?? ''].filter((one) => one !== '');
   const child = spawn('python3', args, {
     env: { ...env, PYTHONPATH: paths.join(path.delimiter) },

@@ -109,7 +109,10 @@ describe('the progress of many batches', () => {
   const server = { client, within } as unknown as Parameters<typeof progressOfAll>[0];
 
   test('is asked at once, of a few at a time, and those that are silent take one limit together', async () => {
-    const ids = [...Array(8).keys()].flatMap((n) => [`here-${n}`, ...Array(9).fill(`gone-${n}`)]);
+    const ids = [...Array(8).keys()].flatMap((n) => [
+      `here-${n}`,
+      ...Array.from({ length: 9 }, () => `gone-${n}`),
+    ]);
     const began = performance.now();
     const found = await progressOfAll({ ...server, limit_ms: { one: 100, all: 350 } }, ids);
     assert.ok(performance.now() - began < 5000, 'they are asked one after the other');
