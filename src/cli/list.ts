@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util';
-import type { BatchProgress } from '../activities/contract.js';
 import { listTable } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/listed.js';
 import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
@@ -86,7 +85,7 @@ async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | nu
 
 interface Sources {
   store: ListStore | null;
-  progress: ReadonlyMap<string, BatchProgress>;
+  progress: ReadonlyMap<string, Parameters<typeof withProgress>[1]>;
 }
 
 async function withNumbers(listed: Listed, { store, progress }: Sources): Promise<Listed> {
