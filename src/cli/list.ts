@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
-import type { BatchProgress } from '../activities/contract.js';
 import { listTable } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/listed.js';
 import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
+import type { Runs } from '../client/list/runs.js';
 import { openRuns } from '../client/list/runs.js';
 import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
@@ -86,7 +86,7 @@ async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | nu
 
 interface Sources {
   store: ListStore | null;
-  progress: ReadonlyMap<string, BatchProgress>;
+  progress: Awaited<ReturnType<Runs['progressOf']>>;
 }
 
 async function withNumbers(listed: Listed, { store, progress }: Sources): Promise<Listed> {
