@@ -30,7 +30,8 @@ module.exports = {
     room('src/generation', 'src/model', 'src/platform'),
     room('src/environments', 'src/model', 'src/platform'),
     room('src/trajectories', 'src/model', 'src/platform'),
-    room('src/activities', 'src/model', 'src/platform', ...INTERFACES),
+    room('src/sampling', 'src/generation/generation-service', 'src/model', 'src/platform'),
+    room('src/activities', 'src/sampling', 'src/model', 'src/platform', ...INTERFACES),
     room(
       'src/workers',
       'src/activities',
@@ -106,7 +107,9 @@ module.exports = {
     {
       name: 'services-know-no-temporal',
       severity: 'error',
-      from: { path: '^src/(platform|model|generation|environments|trajectories|dev/simulator)/' },
+      from: {
+        path: '^src/(platform|model|generation|sampling|environments|trajectories|dev/simulator)/',
+      },
       to: { path: '^node_modules/@temporalio/' },
     },
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },

@@ -4,6 +4,7 @@ import type { Interrupted, Interrupts } from './bounds.js';
 import { UNJOURNALLED_S } from './bounds.js';
 import type { Stream } from './request-streams.js';
 import { openBetween, sentAfter } from './request-streams.js';
+import { openAnswer } from '../src/model/journal/open-answers.js';
 
 /** A fault that struck, in milliseconds since the epoch. */
 export interface Hit {
@@ -120,8 +121,8 @@ function inheritedTurns(lines: readonly JournalLine[]): { writer: string; turns:
   return lines.flatMap((line) => {
     applyLine(trajectory, line);
     if (line.kind !== 'claim') return [];
-    const { turns, open } = trajectory;
-    return [{ writer: line.writer, turns: turns.length + (open.line === null ? 0 : 1) }];
+    const open = openAnswer(trajectory);
+    return [{ writer: line.writer, turns: trajectory.turns.length + (open.line === null ? 0 : 1) }];
   });
 }
 

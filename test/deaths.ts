@@ -1,5 +1,5 @@
 import type { Tests } from './promises.js';
-import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, STORE } from './promises.js';
+import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, SAMPLING, STORE } from './promises.js';
 
 /** The tests of what ARCHITECTURE.md says under "When a process dies": by victim, sentence by sentence. */
 
@@ -15,8 +15,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
     'It breaks off; its tokens of the last 250 ms, fewer than 64, are lost.': [
-      `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
-      `${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
     'Its heartbeats stop; after `heartbeat_timeout` (10 s) another worker gets its next attempt.': [
       'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
@@ -39,6 +39,9 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A step without an observation is asked for again, under the same key.': [
       `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
       SAME_KEY,
+    ],
+    'One with sessions is told that its step was sent before.': [
+      `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
     ],
     'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
       `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
@@ -70,6 +73,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Another attempt has claimed the journal: what the woken one appends counts for nothing.': [
       `${MODEL}/trajectory-property.test.ts › ignores a writer that has been replaced: without its later lines it folds the same`,
       `${MODEL}/trajectory-writers.test.ts › a zombie's \${kind} changes nothing`,
+      `${LONG}/recovery-frozen.test.ts › has lines of the woken one in its journals, which count for nothing`,
     ],
     'It sends no run and no step of a session any more.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
@@ -79,6 +83,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
     ],
     'All readers see one rollout, whoever wrote last.': [
+      `${LONG}/recovery-frozen.test.ts › completes with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
     ],
     'What it writes while a batch closes goes to a file of its own name.': [
@@ -116,7 +121,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${E2E}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
     ],
     'Tokens of a process with other weights behind the same URL are dropped.': [
-      `${ACTIVITIES}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
+      `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
     ],
     'Its `segments` name both replicas.': [
       `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
@@ -183,7 +188,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'A full disk': {
-    'A line that found no room was not taken for written; the next attempt continues before it.': [
+    'A line that found no room was not taken for written; the next attempt continues without it.': [
       `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
       `${STORE}/store-faults.test.ts › heals: the next attempt continues`,
     ],

@@ -6,6 +6,7 @@ export const E2E = 'test/e2e';
 export const LONG = 'test/long';
 export const ACTIVITIES = 'test/activities';
 export const MODEL = 'test/model';
+export const SAMPLING = 'test/sampling';
 export const STORE = 'test/trajectories';
 const WORKFLOWS = 'test/workflows';
 export const ENGINE = 'test/generation';
@@ -27,9 +28,9 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
   },
   2: {
     'A streamed token is journalled at the latest 250 ms after it arrived': [
-      `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+      `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
     ],
-    'as soon as 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
+    'as soon as 64 wait': [`${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`],
     'the next attempt continues after it, never from the start of the turn': [
       `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/resume-generation.test.ts › continues as often as it is cut, and wastes nothing`,
@@ -47,11 +48,11 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'the version of its weights': [
       `${E2E}/policy.test.ts › tokens have the version of the weights that sampled them, in every mode`,
-      `${ACTIVITIES}/labels.test.ts › tokens have the version of the record while the replica is unchanged`,
+      `${SAMPLING}/labels.test.ts › tokens have the version of the record while the replica is unchanged`,
       `${ENGINE}/generate-wire.test.ts › brings the recorded ids and logprobs, no text, and names the weights of each token`,
     ],
     'null if nobody can know it': [
-      `${ACTIVITIES}/labels.test.ts › spans that the record does not confirm label nothing`,
+      `${SAMPLING}/labels.test.ts › spans that the record does not confirm label nothing`,
     ],
   },
   4: {
@@ -219,7 +220,7 @@ export const FAILURES: Record<string, Tests> = {
   ],
   "another process, or foreign weights, behind a replica's URL": [
     `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
-    `${ACTIVITIES}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
+    `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
   ],
   'workers of one task queue with different stores': [

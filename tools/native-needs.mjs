@@ -9,6 +9,7 @@ const PLATFORMS = {
   'darwin-x64': { magic: 'cffaedfe', machine: [4, 0x07], wheel: mac('x86_64') },
   'darwin-arm64': { magic: 'cffaedfe', machine: [4, 0x0c], wheel: mac('arm64') },
 };
+const UNIVERSAL = 'cafebabe';
 export const PLATFORM_NAMES = Object.keys(PLATFORMS);
 
 /**
@@ -21,7 +22,9 @@ export function wheelPlatform(folder, platform) {
   for (const name of filesBelow(folder)) {
     const file = path.join(folder, name);
     const kind = firstBytes(file);
-    const found = Object.values(PLATFORMS).find((one) => kind.startsWith(one.magic));
+    if (kind === UNIVERSAL)
+      throw new Error(`${file}: expected a program of one platform; got several in one`);
+    const found = Object.values(PLATFORMS).find((one) => kind === one.magic);
     if (found === undefined) continue;
     const program = readFileSync(file);
     if (found.magic !== magic || program[machine[0]] !== machine[1])

@@ -20,7 +20,6 @@ const PLACES = [
   ['package.json', /^( {2}"version": ")[^"]+/gm, 1],
   ['package-lock.json', /("name": "durable-rollouts",\n +"version": ")[^"]+/g, 2],
   ['python/durable_rollouts/__init__.py', /^(__version__ = ")[^"]+/gm, 1],
-  ['docs/packages.md', /(durable[-_]rollouts-)\d+\.\d+\.\d+/g, 1],
 ];
 
 const UNRELEASED = '## Unreleased\n';

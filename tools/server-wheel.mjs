@@ -8,10 +8,10 @@ import { wheelPlatform } from './native-needs.mjs';
 const root = fileURLToPath(new URL('../', import.meta.url));
 
 /**
- * For the bundling of workflows, which the build has done: `@temporalio/worker` loads them when it bundles. It loads
- * webpack at once, so that is carried.
+ * Packages that nothing here loads: those for the bundling of workflows, which the build has done (`@temporalio/worker`
+ * loads webpack at once, so that is carried), and what `tsx watch` has on macOS.
  */
-const BUNDLING = /^(@swc\/|swc-loader$|source-map-loader$)/;
+const NOT_LOADED = /^(@swc\/|swc-loader$|source-map-loader$|fsevents$)/;
 /** What no running program reads: types, sources, maps and manuals of packages. Licences have other names. */
 const NOT_RUN = /\.([cm]?ts|tsx|map|flow|md|markdown)$/;
 /** Of `@temporalio/core-bridge`: the sources of its programs. */
@@ -83,7 +83,7 @@ function leaveOut(modules, platform) {
   for (const name of [...SOURCES, ...releases])
     rmSync(path.join(bridge, name), { recursive: true, force: true });
   for (const { name, folder } of packagesBelow(modules))
-    if (BUNDLING.test(name)) rmSync(folder, { recursive: true });
+    if (NOT_LOADED.test(name)) rmSync(folder, { recursive: true });
   for (const name of ['.bin', '.package-lock.json'])
     rmSync(path.join(modules, name), { recursive: true, force: true });
   for (const name of filesBelow(modules))

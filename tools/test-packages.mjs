@@ -14,9 +14,9 @@ import { tryExamples } from './try-examples.mjs';
  * The built packages, checked by the registries' tools and used as a newcomer would: on a machine with Python alone, and
  * on one with Node.js, npm and a pip. Prints the seconds of each part.
  *
- * --python VERSION and --node MAJOR, each any number of times, in place of 3.10 and 3.13, and this Node.js. --no-check:
- * without the registries' tools. --no-examples: without the examples. Needs a package index of each kind, and of this
- * checkout nothing but dist-packages and the README.
+ * --python VERSION and --node MAJOR, each any number of times: with these alone, in place of Python 3.10 and 3.13, and
+ * this Node.js. --all: with Node.js 20, 22 and 24, and with every example. --no-check: without the registries' tools.
+ * Needs a package index of each kind, and of this checkout nothing but dist-packages and the README.
  */
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -25,12 +25,13 @@ const { values } = parseArgs({
     python: { type: 'string', multiple: true },
     node: { type: 'string', multiple: true },
     check: { type: 'boolean', default: true },
-    examples: { type: 'boolean', default: true },
+    all: { type: 'boolean', default: false },
   },
   allowNegative: true,
 });
 
 const PYTHONS = ['3.10', '3.13'];
+const NODES = ['20', '22', '24'];
 const packages = path.join(root, 'dist-packages');
 const built = (pattern) => {
   const found = readdirSync(packages).filter((name) => pattern.test(name));
@@ -42,12 +43,12 @@ const [client] = built(/^durable_rollouts-.*\.whl$/);
 const server = built(/^durable_rollouts_server-.*\.whl$/);
 
 /** The README's Python lines. `local()` finds the command that was installed here and starts a stack with it. */
-async function readmeLines({ folder, step }, python) {
+async function readmeLines({ folder, step }, line) {
   const text = readFileSync(path.join(root, 'README.md'), 'utf8');
   const [, lines] = /```python\n(from durable_rollouts import local[^]*?)```/.exec(text) ?? [];
   assert.ok(lines, 'README.md has no Python lines that import local');
   writeFileSync(path.join(folder, 'sums.py'), lines);
-  assert.match(await step("the README's Python lines", [python, 'sums.py']), /^\(16, \d+\) /m);
+  assert.match(await step("the README's Python lines", [...line, 'sums.py']), /^\(16, \d+\) /m);
 }
 
 async function firstBatch({ folder, step }, part, line) {
@@ -74,7 +75,7 @@ function oldestVersions() {
 }
 
 /** The oldest Python with the oldest packages that ours accept, others with the newest. */
-async function withPython(version) {
+async function withPython(version, { examples }) {
   const isOldest = version === PYTHONS[0];
   const what = `Python ${version}, without Node.js, npm, Go and the Temporal CLI`;
   await onNewMachine({ what, programs: { python3: findPython(version) } }, async (machine) => {
@@ -94,9 +95,9 @@ async function withPython(version) {
       'durable_rollouts',
     ]);
     assert.ok(about.includes(own('temporal-rollout')), about);
-    await readmeLines(machine, own('python'));
+    await readmeLines(machine, [own('python')]);
     assert.ok(!existsSync(path.join(home, '.cache', 'durable-rollouts')), 'fetched at run time');
-    if (values.examples) await tryExamples(machine, own);
+    if (examples) await tryExamples(machine, own);
   });
 }
 
@@ -111,15 +112,20 @@ async function withNode(major) {
     python3: findPython(),
   };
   await onNewMachine({ what: `Node.js ${major} with npm`, programs }, async (machine) => {
-    const { folder, step } = machine;
-    await firstBatch(machine, 'npx durable-rollouts up --exit, with the Temporal CLI', ['npx', '--yes', npm, 'up', '--exit']); // prettier-ignore
-    await step('npm install', ['npm', 'install', '--no-audit', '--no-fund', npm]);
-    const rollout = path.join(folder, 'node_modules', '.bin', 'temporal-rollout');
-    assert.match(await step('temporal-rollout list', [rollout, 'list', '--json']), /puzzle-/);
+    const { home, step } = machine;
+    const npx = ['npx', '--yes', '--package', `file:${npm}`, '--'];
+    // With its path as with its name: npx runs the only program of the package.
+    const rollout = ['npx', '--yes', `file:${npm}`];
+    await step('npx durable-rollouts --help', [...rollout, '--help']);
+    const first = 'npx durable-rollouts up --exit, with the Temporal CLI';
+    await firstBatch(machine, first, [...rollout, 'up', '--exit']);
     const own = await venv(machine, 'pip install durable-rollouts', client);
-    await readmeLines(machine, own('python'));
-    const installed = path.join(folder, 'node_modules', 'durable-rollouts');
-    assert.ok(!existsSync(path.join(installed, '.rollouts')), 'state inside node_modules');
+    await readmeLines(machine, [...npx, own('python')]);
+    const inside = readdirSync(path.join(home, '.npm', '_npx'), { recursive: true });
+    assert.ok(
+      !inside.some((name) => path.basename(name) === '.rollouts'),
+      'state inside a package',
+    );
   });
 }
 
@@ -155,5 +161,9 @@ if (values.check) {
     rmSync(scratch, { recursive: true, force: true });
   }
 }
-for (const version of values.python ?? PYTHONS) await withPython(version);
-for (const major of values.node ?? [THIS_NODE]) await withNode(major);
+const isNamed = values.python !== undefined || values.node !== undefined;
+const pythons = values.python ?? (isNamed ? [] : PYTHONS);
+const nodes = values.node ?? (isNamed ? [] : values.all ? NODES : [THIS_NODE]);
+for (const version of pythons)
+  await withPython(version, { examples: values.all && version === pythons[0] });
+for (const major of nodes) await withNode(major);

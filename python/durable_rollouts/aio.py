@@ -223,7 +223,7 @@ class Batch(Steered):
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_own = is_own
         self._is_batch = is_own
-        self.id = id
+        self.id: str = id
 
     async def _check(self) -> None:
         """Once: an id may be that of a stream."""
@@ -389,7 +389,7 @@ class Stream(Steered):
         self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_stream = False
-        self.id = id
+        self.id: str = id
 
     async def _check(self) -> None:
         """Once: an id may be that of a batch."""
@@ -543,7 +543,7 @@ class Policy:
     def __init__(self, temporal: TemporalClient, service: str, task_queue: str) -> None:
         self._temporal = temporal
         self._task_queue = task_queue
-        self.service = service
+        self.service: str = service
 
     @property
     def _id(self) -> str:

@@ -44,9 +44,9 @@ class Local(Client):
 
     def __init__(self, stack: Stack, temporal: TemporalClient, *, keep: bool) -> None:
         super().__init__(aio.Client(temporal, stack.task_queue))
-        self.folder = stack.home
-        self.address = stack.address
-        self.ui_url = stack.ui_url
+        self.folder: Path = stack.home
+        self.address: str = stack.address
+        self.ui_url: str = stack.ui_url
         self._temporal = temporal
         self._keep = keep
         self._names: List[str] = []

@@ -27,7 +27,7 @@ class Store:
     """
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
-        self.folder = Path(folder)
+        self.folder: Path = Path(folder)
         if not self.folder.is_dir():
             raise FileNotFoundError(f"{self.folder}: expected the folder of a store (store.root of temporal.yaml), and there is none")
         inside = self.folder / "trajectories"
@@ -70,8 +70,8 @@ class StoredBatch:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.id = _id_of(folder.name)
+        self.folder: Path = folder
+        self.id: str = _id_of(folder.name)
 
     @property
     def created(self) -> datetime:

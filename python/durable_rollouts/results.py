@@ -345,8 +345,8 @@ class Step:
     """
 
     def __init__(self, step: int, result: StepResult) -> None:
-        self.step = step
-        self.result = result
+        self.step: int = step
+        self.result: StepResult = result
 
     @property
     def metrics(self) -> Dict[str, float]:

@@ -161,7 +161,7 @@ class Batch(_Steered):
     def __init__(self, batch: aio.Batch) -> None:
         super().__init__(batch)
         self._aio = batch
-        self.id = batch.id
+        self.id: str = batch.id
 
     def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         return _run(self._aio.wait(timeout, show=show))
@@ -199,7 +199,7 @@ class Stream(_Steered):
     def __init__(self, stream: aio.Stream) -> None:
         super().__init__(stream)
         self._aio = stream
-        self.id = stream.id
+        self.id: str = stream.id
 
     def next_step(
         self,
@@ -231,7 +231,7 @@ class Stream(_Steered):
 class Policy:
     def __init__(self, policy: aio.Policy) -> None:
         self._aio = policy
-        self.service = policy.service
+        self.service: str = policy.service
 
     def publish(
         self,

@@ -239,7 +239,7 @@ def create_server(
 
         create_server(Isolated("guess:Guess"), port=9000).serve_forever()
 
-    src/environments/README.md has the protocol.
+    docs/environment-kinds.md has the protocol.
     """
     calls = environment if isinstance(environment, Isolated) else Direct(environment)
     server = Server((host, port), _Handler, max_connections)

@@ -7,6 +7,7 @@ import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import { waitedFor } from '../model/journal/standing.js';
 import type { Names } from '../model/journal/standing.js';
+import { openAnswer } from '../model/journal/open-answers.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Journal, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
@@ -67,7 +68,7 @@ export async function recordFault(
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;
   const waited = waitedFor(type, {
-    standing: trajectory.standing,
+    before: openAnswer(trajectory).fault,
     names: names ?? namesOf(trajectory),
     now_s,
     is_denial: isDenial(error),
@@ -88,7 +89,7 @@ export async function recordFault(
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
   return judged(faultWith(fault, { waited }), {
-    of_turn: trajectory.open.faults,
+    of_turn: openAnswer(trajectory).faults,
     ...(allowed && { attempts: allowed }),
   });
 }

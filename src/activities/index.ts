@@ -2,7 +2,7 @@ import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/cl
 import type { AllActivities } from './contract/stream.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
-import { createGenerateTurn } from './generate/generate-turn.js';
+import { createGenerateTurn } from './turn/generate-turn.js';
 import { createConcludePublish } from './policy/conclude-publish.js';
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';

@@ -1,6 +1,7 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
+import { openAnswer } from '../model/journal/open-answers.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -69,8 +70,9 @@ function untrainedOf(trajectory: Trajectory): { untrained?: true } {
 }
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
-function preview({ open, turns }: Trajectory): string {
-  const text = open.line?.content ?? textOf(turns.at(-1)?.observation.message?.content ?? '');
+function preview(trajectory: Trajectory): string {
+  const said = openAnswer(trajectory).line?.content;
+  const text = said ?? textOf(trajectory.turns.at(-1)?.observation.message?.content ?? '');
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

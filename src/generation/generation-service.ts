@@ -175,6 +175,11 @@ export interface ReplicaRequest {
   sharer?: Sharer;
 }
 
+/** Whether a result shows that the replica works; absent: any does. */
+export interface Proof<T> {
+  proves?: (result: T) => boolean;
+}
+
 /** A batch or a stream, which shares the slots of replicas with others. */
 export interface Sharer {
   id: string;
@@ -235,7 +240,7 @@ export interface Replicas {
    * `run` are rethrown, and a `GenerationUnavailable` keeps later requests away from that replica for a while.
    */
   request: <T>(
-    request: ReplicaRequest,
+    request: ReplicaRequest & Proof<T>,
     run: (service: GenerationService, lease: Lease) => Promise<T>,
   ) => Promise<T>;
   /** Asks each replica. Returns at least one description, of those that answer; throws the first fault if none does. */

@@ -10,6 +10,7 @@ import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** Cancels once the journal says that something has happened. */
 const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
@@ -21,7 +22,7 @@ const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
 };
 
 const tokensOf = async (bench: Bench): Promise<number[]> =>
-  (await bench.elsewhere().readTrajectory(REF)).open.token_ids;
+  openAnswer(await bench.elsewhere().readTrajectory(REF)).token_ids;
 
 describe('an attempt that is cancelled', () => {
   test('in the middle of a stream stops the engine and leaves its tokens in the journal', async (t) => {
@@ -35,7 +36,9 @@ describe('an attempt that is cancelled', () => {
     assert.ok(error instanceof CancelledFailure);
     assert.deepEqual(waiting, []);
     assert.deepEqual(await tokensOf(bench), idsOf('half way'));
-    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { faults } = read;
     assert.deepEqual([open.line, faults], [null, {}]);
     bench.checkPlayed();
   });
@@ -72,7 +75,9 @@ describe('an attempt that is cancelled', () => {
       cancelling: cancelWhen(() => service.requests.length === 2),
     });
     assert.ok(error instanceof CancelledFailure);
-    const { turns, open, total_reward } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { turns, total_reward } = read;
     assert.deepEqual([turns.length, total_reward, open.token_ids], [1, 1, idsOf('tw')]);
   });
 
@@ -95,7 +100,9 @@ describe('an attempt that is cancelled', () => {
       cancelling: cancelWhen(() => stepping),
     });
     assert.ok(error instanceof CancelledFailure);
-    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { faults } = read;
     assert.deepEqual([open.line?.content, faults], ['said', {}]);
   });
 
@@ -108,7 +115,9 @@ describe('an attempt that is cancelled', () => {
       cancelling: cancelWhen(() => service.requests.length === 1),
     });
     await bench.result('finishRollout', { rollout: REF, stop_reason: 'cancelled', failure: null });
-    const { end, open } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { end } = read;
     assert.equal(end?.stop_reason, 'cancelled');
     assert.deepEqual(open.token_ids, idsOf('half'));
   });

@@ -5,6 +5,7 @@ import { AT, activityBench, type FailureSeen } from '../fakes/activity-bench.js'
 import { GENERATION, author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 describe('a turn that is generated', () => {
   test('is in the journal when the activity reports it, and is reported as totals', async (t) => {
@@ -19,7 +20,7 @@ describe('a turn that is generated', () => {
       ended: null,
       preview: 'left or right',
     });
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(open.token_ids, idsOf('left or right'));
     assert.deepEqual(open.logprobs, deltaOf('left or right').logprobs);
     assert.equal(open.line?.content, 'left or right');
@@ -32,7 +33,7 @@ describe('a turn that is generated', () => {
     const bench = await activityBench(t, { service: scriptedService([says('left \ud800')]) });
     await bench.started();
     await bench.result('generateTurn', AT);
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.equal(open.line?.content, 'left \ufffd');
   });
 
@@ -105,7 +106,7 @@ describe('a turn that is generated', () => {
     await bench.started({ settings: { max_seq_len: 2, semantics: 'nemo-rl-sync' } });
     const { phase } = await bench.result('generateTurn', AT);
     assert.equal(phase, 'step');
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual([open.token_ids, open.line?.content, open.line?.finish_reason], [[], '', 'length']); // prettier-ignore
     assert.equal(bench.service.asked.generate, 0);
   });
@@ -251,7 +252,7 @@ describe('a generation that fails', () => {
     const bench = await activityBench(t, { service: scriptedService([cut]) });
     await bench.started();
     await bench.failure('generateTurn', AT);
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(open.token_ids, idsOf('half'));
     assert.deepEqual(open.logprobs, deltaOf('half').logprobs);
     assert.equal(open.line, null);

@@ -7,6 +7,7 @@ import { manualClock, settled } from '../fakes/manual-clock.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** Takes the only slot, as a generation of another rollout would; returns what gives it back. */
 async function takeSlot({ dependencies }: Bench): Promise<() => Promise<void>> {
@@ -40,7 +41,7 @@ describe('a turn whose replica is full', () => {
     assert.equal(bench.service.asked.generate, 0);
     await giveBack();
     await running;
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     const waited = (open.line?.queue_s ?? 0) - 0.25;
     assert.ok(waited > 0.5 && waited <= 3, `waited for ${waited} s`);
     assert.equal(open.line?.generate_s, 0.5);

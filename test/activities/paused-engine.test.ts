@@ -12,6 +12,7 @@ import { manualClock } from '../fakes/manual-clock.js';
 import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const REPLICA = 'http://replica/v1';
 const ABORTED = new Fault({
@@ -83,7 +84,9 @@ describe('a generation that a paused engine has cut off', () => {
     const [first, second] = engine.service.requests;
     assert.deepEqual(second?.prompt_ids, [...(first?.prompt_ids ?? []), ...idsOf('to the ')]);
     assert.deepEqual(engine.pauses, [], 'it went on before the engine said so');
-    const { open, attempts, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { attempts, faults } = read;
     assert.deepEqual([attempts, faults], [1, {}]);
     assert.deepEqual(open.token_ids, idsOf('to the left¶'));
     assert.equal(open.line?.content, 'to the left');
@@ -98,7 +101,7 @@ describe('a generation that a paused engine has cut off', () => {
     });
     const [first, second] = engine.service.requests;
     assert.deepEqual(second, first);
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.equal(open.line?.content, 'left');
   });
 
@@ -106,7 +109,9 @@ describe('a generation that a paused engine has cut off', () => {
     const engine = pausedEngine([abortedAfter('a'), abortedAfter('b'), says('c¶')], [2, 3]);
     const { bench, waiting } = await played(t, { engine });
     assert.deepEqual(waiting, [WAITS, null, WAITS, null]);
-    const { open, attempts } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { attempts } = read;
     assert.deepEqual([open.line?.content, attempts], ['abc', 1]);
   });
 
@@ -115,7 +120,7 @@ describe('a generation that a paused engine has cut off', () => {
     const began = performance.now();
     const { bench } = await played(t, { engine });
     const took = (performance.now() - began) / 1000;
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     const paused = (open.line?.queue_s ?? 0) - 0.25;
     assert.ok(paused > 0.05 && paused < took, `${paused} s of ${took} s`);
   });
@@ -131,7 +136,7 @@ describe('a generation that a paused engine has cut off', () => {
       return asked();
     };
     const { bench } = await played(t, { engine, settings: { policy_version: 'v1' } });
-    const { open } = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(
       open.segments.map(({ start, end, policy_version }) => [start, end, policy_version]),
       [[0, 4, 'v1'], [4, 7, 'v2']], // prettier-ignore
@@ -148,7 +153,9 @@ describe('a generation that a paused engine has cut off', () => {
     };
     const settings = { policy_version: 'v1', max_version_span: 1 };
     const { bench } = await played(t, { engine, settings });
-    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, wasted_tokens], ['new', 4]);
   });
 
@@ -160,7 +167,9 @@ describe('a generation that a paused engine has cut off', () => {
     });
     assert.ok(error instanceof CancelledFailure);
     assert.deepEqual(waiting, [WAITS]);
-    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { faults } = read;
     assert.deepEqual([open.token_ids, faults], [idsOf('half'), {}]);
     bench.checkPlayed();
   });
@@ -193,7 +202,9 @@ describe('a generation that a paused engine has cut off', () => {
     const fault = { service: REPLICA, message: ABORTED.message };
     const told = { ...fault, call: 'generation service default', tries: 1 };
     assert.deepEqual([...waiting.slice(0, 2), last], [WAITS, null, told]);
-    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { faults } = read;
     assert.deepEqual([open.token_ids, faults], [idsOf('ab'), { GenerationUnavailable: 1 }]);
   });
 });

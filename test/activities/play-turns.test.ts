@@ -12,6 +12,7 @@ import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const scripts = (texts: string[], answers: (ScriptedAnswer | Error)[]) => ({
   service: scriptedService(texts.map((text) => says(text))),
@@ -237,7 +238,9 @@ describe('an attempt that dies', () => {
     await bench.started();
     const { type, nonRetryable } = await bench.failure('playTurns', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
-    const { turns, open, faults } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { turns, faults } = read;
     assert.deepEqual([turns.length, open.line?.content, faults], [1, 'two', { EnvironmentUnavailable: 1 }]); // prettier-ignore
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
     bench.checkPlayed();

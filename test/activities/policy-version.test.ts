@@ -11,6 +11,7 @@ import { manualClock } from '../fakes/manual-clock.js';
 import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const CUT = new Fault({ type: 'GenerationUnavailable', message: 'the stream was cut' });
 const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(text)], then: CUT });
@@ -41,7 +42,7 @@ async function played(t: TestContext, given: Given): Promise<Trajectory> {
   }
   bench.checkPlayed();
   const trajectory = await bench.elsewhere().readTrajectory(REF);
-  assert.notEqual(trajectory.open.line, null, 'the generation is not whole');
+  assert.notEqual(openAnswer(trajectory).line, null, 'the generation is not whole');
   return trajectory;
 }
 
@@ -79,8 +80,8 @@ function changingService(replies: readonly (readonly RowRange[])[]) {
   return { service, asked, streamed };
 }
 
-const versionsOf = ({ open }: Trajectory): [number, string | null][] =>
-  open.segments.map(({ end, policy_version }) => [end, policy_version]);
+const versionsOf = (trajectory: Trajectory): [number, string | null][] =>
+  openAnswer(trajectory).segments.map(({ end, policy_version }) => [end, policy_version]);
 
 describe('a generation that continues under other weights', () => {
   /** The weights change between the first attempt and the next, once the cut stream has been asked about. */
@@ -119,7 +120,7 @@ describe('a generation that continues under other weights', () => {
     const script = [cutAfter('ab'), says('cd')];
     const { service, trajectory } = await changed(t, { script, settings: ONE });
     assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
-    assert.deepEqual(trajectory.open.token_ids, idsOf('cd'));
+    assert.deepEqual(openAnswer(trajectory).token_ids, idsOf('cd'));
     assert.deepEqual(versionsOf(trajectory), [[2, 'v2']]);
   });
 
@@ -135,7 +136,7 @@ describe('a generation that continues under other weights', () => {
     const script = [{ deltas: [{ ...deltaOf('left¶'), finish }], then: CUT }];
     const { service, trajectory } = await changed(t, { script, settings: ONE });
     assert.equal(service.asked.generate, 1);
-    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['left', 0]);
+    assert.deepEqual([openAnswer(trajectory).line?.content, trajectory.wasted_tokens], ['left', 0]);
     assert.deepEqual(versionsOf(trajectory), [[5, 'v1']]);
   });
 });
@@ -149,7 +150,8 @@ describe('weights that change while a generation streams', () => {
     ]);
     const trajectory = await played(t, { service });
     assert.deepEqual(versionsOf(trajectory), [[9, null]]);
-    const { open, wasted_tokens } = trajectory;
+    const open = openAnswer(trajectory);
+    const { wasted_tokens } = trajectory;
     assert.deepEqual([open.line?.content, wasted_tokens], ['old newer', 0]);
     assert.deepEqual(open.token_ids, idsOf('old newer'));
     assert.deepEqual(open.logprobs, deltaOf('old newer').logprobs);
@@ -163,7 +165,10 @@ describe('weights that change while a generation streams', () => {
     ]);
     const trajectory = await played(t, { service, settings: ONE });
     assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
-    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['again', 7]);
+    assert.deepEqual(
+      [openAnswer(trajectory).line?.content, trajectory.wasted_tokens],
+      ['again', 7],
+    );
   });
 
   test('of a stream that is cut before it is asked about are unknown', async (t) => {
@@ -188,7 +193,8 @@ describe('weights that change while a generation streams', () => {
     assert.deepEqual(streamed, ['old', 'new', 'whole']);
     const trajectory = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
-    const { open, wasted_tokens, faults } = trajectory;
+    const open = openAnswer(trajectory);
+    const { wasted_tokens, faults } = trajectory;
     assert.deepEqual([open.line?.content, wasted_tokens, faults], ['whole', 6, {}]);
   });
 
@@ -201,7 +207,7 @@ describe('weights that change while a generation streams', () => {
     const { service } = changingService([[{ text: 'a', version: 'v2' }], [{ text: 'b' }]]);
     const trajectory = await played(t, { service, settings: ONE });
     assert.deepEqual(versionsOf(trajectory), [[1, 'v2']]);
-    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['b', 1]);
+    assert.deepEqual([openAnswer(trajectory).line?.content, trajectory.wasted_tokens], ['b', 1]);
   });
 
   test('are seen where a stop string ends a resumed one, too', async (t) => {
@@ -216,7 +222,7 @@ describe('weights that change while a generation streams', () => {
       return generate(...given);
     };
     const trajectory = await played(t, { service, stop_strings: ['</a>'] });
-    assert.equal(trajectory.open.line?.content, '<a>up</a>');
+    assert.equal(openAnswer(trajectory).line?.content, '<a>up</a>');
     assert.deepEqual(versionsOf(trajectory), [[6, 'v1'], [9, null]]); // prettier-ignore
   });
 });

@@ -8,7 +8,9 @@ import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { parseLine } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
-import type { OpenTurn, Trajectory } from '../../src/model/journal/trajectory.js';
+import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { toRow } from '../../src/model/results/row.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { foldOf } from '../fakes/journal-lines.js';
@@ -23,7 +25,7 @@ import { startWithoutPenalties } from '../servers/without-penalties.js';
  */
 const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
 /** More tears for a longer search. */
-const TEARS = Number(process.env['STORE_TEARS'] ?? 5);
+const TEARS = Number(process.env['STORE_TEARS'] ?? 3);
 const SEED = Number(process.env['STORE_SEED'] ?? 7);
 /** What no engine continues, or what these requests do not allow: their turns may start over. */
 const STARTS_OVER = new Set(['penalties', 'one_version']);
@@ -71,7 +73,7 @@ function saidIn({
   token_ids,
   logprobs,
   segments,
-}: OpenTurn): Pick<OpenTurn, 'token_ids' | 'logprobs'> {
+}: OpenAnswer): Pick<OpenAnswer, 'token_ids' | 'logprobs'> {
   // prettier-ignore
   const pending = segments.find(({ version_source }) => version_source === 'pending');
   const end = pending?.start ?? token_ids.length;
@@ -91,8 +93,8 @@ function checkPlayedOn(
   assert.deepEqual(turnsOf(after).slice(0, before.turns.length), turnsOf(before));
   if (before.start !== null) assert.deepEqual(after.start, before.start);
   const turn = before.turns.length;
-  const said = saidIn(before.open);
-  const mayDiffer = STARTS_OVER.has(batch_id) && before.open.finish === null;
+  const said = saidIn(openAnswer(before));
+  const mayDiffer = STARTS_OVER.has(batch_id) && openAnswer(before).finish === null;
   if (mayDiffer && after.restarted_turns.includes(turn)) return;
   const now = after.turns[turn];
   if (now === undefined) {

@@ -7,6 +7,7 @@ import type { ScriptedReply } from '../fakes/scripted-service.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { CUT, cutAfter, resumed } from '../fakes/resumed-turn.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 describe('a generation that was cut', () => {
   test('continues after its last token, with what is left of its room and another seed', async (t) => {
@@ -35,7 +36,9 @@ describe('a generation that was cut', () => {
     await bench.started();
     for (let i = 0; i < 3; i++) await bench.failure('generateTurn', AT);
     await bench.result('generateTurn', AT);
-    const { open, inherited_tokens, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { inherited_tokens, wasted_tokens } = read;
     assert.deepEqual(open.token_ids, idsOf('abcd'));
     assert.deepEqual([inherited_tokens, wasted_tokens], [3, 0]);
   });
@@ -87,7 +90,7 @@ describe('a generation that was cut', () => {
       await bench.started();
       await bench.failure('generateTurn', AT);
       await bench.result('generateTurn', AT);
-      const { open } = await bench.elsewhere().readTrajectory(REF);
+      const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
       assert.equal(service.asked.generate, 1);
       assert.deepEqual(open.token_ids, idsOf(text));
       assert.deepEqual(
@@ -104,7 +107,9 @@ describe('a generation that was cut', () => {
     await bench.started();
     await bench.failure('generateTurn', AT);
     await bench.result('generateTurn', AT);
-    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, wasted_tokens], ['good', 0]);
   });
 
@@ -118,7 +123,9 @@ describe('a generation that was cut', () => {
     await bench.failure('generateTurn', AT);
     await bench.result('generateTurn', AT);
     assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
-    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, wasted_tokens], ['good', 3]);
   });
 });
@@ -144,7 +151,9 @@ describe('a decoder that breaks the protocol costs no token', () => {
     assert.equal((await bench.failure('generateTurn', AT)).type, 'ProtocolError');
     await bench.result('generateTurn', AT);
     bench.checkPlayed();
-    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, wasted_tokens], ['to the left', 0]);
   };
 

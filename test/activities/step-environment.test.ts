@@ -12,6 +12,7 @@ import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const a = author('');
 
@@ -286,7 +287,9 @@ describe('a step that fails', () => {
   test('leaves no observation behind', async (t) => {
     const bench = await generated(t, answers(new Error('no')));
     await bench.failure('stepEnvironment', AT);
-    const { turns, open } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { turns } = read;
     assert.deepEqual([turns.length, open.line?.content], [0, 'hello']);
   });
 

@@ -5,14 +5,15 @@ import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Finish } from '../../src/model/journal.js';
-import type { OpenTurn } from '../../src/model/journal/trajectory.js';
-import { findStop } from '../../src/model/turn/seam.js';
+import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import { findStop } from '../../src/sampling/seam.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { CUT } from '../fakes/resumed-turn.js';
 import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const stoppedBy = (stop_reason: string): Finish => ({ finish_reason: 'stop', stop_reason });
 
@@ -35,7 +36,7 @@ function overrun(
 
 interface Played {
   service: ScriptedService;
-  open: OpenTurn;
+  open: OpenAnswer;
   wasted: number;
 }
 
@@ -54,7 +55,9 @@ async function played(
     if (error === undefined) break;
   }
   bench.checkPlayed();
-  const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+  const read = await bench.elsewhere().readTrajectory(REF);
+  const open = openAnswer(read);
+  const { wasted_tokens } = read;
   assert.notEqual(open.line, null, 'the turn is not whole');
   return { service, open, wasted: wasted_tokens };
 }
@@ -127,7 +130,9 @@ describe('an undisturbed turn', () => {
     await bench.result('generateTurn', AT);
     bench.checkPlayed();
     assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
-    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    const open = openAnswer(read);
+    const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, open.token_ids, wasted_tokens], ['on;', idsOf('on;'), 6]);
   });
 

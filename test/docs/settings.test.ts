@@ -15,13 +15,7 @@ import { inputProblems } from './checks/inputs.js';
 import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
 import { pagesOf, readRepository } from './checks/repository.js';
 import type { SettingsTable } from './checks/tables.js';
-import {
-  allKeysOf,
-  defaultProblems,
-  keysOf,
-  tableProblems,
-  wrongDefaults,
-} from './checks/tables.js';
+import { allKeysOf, defaultProblems, keysOf, tableProblems } from './checks/tables.js';
 
 const repository = await readRepository(PROJECT_ROOT);
 const pages = await Promise.all(
@@ -77,42 +71,12 @@ describe('a table of settings has the defaults of its schema', () => {
     });
 });
 
-describe('an environment', () => {
-  const page = pageNamed('src/environments/README.md');
-  const rows = tableOf(sectionOf(page, 'Environments'));
-  const explained: Record<string, string[]> = {};
-  const defaults: Record<string, { names: string[]; cell: string }[]> = {};
-  let kind = '';
-  for (const { cells } of rows) {
-    const [first = '', setting = '', cell = ''] = cells;
-    if (first !== '') kind = first.replaceAll('`', '');
-    if (setting.startsWith('–')) continue;
-    (explained[kind] ??= []).push(...codeIn(setting));
-    (defaults[kind] ??= []).push({ names: codeIn(setting), cell });
-  }
-  const { 'behind HTTP': behindHttp = [], 'not in process': queued = [], ...kinds } = explained;
-
-  for (const option of EnvironmentSettings.options) {
-    const name = option.shape.kind.value;
-    test(`of kind ${name} has its settings, and no others, in its README`, () => {
-      const own = keysOf(option).filter((key) => key !== 'kind');
-      const common = [...behindHttp, ...queued].filter((key) => own.includes(key));
-      assert.deepEqual([...new Set([...(kinds[name] ?? []), ...common])].sort(), own.sort());
-    });
-  }
-
-  for (const option of EnvironmentSettings.options)
-    test(`of kind ${option.shape.kind.value} has the defaults that its README says`, () => {
-      const rows = defaults[option.shape.kind.value] ?? [];
-      assert.deepEqual(
-        rows.flatMap(({ names, cell }) => wrongDefaults(names, { cell, schema: option })),
-        [],
-      );
-    });
-
-  test('of any other kind is in no table', () => {
-    assert.deepEqual(Object.keys(kinds).sort(), EnvironmentSettings.options.map(({ shape }) => shape.kind.value).sort()); // prettier-ignore
-  });
+test('each kind of environment is in the table of kinds', () => {
+  const rows = tableOf(sectionOf(pageNamed('docs/environment-kinds.md'), 'Kinds of environment'));
+  assert.deepEqual(
+    rows.flatMap(({ cells: [kind = ''] }) => codeIn(kind)).sort(),
+    EnvironmentSettings.options.map(({ shape }) => shape.kind.value).sort(),
+  );
 });
 
 test('each setting of temporal.yaml is explained in some page', () => {

@@ -12,6 +12,7 @@ import type { EnvironmentContext } from '../../src/environments/environment-cont
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { bareContext } from '../fakes/environment-context.js';
+import { faultOf } from '../harness/fault-of.js';
 
 interface Given {
   source?: string;
@@ -44,15 +45,6 @@ const say = (
     { idempotency_key: `b/0-0/${content}`, signal: asked },
   );
 };
-
-async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => assert.fail('expected a fault, got an answer'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof Fault, String(error));
-  return error;
-}
 
 /** `loop`: forever. `wait`: never answers, and blocks nothing. Anything else is answered. */
 const SOURCE = `

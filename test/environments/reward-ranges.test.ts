@@ -9,7 +9,7 @@ import { bareContext } from '../fakes/environment-context.js';
 import { skip as noGrader } from './math/grader-fixture.js';
 import { context } from './step-once.js';
 
-/** The range of each built-in reward (src/environments/README.md), for texts as policies write them. */
+/** The range of each built-in reward (docs/environment-kinds.md), for texts as policies write them. */
 
 const word = fc.constantFrom(
   ...['Answer:', 'the answer is', 'A', 'B', '(C)', '**D**', '42', '-1', '0', '1/2', '1e308', '-inf', 'nan', '½', '\n'],

@@ -5,6 +5,7 @@ import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { Author } from './journal-lines.js';
 import { SETTINGS, author } from './journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /**
  * Arbitrary journals: several writers' lines in any order, each possibly torn in the middle of its write. Most lines
@@ -32,7 +33,9 @@ const start = fc
 /** After the existing tokens, at the turn's beginning, or in between. */
 const chunk = fc
   .tuple(rarely, fc.constantFrom('end', 'end', 'end', 'start', 'between'), ids, text)
-  .map<Write>(([slip, where, token_ids, content]) => (by, { turns, open }) => {
+  .map<Write>(([slip, where, token_ids, content]) => (by, at) => {
+    const { turns } = at;
+    const open = openAnswer(at);
     const standing = open.token_ids.length;
     const offset = { end: standing, start: 0, between: standing >> 1 }[where];
     return by.chunk({ turn: turns.length + slip, offset, token_ids, text: content });
@@ -40,7 +43,9 @@ const chunk = fc
 
 const generation = fc
   .tuple(rarely, rarely, text)
-  .map<Write>(([slip, miscount, content]) => (by, { turns, open }) => {
+  .map<Write>(([slip, miscount, content]) => (by, at) => {
+    const { turns } = at;
+    const open = openAnswer(at);
     const token_count = open.token_ids.length + miscount;
     return by.generation({ turn: turns.length + slip, token_count, content });
   });

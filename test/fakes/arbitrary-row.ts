@@ -2,10 +2,11 @@ import fc from 'fast-check';
 import { countsOf, tokensOf } from '../../src/model/agent/tokens.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import type { Row } from '../../src/model/results/row.js';
 import { toRow } from '../../src/model/results/row.js';
 import { toSummary } from '../../src/model/results/summary.js';
-import { Sample } from '../../src/model/sample.js';
+import { mayTrain, Sample } from '../../src/model/sample.js';
 import { inStep } from '../../src/model/stream/step-row.js';
 import { arbitraryLines } from './arbitrary-journal.js';
 import { SETTINGS, author, foldOf, logprobOf, wholeTurn } from './journal-lines.js';
@@ -123,7 +124,8 @@ const step = fc.record({
   born: fc.constantFrom(new Map<number, number>(), new Map([[0, 6]])),
 });
 
-export const arbitraryRow: fc.Arbitrary<Row> = fc
+/** A row, and the trajectory that it was made of. */
+export const arbitraryRollout: fc.Arbitrary<{ row: Row; trajectory: Trajectory }> = fc
   .record({
     lines: fc.oneof({ weight: 3, arbitrary: played }, { weight: 1, arbitrary: answered }),
     sample,
@@ -131,10 +133,15 @@ export const arbitraryRow: fc.Arbitrary<Row> = fc
     delivered: fc.option(step),
   })
   .map(({ lines, delivered, ...given }) => {
-    const trajectory = foldOf(lines);
+    const untrained = !mayTrain(given.sample) && { untrained: true as const };
+    const trajectory = foldOf(
+      lines.map((line) => (line.kind === 'start' ? { ...line, ...untrained } : line)),
+    );
     const outcome = outcomeOf(trajectory, { stop_reason: 'cancelled' });
     const ref = { batch_id: 'batch', row: 0, repeat: 0 };
     const row = toRow({ ...given, ref, trajectory, outcome });
     const summary = toSummary(row, trajectory);
-    return delivered === null ? row : inStep({ row, summary }, delivered).row;
+    return { trajectory, row: delivered === null ? row : inStep({ row, summary }, delivered).row };
   });
+
+export const arbitraryRow: fc.Arbitrary<Row> = arbitraryRollout.map(({ row }) => row);

@@ -3,13 +3,14 @@ import type { TestContext } from 'node:test';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import type { Bench, Parts } from './activity-bench.js';
 import { AT, activityBench } from './activity-bench.js';
 import { GENERATION } from './journal-lines.js';
 import type { ScriptedReply, ScriptedService } from './scripted-service.js';
 import { deltaOf, scriptedService } from './scripted-service.js';
 import { REF } from './temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 export const CUT = new Fault({ type: 'GenerationUnavailable', message: 'the stream was cut' });
 export const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(text)], then: CUT });
@@ -17,7 +18,7 @@ export const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(tex
 interface Played {
   bench: Bench;
   service: ScriptedService;
-  open: Trajectory['open'];
+  open: OpenAnswer;
 }
 
 /** A turn whose first attempt streams `begun` and is cut; the next attempt gets the replies. */
@@ -45,5 +46,5 @@ export async function resumed(
   await bench.failure('generateTurn', AT);
   assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
   bench.checkPlayed();
-  return { bench, service, open: (await bench.elsewhere().readTrajectory(REF)).open };
+  return { bench, service, open: openAnswer(await bench.elsewhere().readTrajectory(REF)) };
 }

@@ -6,6 +6,7 @@ import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { requestLogOf } from './simulator-process.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 export interface LabelReport {
   tokens: number;
@@ -71,9 +72,11 @@ function requestsForWhole(
 
 /** Returns how many of its tokens count. */
 function judge(
-  { start, turns, open }: Trajectory,
+  trajectory: Trajectory,
   { own, report }: { own: readonly RequestEntry[]; report: LabelReport },
 ): number {
+  const { start, turns } = trajectory;
+  const open = openAnswer(trajectory);
   let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   let kept = 0;
   for (const turn of [...turns, { ...open, observation: null }]) {

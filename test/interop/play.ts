@@ -9,6 +9,7 @@ import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { REF } from '../fakes/temporary-store.js';
 import { cutService } from './cut-service.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** Special tokens as /detokenize renders them; a stream omits them. */
 export const SPECIAL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
@@ -57,7 +58,9 @@ export async function play(
     assert.ok(failures <= cuts.length + MORE_ATTEMPTS, describeError(error));
   }
   assert.ok(failures >= cuts.length, `${failures} of ${cuts.length} cuts`);
-  const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+  const read = await bench.elsewhere().readTrajectory(REF);
+  const open = openAnswer(read);
+  const { wasted_tokens } = read;
   assert.ok(open.line !== null, 'the turn is not whole');
   // Stop strings are matched on this side, so tokens that the engine sent meanwhile are dropped.
   if (turn.generation.stop_strings === undefined) assert.equal(wasted_tokens, 0);

@@ -1,9 +1,12 @@
 /** Which tokens of a row train. That rows of any journal train as before is held in test/python/package.test.ts. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { isUntrained } from '../../src/model/journal/outcome.js';
 import type { Row } from '../../src/model/results/row.js';
 import { trainMask } from '../../src/model/results/train-mask.js';
 import { inStep } from '../../src/model/stream/step-row.js';
+import { arbitraryRollout } from '../fakes/arbitrary-row.js';
 
 const said = (ids: number[]): Row['message_log'][number] => ({
   role: 'assistant',
@@ -72,5 +75,17 @@ describe('the tokens of a row that train', () => {
       inStep({ row: whole as unknown as Row, summary: {} as never }, { ...step, masks }).row.train_mask; // prettier-ignore
     assert.deepEqual(maskOf(true), [{ start: 5, end: 7 }]);
     assert.deepEqual(maskOf(false), whole.train_mask);
+  });
+
+  test('are none exactly where the filter of a stream takes a valid rollout for untrained', () => {
+    let [trained, untrained] = [0, 0];
+    for (const { row: of, trajectory } of fc.sample(arbitraryRollout, 3000)) {
+      // Of an agent without tokens the filter knows nothing; what a step masks comes behind it.
+      if (of.failure !== undefined || of.untokenized !== undefined || of.masked !== undefined) continue; // prettier-ignore
+      assert.equal(of.train_mask.length === 0, isUntrained(trajectory), JSON.stringify(of));
+      if (of.train_mask.length === 0) untrained += 1;
+      else trained += 1;
+    }
+    assert.ok(Math.min(trained, untrained) > 50, `${trained} trained, ${untrained} untrained`);
   });
 });

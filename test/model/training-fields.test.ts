@@ -77,6 +77,9 @@ describe('a rollout that was truncated', () => {
     const { row, overlong } = closed(cut, { overlong: 'mask' });
     assert.deepEqual([row['loss_multiplier'], row.stop_reason, overlong], [0, 'terminated', true]);
     assert.ok(!('failure' in row));
+    // Lengths are of what was sampled, not of what trains (huggingface/trl#3476).
+    assert.deepEqual([row.train_mask, row.assistant_tokens], [[], 2]);
+    assert.deepEqual(closed(cut).row.train_mask, [{ start: 4, end: 6 }]);
   });
 
   test('is a failure, where the request drops it, though its environment graded it', () => {

@@ -6,6 +6,7 @@ import { SESSION_KEY, withoutSession } from '../../src/model/journal/session.js'
 import { nextStep } from '../../src/model/turn/stop-rules.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const a = author('a');
 const by = { writer: 'a', at: 0 };
@@ -41,7 +42,7 @@ describe('a rollout whose session is lost', () => {
   test('continues from its new start: turns, rewards, context and state are those of the new life', () => {
     const trajectory = foldOf([...played, lost, begin, over]);
     assert.deepEqual(trajectory.turns, []);
-    assert.equal(trajectory.open.line, null);
+    assert.equal(openAnswer(trajectory).line, null);
     assert.deepEqual(trajectory.context_ids, [7]);
     assert.deepEqual([trajectory.total_reward, trajectory.rewards], [0, {}]);
     assert.deepEqual([trajectory.assistant_tokens, trajectory.env_tokens], [0, 0]);

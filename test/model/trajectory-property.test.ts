@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { VALID_STOP_REASONS } from '../../src/model/workflow-safe/stop-reasons.js';
-import type { Segment, Trajectory } from '../../src/model/journal/trajectory.js';
+import type { Segment } from '../../src/model/journal/open-answers.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine } from '../../src/model/journal/trajectory.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
@@ -30,7 +32,8 @@ const total = (numbers: number[]): number => numbers.reduce((sum, number) => sum
 
 /** What readers rely on, for any lines of any writers. */
 function checkConsistent(trajectory: Trajectory): void {
-  const { turns, open, start, context_ids } = trajectory;
+  const open = openAnswer(trajectory);
+  const { turns, start, context_ids } = trajectory;
   for (const [i, turn] of turns.entries()) {
     assert.equal(turn.generation.turn, i);
     assert.equal(turn.observation.turn, i);

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { SETTINGS, author, foldOf, logprobOf } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const a = author('a');
 const b = author('b');
 const started: JournalLine[] = [a.claim(), a.start()];
 
-function openAfter(...lines: JournalLine[]): Trajectory['open'] {
-  return foldOf([...started, ...lines]).open;
+function openAfter(...lines: JournalLine[]): OpenAnswer {
+  return openAnswer(foldOf([...started, ...lines]));
 }
 
 describe('chunks', () => {
@@ -138,10 +139,9 @@ describe('inherited and wasted tokens', () => {
   const cut = [...started, a.chunk({ token_ids: [1, 2, 3] }), b.claim()];
 
   test('an attempt that continues inherits the earlier tokens', () => {
-    const { inherited_tokens, wasted_tokens, open } = foldOf([
-      ...cut,
-      b.chunk({ offset: 3, token_ids: [4] }),
-    ]);
+    const read = foldOf([...cut, b.chunk({ offset: 3, token_ids: [4] })]);
+    const open = openAnswer(read);
+    const { inherited_tokens, wasted_tokens } = read;
     assert.equal(inherited_tokens, 3);
     assert.equal(wasted_tokens, 0);
     assert.equal(open.inherited, 3);
@@ -149,10 +149,9 @@ describe('inherited and wasted tokens', () => {
   });
 
   test('an attempt that starts over wastes it', () => {
-    const { inherited_tokens, wasted_tokens, open } = foldOf([
-      ...cut,
-      b.chunk({ offset: 0, token_ids: [9] }),
-    ]);
+    const read = foldOf([...cut, b.chunk({ offset: 0, token_ids: [9] })]);
+    const open = openAnswer(read);
+    const { inherited_tokens, wasted_tokens } = read;
     assert.equal(inherited_tokens, 0);
     assert.equal(wasted_tokens, 3);
     assert.equal(open.inherited, 0);
@@ -169,12 +168,14 @@ describe('inherited and wasted tokens', () => {
 
   test('over several cuts each token is inherited once', () => {
     const c = author('c');
-    const { inherited_tokens, wasted_tokens, open } = foldOf([
+    const read = foldOf([
       ...cut,
       b.chunk({ offset: 3, token_ids: [4, 5] }),
       c.claim(),
       c.chunk({ offset: 5, token_ids: [6] }),
     ]);
+    const open = openAnswer(read);
+    const { inherited_tokens, wasted_tokens } = read;
     assert.equal(inherited_tokens, 5);
     assert.equal(open.inherited, 5);
     assert.equal(wasted_tokens, 0);

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const a = author('a');
 const b = author('b');
@@ -138,7 +139,7 @@ describe('end', () => {
   });
 
   test('reopening keeps turns, tokens of the open turn and counted faults', () => {
-    const { turns, open, faults } = foldOf([
+    const read = foldOf([
       a.claim(),
       a.start(),
       ...wholeTurn(a),
@@ -147,6 +148,8 @@ describe('end', () => {
       a.end({ stop_reason: 'failed' }),
       b.claim({ reopen: true }),
     ]);
+    const { turns, faults } = read;
+    const open = openAnswer(read);
     assert.equal(turns.length, 1);
     assert.deepEqual(open.token_ids, [5, 6]);
     assert.deepEqual(faults, { GenerationUnavailable: 1 });
@@ -171,11 +174,11 @@ describe('faults', () => {
   test('faults of a turn are counted, over attempts, until a reopening', () => {
     const broken = { type: 'ProtocolError' };
     const twice = [a.claim(), a.start(), a.fault(broken), b.claim(), b.fault(broken)];
-    assert.equal(foldOf(twice).open.faults['ProtocolError'], 2);
+    assert.equal(openAnswer(foldOf(twice)).faults['ProtocolError'], 2);
     const next = foldOf([...twice, ...wholeTurn(b)]);
-    assert.deepEqual(next.open.faults, {});
+    assert.deepEqual(openAnswer(next).faults, {});
     assert.deepEqual(next.faults, { ProtocolError: 2 });
     const failed = [...twice, b.end({ stop_reason: 'failed' }), a.claim({ reopen: true })];
-    assert.deepEqual(foldOf(failed).open.faults, {});
+    assert.deepEqual(openAnswer(foldOf(failed)).faults, {});
   });
 });

@@ -9,6 +9,7 @@ import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { hearSyncs } from '../fakes/synced.js';
 import { REF, faultOf, temporaryStore } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -65,10 +66,10 @@ describe('a claim', () => {
     await first.release();
     await appendFile(journalFile(), '{"kind":"chunk","writer":"');
     const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [1]);
+    assert.deepEqual(openAnswer(second.trajectory).token_ids, [1]);
     await second.append(chunk(1, 2));
     await second.commit();
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, [1, 2]);
+    assert.deepEqual(openAnswer(await elsewhere().readTrajectory(REF)).token_ids, [1, 2]);
     assert.match(await readFile(journalFile(), 'utf8'), /^\n\{/);
   });
 
@@ -79,9 +80,9 @@ describe('a claim', () => {
     await first.release();
     const line = JSON.stringify({ ...a.chunk({ token_ids: [7] }), writer: first.writer });
     await appendFile(journalFile(), line);
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, []);
+    assert.deepEqual(openAnswer(await elsewhere().readTrajectory(REF)).token_ids, []);
     const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [7]);
+    assert.deepEqual(openAnswer(second.trajectory).token_ids, [7]);
   });
 });
 
@@ -102,6 +103,17 @@ describe('a zombie that is killed in the middle of a line', () => {
     assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
   });
 
+  test('is seen before what follows is shown to anybody', async (t) => {
+    const { store, journalFile } = await temporaryStore(t);
+    const journal = await store.claim(REF, by);
+    await journal.append(start);
+    await journal.stored();
+    await appendFile(journalFile(), torn);
+    await journal.stored();
+    await journal.append(chunk(0, 1));
+    await assert.rejects(journal.stored(), faultOf('StoreFault', 'expected 2 lines', 'found 1'));
+  });
+
   test('behind the claimer’s last: nothing is lost', async (t) => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
@@ -112,6 +124,23 @@ describe('a zombie that is killed in the middle of a line', () => {
     assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
     assert.equal((await store.claim(REF, by)).trajectory.turns.length, 1);
   });
+});
+
+test('lines of a replaced attempt leave the journal to its owner, however often it asks', async (t) => {
+  const { store, journalFile, elsewhere } = await temporaryStore(t);
+  const journal = await store.claim(REF, by);
+  await journal.append(start);
+  for (let token = 0; token < 5; token++) {
+    await appendFile(journalFile(), `${JSON.stringify({ ...a.chunk(), writer: 'zombie' })}\n`);
+    const stored = journal.stored();
+    // Another answer's line, meanwhile.
+    await journal.append(chunk(token, token));
+    await Promise.all([stored, journal.stored()]);
+  }
+  await journal.commit();
+  const read = await elsewhere().readTrajectory(REF);
+  assert.deepEqual(openAnswer(read).token_ids, [0, 1, 2, 3, 4]);
+  assert.deepEqual(openAnswer(await store.readTrajectory(REF)), openAnswer(read));
 });
 
 describe('reading', () => {

@@ -11,6 +11,7 @@ import { author, entryOf } from '../fakes/journal-lines.js';
 import { endServer, throughProxy } from '../fakes/stores.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
 import { noPostgres } from '../harness/postgres-server.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /**
  * Attempts at one rollout, in several processes, that start, write, are killed and commit in any order and at once. Each plays its
@@ -44,7 +45,8 @@ const lines = author('ignored');
 
 /** What an attempt writes next, by its own view: a chunk, the generation, its answer. */
 function nextEntry({ trajectory }: Journal, token: number): Entry {
-  const { start, turns, open } = trajectory;
+  const open = openAnswer(trajectory);
+  const { start, turns } = trajectory;
   const turn = turns.length;
   const count = open.token_ids.length;
   if (start === null) return entryOf(lines.start());

@@ -5,6 +5,7 @@ import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -40,12 +41,12 @@ onEachStore((open) => {
       await first.release();
       const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
       assert.notEqual(second.writer, first.writer);
-      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3]);
+      assert.deepEqual(openAnswer(second.trajectory).token_ids, [1, 2, 3]);
       await second.append(chunk(3, 4));
-      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3, 4]);
+      assert.deepEqual(openAnswer(second.trajectory).token_ids, [1, 2, 3, 4]);
       await second.commit();
       const read = await elsewhere().readTrajectory(REF);
-      assert.deepEqual(read.open.token_ids, [1, 2, 3, 4]);
+      assert.deepEqual(openAnswer(read).token_ids, [1, 2, 3, 4]);
       assert.equal(read.attempts, 2);
     });
   });
@@ -60,6 +61,20 @@ onEachStore((open) => {
         assert.ok(faultOf('StoreFault', 'another attempt has taken over', 'batch/0-0')(error));
         return (error as { retryable: boolean }).retryable;
       });
+    });
+
+    test('makes the first hear of it with its next line that has to be stored', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.stored();
+      assert.notEqual((await elsewhere().readTrajectory(REF)).start, null);
+      const second = await elsewhere().claim(REF, by);
+      await first.append(chunk(0, 1)).catch(() => undefined);
+      const takenOver = faultOf('StoreFault', 'taken over');
+      await assert.rejects(first.stored(), takenOver);
+      await assert.rejects(first.stored(), takenOver);
+      await second.stored();
     });
 
     test('makes the sync of the first throw the same', async (t) => {

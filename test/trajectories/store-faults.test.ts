@@ -7,6 +7,7 @@ import { describe, test } from 'node:test';
 import type { Fault } from '../../src/model/faults.js';
 import type { TemporaryStore } from '../fakes/temporary-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { BATCH, REF, faultOf, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js'; // prettier-ignore
 
 const by = { activity: 'playTurns' };
@@ -90,14 +91,14 @@ describe('a disk that fills up', () => {
     );
     assert.ok(count > 10);
     const next = await store.claim(REF, by);
-    const { token_ids } = next.trajectory.open;
+    const { token_ids } = openAnswer(next.trajectory);
     assert.deepEqual(
       token_ids,
       Array.from({ length: count }, (_, i) => i),
     );
     await next.append(entryOf(author('ignored').chunk({ offset: count, token_ids: [7] })));
     await next.commit();
-    assert.equal((await store.readTrajectory(REF)).open.token_ids.length, count + 1);
+    assert.equal(openAnswer(await store.readTrajectory(REF)).token_ids.length, count + 1);
   });
 
   test('in the middle of a large line has room for a small one, which says so', async (t) => {

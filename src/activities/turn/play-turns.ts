@@ -2,7 +2,7 @@ import { nextStep } from '../../model/turn/stop-rules.js';
 import { runAgent } from '../agent/run-agent.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { generate } from '../generate/generate-turn.js';
+import { generate } from './generate-turn.js';
 import type { Hold } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { step } from './step-environment.js';

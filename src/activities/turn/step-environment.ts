@@ -9,6 +9,7 @@ import { messageLog } from '../../model/journal/message-log.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { rewardWith } from '../../model/journal/reward-sum.js';
 import { environmentCall } from '../../model/journal/standing.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
@@ -38,8 +39,8 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
  * The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
  */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { start, open } = hold.journal.trajectory;
-  if (start === null || open.line === null)
+  const { trajectory } = hold.journal;
+  if (trajectory.start === null || openAnswer(trajectory).line === null)
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   try {
     await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
@@ -54,7 +55,8 @@ async function answerTurn(
   { share, ...dependencies }: Dependencies & { share: Share },
 ): Promise<void> {
   const { trajectory } = hold.journal;
-  const { settings_in_force: settings, open } = trajectory;
+  const { settings_in_force: settings } = trajectory;
+  const open = openAnswer(trajectory);
   if (settings === null || open.line === null)
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
@@ -104,7 +106,7 @@ async function askEnvironment(
     });
   }
   const log = textLog(messageLog(trajectory));
-  log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
+  log.push({ role: 'assistant', content: openAnswer(trajectory).line?.content ?? '' });
   const turn = { message_log: log, metadata: trajectory.extra_env_info };
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
@@ -141,7 +143,8 @@ async function encode(
   { message, terminated, truncated }: Answer,
   { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
 ): Promise<Encoded> {
-  const { settings_in_force: settings, open } = hold.journal.trajectory;
+  const { trajectory } = hold.journal;
+  const { settings_in_force: settings } = trajectory;
   if (settings === null || message === null) return NOTHING;
   const { model, generation } = settings;
   const { content } = message;
@@ -165,7 +168,7 @@ async function encode(
     },
   );
   if (!isChat) return { token_ids: ids, pictures: [] };
-  const token_ids = idsAfterGeneration(open.token_ids, ids);
+  const token_ids = idsAfterGeneration(openAnswer(trajectory).token_ids, ids);
   const before = ids.length - token_ids.length;
   const pictures = placed({ places }, [message]);
   return { token_ids, pictures: pictures.map((one) => ({ ...one, offset: one.offset - before })) };

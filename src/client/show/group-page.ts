@@ -8,6 +8,7 @@ import { rewardText, stateOf } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';
 import { padded, wrapped } from './wrapping.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
 
 /** The minimum of a readable column. */
 const NARROWEST = 36;
@@ -49,7 +50,8 @@ interface Cell {
 }
 
 function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
-  const { turns, open } = trajectory;
+  const { turns } = trajectory;
+  const open = openAnswer(trajectory);
   const title = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: true })); // prettier-ignore
   const body = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: false })); // prettier-ignore
   const mean = meanLogprob(turns);

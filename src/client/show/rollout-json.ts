@@ -2,11 +2,13 @@ import type { Turn } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
 
 /** One rollout for programs; ids and logprobs only on request. */
 export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): unknown {
   const { trajectory, entry, happenings, ...ref } = rollout;
-  const { start, turns, open, agent } = trajectory;
+  const { start, turns, agent } = trajectory;
+  const open = openAnswer(trajectory);
   const prompt = start?.prompt ?? [];
   return {
     rollout_id: rolloutId(ref),

@@ -2,7 +2,9 @@ import { indentedJson } from '../../platform/json/indented.js';
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
-import type { Segment, Trajectory, Turn } from '../../model/journal/trajectory.js';
+import type { Segment } from '../../model/journal/open-answers.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
+import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
@@ -216,7 +218,9 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
 }
 
 /** A generation that is incomplete, or has no answer. */
-function openBlock({ open, turns, end }: Trajectory, { style, tokens }: PageOptions): Block[] {
+function openBlock(trajectory: Trajectory, { style, tokens }: PageOptions): Block[] {
+  const { turns, end } = trajectory;
+  const open = openAnswer(trajectory);
   if (open.line === null && open.token_ids.length === 0) return [];
   const state = open.line !== null ? 'not answered' : end === null ? 'not whole yet' : 'not whole';
   const title = `turn ${turns.length}: assistant, ${[...sampledFacts(open), state].join(', ')}`;

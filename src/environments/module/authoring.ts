@@ -1,6 +1,6 @@
 import type { EnvironmentContext } from '../environment-context.js';
 import type {
-  Environment,
+  Environment as Inside,
   EnvironmentMessage,
   Metadata,
   Observation,
@@ -13,7 +13,6 @@ import type {
 
 export type { EnvironmentContext } from '../environment-context.js';
 export type {
-  Environment,
   EnvironmentMessage,
   FinishedRollout,
   FinishedRollouts,
@@ -58,7 +57,7 @@ export interface SessionSample {
   metadata: Metadata;
 }
 
-interface Optional extends Pick<Environment, 'globalPostProcessAndMetrics' | 'health' | 'close'> {
+interface Optional extends Pick<Inside, 'globalPostProcessAndMetrics' | 'health' | 'close'> {
   /** Before the first turn, at least once; returns the first state, or null to keep the sample's. */
   begin?(
     sample: SessionSample,
@@ -80,6 +79,8 @@ export interface TurnEnvironment extends Optional {
 export interface BatchEnvironment extends Optional {
   step(input: StepInput, context: StepContext): EnvironmentReturn | Promise<EnvironmentReturn>;
 }
+
+export type Environment = BatchEnvironment;
 
 /** An export that is a function: it is called once, when the worker starts, with the module's `settings`. */
 export type CreateEnvironment = (

@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import ms from 'ms';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { orAborted } from '../../platform/waits/abort.js';
+import type { FinishedRollouts } from '../environment.js';
 import type { ModuleThread } from './module-thread.js';
 import { openThread } from './module-thread.js';
-import type { CallOptions, PendingCall } from './pending.js';
+import type { PendingCall } from './pending.js';
 import { pendingCalls } from './pending.js';
 import type { Answer } from './questions.js';
 import { answerOn } from './questions.js';
@@ -71,16 +73,23 @@ export class ModuleCalls {
     });
   }
 
-  /** Throws what the module threw, and `EnvironmentFailed` after the deadline. */
-  async call(body: CallBody, options: CallOptions): Promise<unknown> {
-    options.signal?.throwIfAborted();
+  /** Throws what the module threw, `EnvironmentFailed` after the deadline, and the signal's reason. */
+  async call(
+    body: CallBody,
+    { signal, rollouts }: { signal?: AbortSignal; rollouts?: FinishedRollouts } = {},
+  ): Promise<unknown> {
+    signal?.throwIfAborted();
     if (this.#ended) throw this.#fault('EnvironmentUnavailable', 'is closed');
     const thread = this.#current();
-    const aborted = (id: number): void =>
-      (this.#calls.get(id)?.on ?? this.#thread)?.send({ kind: 'abort', id });
-    const { one, answer } = this.#calls.add(body, { ...options, aborted });
+    const { one, answer } = this.#calls.add(body, rollouts);
     if (thread.isReady()) thread.send({ kind: 'call', id: one.id, body });
-    return await answer;
+    if (signal === undefined) return await answer;
+    // Nobody waits any more, but the call and its deadline stay, so a loop is still ended.
+    const stop = (): void => (one.on ?? this.#thread)?.send({ kind: 'abort', id: one.id });
+    signal.addEventListener('abort', stop, { once: true });
+    return await orAborted(answer, signal).finally(() => {
+      signal.removeEventListener('abort', stop);
+    });
   }
 
   async end(): Promise<void> {

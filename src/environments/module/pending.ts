@@ -3,14 +3,6 @@ import type { ModuleThread } from './module-thread.js';
 import type { CallBody } from './wire.js';
 import { errorOf, type Outcome } from './wire.js';
 
-/**
- * What a call needs: `signal` only shows whether anyone still waits for it; `rollouts` are read by a call for metrics.
- */
-export interface CallOptions {
-  signal?: AbortSignal;
-  rollouts?: FinishedRollouts;
-}
-
 /** A call without an answer. */
 export interface PendingCall {
   id: number;
@@ -23,8 +15,11 @@ export interface PendingCall {
 }
 
 export interface PendingCalls {
-  /** Resolves with the answer; rejects with the module's error, the error of `fail`, or the signal's reason. */
-  add: (body: CallBody, options: CallOptions & { aborted: (id: number) => void }) => { one: PendingCall; answer: Promise<unknown> }; // prettier-ignore
+  /** Resolves with the answer; rejects with the module's error, or the error of `fail`. */
+  add: (
+    body: CallBody,
+    rollouts?: FinishedRollouts,
+  ) => { one: PendingCall; answer: Promise<unknown> };
   get: (id: number) => PendingCall | undefined;
   /** In the order in which threads began them, followed by those that none has begun. */
   all: () => PendingCall[];
@@ -68,13 +63,12 @@ export function pendingCalls({
     return found;
   };
   return {
-    add: (body, { signal, rollouts, aborted }) => {
+    add: (body, rollouts) => {
       const id = calls++;
       const one = { id, body, on: null, late: false, nextRollout: readerOf(rollouts) };
-      const { answer, ...settling } = settlingOf(signal, () => {
-        aborted(id);
+      const answer = new Promise<unknown>((resolve, reject) => {
+        waiting.set(id, { one, timers: [], resolve, reject });
       });
-      waiting.set(id, { one, timers: [], ...settling });
       changed(waiting.size);
       return { one, answer };
     },
@@ -103,43 +97,6 @@ export function pendingCalls({
     },
     fail: (id, error) => take(id)?.reject(error),
   };
-}
-
-/** Nobody waits once the signal aborts. The call and its deadline stay, so a loop is still ended. */
-function settlingOf(
-  signal: AbortSignal | undefined,
-  aborted: () => void,
-): Pick<Waiting, 'resolve' | 'reject'> & { answer: Promise<unknown> } {
-  const { promise: answer, resolve, reject } = deferred();
-  const stop = (): void => {
-    aborted();
-    reject(signal?.reason as Error);
-  };
-  signal?.addEventListener('abort', stop, { once: true });
-  const done = (): void => {
-    signal?.removeEventListener('abort', stop);
-  };
-  return {
-    answer,
-    resolve: (value) => {
-      done();
-      resolve(value);
-    },
-    reject: (error) => {
-      done();
-      reject(error);
-    },
-  };
-}
-
-function deferred(): Pick<Waiting, 'resolve' | 'reject'> & { promise: Promise<unknown> } {
-  let resolve: Waiting['resolve'] = () => undefined;
-  let reject: Waiting['reject'] = () => undefined;
-  const promise = new Promise<unknown>((yes, no) => {
-    resolve = yes;
-    reject = no;
-  });
-  return { promise, resolve, reject };
 }
 
 function readerOf(rollouts: FinishedRollouts | undefined): PendingCall['nextRollout'] {

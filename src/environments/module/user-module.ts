@@ -69,7 +69,7 @@ export async function createModuleEnvironment(
     close: async () => {
       if (closing.signal.aborted) return;
       try {
-        if (has.includes('close')) await calls.call({ call: 'close' }, {});
+        if (has.includes('close')) await calls.call({ call: 'close' });
       } finally {
         closing.abort(new Error('the environment is closed'));
         await calls.end();

@@ -6,6 +6,7 @@ import { orAborted } from '../../platform/waits/abort.js';
 import type {
   GenerationService,
   LogprobsModeOf,
+  Proof,
   ServiceDescription,
 } from '../generation-service.js';
 import type { PauseOver } from './pause-watch.js';
@@ -26,7 +27,7 @@ export interface WatchedReplica {
   readonly service: GenerationService;
   health: () => Health;
   /** Runs a request and learns from its result. Only a generation proves that a replica works again. */
-  watch: <T>(request: Watched, run: () => Promise<T>) => Promise<T>;
+  watch: <T>(request: Watched & Proof<T>, run: () => Promise<T>) => Promise<T>;
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
   /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
@@ -52,11 +53,12 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     },
   });
 
-  const watch: WatchedReplica['watch'] = async ({ signal, is_generation }, run) => {
+  const watch: WatchedReplica['watch'] = async ({ signal, is_generation, proves }, run) => {
     const sent_at = clock.now();
     try {
       const result = await run();
-      if (is_generation) learn({ kind: 'success', sent_at }, 'a generation succeeded');
+      if (is_generation && (proves?.(result) ?? true))
+        learn({ kind: 'success', sent_at }, 'a generation succeeded');
       return result;
     } catch (error) {
       if (!signal.aborted && (isUnavailable(error) || isDenial(error))) learnFault(error, sent_at);

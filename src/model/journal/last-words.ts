@@ -3,6 +3,7 @@ import { KeptJson } from '../../platform/json/kept.js';
 import { plainLine } from '../../platform/plain.js';
 import { textOf } from '../content.js';
 import { fieldIn } from '../foreign-object.js';
+import { openAnswer } from './open-answers.js';
 import type { Trajectory } from './trajectory.js';
 
 /** As much as a wide terminal shows beside a rollout's numbers. */
@@ -17,7 +18,8 @@ const FEW_CHARACTERS = 40;
  * Begins with `length` if the last generation was cut. null: nobody spoke.
  */
 export function lastWordsOf(trajectory: Trajectory): string | null {
-  const { turns, open } = trajectory;
+  const { turns } = trajectory;
+  const open = openAnswer(trajectory);
   const { generation, observation } = turns.at(-1) ?? {};
   const cut = generation?.finish_reason === 'length' ? 'length, ' : '';
   const said = oneLine(generation?.content ?? open.line?.content ?? open.text);

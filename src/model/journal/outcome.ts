@@ -1,5 +1,7 @@
 import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from '../journal.js';
+import type { OpenAnswer } from './open-answers.js';
+import { openAnswer } from './open-answers.js';
 import type { Trajectory } from './trajectory.js';
 import { naturalEnd } from '../turn/stop-rules.js';
 import { OVERLONG } from '../workflow-safe/failures.js';
@@ -109,12 +111,11 @@ const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure =
 export const glanceOf = (trajectory: Trajectory): Glance => ({
   task_name: trajectory.start?.task_name ?? null,
   total_reward: trajectory.total_reward,
-  turn_count: trajectory.turns.length + (isBegun(trajectory.open) ? 1 : 0),
-  assistant_tokens: trajectory.assistant_tokens + trajectory.open.token_ids.length,
+  turn_count: trajectory.turns.length + (isBegun(openAnswer(trajectory)) ? 1 : 0),
+  assistant_tokens: trajectory.assistant_tokens + openAnswer(trajectory).token_ids.length,
   started_at: trajectory.start?.at ?? null,
   attempts: trajectory.attempts,
   faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
 });
 
-const isBegun = ({ line, token_ids }: Trajectory['open']): boolean =>
-  line !== null || token_ids.length > 0;
+const isBegun = ({ line, token_ids }: OpenAnswer): boolean => line !== null || token_ids.length > 0;

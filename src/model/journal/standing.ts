@@ -113,23 +113,23 @@ export const environmentCall = (task: string): string =>
 export const generationCall = (service: string): string =>
   service === '' ? 'the generation service' : `generation service ${service}`;
 
-/** For one more fault: the call, how often it was tried, and since when. */
+/** For one more fault: the call, how often it was tried, and since when. `before`: the last one since it progressed. */
 export function waitedFor(
   type: string,
   {
-    standing: { fault },
+    before: fault,
     names,
     now_s,
     is_denial,
-  }: { standing: Standing; names: Names; now_s: number; is_denial: boolean },
+  }: { before: LineOf<'fault'> | null; names: Names; now_s: number; is_denial: boolean },
 ): NonNullable<LineOf<'fault'>['waited']> {
   const call = isOfEnvironment(type) ? environmentCall(names.task) : generationCall(names.service);
-  const before = fault?.waited?.call === call ? fault.waited : null;
+  const waited = fault?.waited?.call === call ? fault.waited : null;
   return {
     call,
-    tries: (before?.tries ?? 0) + 1,
-    since: before?.since ?? now_s,
-    ...(is_denial && { denied_since: before?.denied_since ?? now_s }),
+    tries: (waited?.tries ?? 0) + 1,
+    since: waited?.since ?? now_s,
+    ...(is_denial && { denied_since: waited?.denied_since ?? now_s }),
   };
 }
 

@@ -9,7 +9,9 @@ import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
-import type { Segment, Trajectory } from '../journal/trajectory.js';
+import type { Segment } from '../journal/open-answers.js';
+import { openAnswer } from '../journal/open-answers.js';
+import type { Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
 import type { Row, Timing } from './row-columns.js';
 import { trainMask } from './train-mask.js';
@@ -102,7 +104,8 @@ const unrendered = (sample: Sample): LogMessage[] =>
 /** A failed rollout's row also has the generation that no environment answered. */
 function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row['message_log'] {
   const log: Row['message_log'] = messageLog(trajectory);
-  const { open, start } = trajectory;
+  const { start } = trajectory;
+  const open = openAnswer(trajectory);
   if (valid || (open.line === null && open.token_ids.length === 0)) return log;
   const partial = {
     role: 'assistant',
@@ -134,9 +137,10 @@ function versionSource({ turns }: Trajectory): Row['version_source'] {
   return sources.includes('record') ? 'record' : 'engine';
 }
 
-function logprobsMode({ turns, open, start }: Trajectory): LogprobsMode | null {
+function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
+  const { turns, start } = trajectory;
   if (start?.settings.generation.include_logprobs !== true) return null;
-  const sampled = [...turns, open].flatMap(({ segments: parts }) => parts);
+  const sampled = [...turns, openAnswer(trajectory)].flatMap(({ segments: parts }) => parts);
   return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 

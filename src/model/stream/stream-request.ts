@@ -9,60 +9,65 @@ import { preview } from '../problems.js';
 /** Limit of groups that run or wait for delivery: the input of a stream's next run contains them all. */
 const MOST_GROUPS = 1000;
 
+/** What a batch does not have. */
+const streamSettings = {
+  groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
+  max_lag: z
+    .int()
+    .nonnegative()
+    .default(1)
+    .describe('how many versions older a token may be than the weights that train on it'),
+  versions_per_step: z
+    .int()
+    .positive()
+    .default(1)
+    .describe('how many versions the trainer publishes for each step'),
+  when_stale: z
+    .enum(['wait', 'drop', 'mask'])
+    .default('wait')
+    .describe(
+      'groups that would become too old: `wait` for them in time, `drop` and replace them, or `mask` their old tokens',
+    ),
+  filter: z
+    .enum(['zero_variance'])
+    .nullable()
+    .default(null)
+    .describe(
+      '`zero_variance` replaces groups that teach nothing: all valid members have the same reward in float32, or no token of them trains',
+    ),
+  max_replacements: z
+    .int()
+    .nonnegative()
+    .max(300)
+    .exactOptional()
+    .describe(
+      'how many failed members of one group are replaced by a new repeat; absent: `num_repeats`',
+    ),
+  epochs: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('how often all samples are played; null: without end'),
+  shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
+  seed: z.int().default(0).describe('of that order'),
+  keep_steps: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe(
+      'how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead; null: all, until `forget`',
+    ),
+};
+
 export const StreamRequest = z
   .strictObject({
     ...groupSettings,
     policy_version: groupSettings.policy_version.describe(
       'null: the weights of a stream change, so no version can be expected',
     ),
-    groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
-    max_lag: z
-      .int()
-      .nonnegative()
-      .default(1)
-      .describe('how many versions older a token may be than the weights that train on it'),
-    versions_per_step: z
-      .int()
-      .positive()
-      .default(1)
-      .describe('how many versions the trainer publishes for each step'),
-    when_stale: z
-      .enum(['wait', 'drop', 'mask'])
-      .default('wait')
-      .describe(
-        'groups that would become too old: `wait` for them in time, `drop` and replace them, or `mask` their old tokens',
-      ),
-    filter: z
-      .enum(['zero_variance'])
-      .nullable()
-      .default(null)
-      .describe(
-        '`zero_variance` replaces groups that teach nothing: all valid members have the same reward in float32, or no token of them trains',
-      ),
-    max_replacements: z
-      .int()
-      .nonnegative()
-      .max(300)
-      .exactOptional()
-      .describe(
-        'how many failed members of one group are replaced by a new repeat; absent: `num_repeats`',
-      ),
-    epochs: z
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('how often all samples are played; null: without end'),
-    shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
-    seed: z.int().default(0).describe('of that order'),
-    keep_steps: z
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe(
-        'how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead; null: all, until `forget`',
-      ),
+    ...streamSettings,
   })
   .superRefine(checkSettings)
   .superRefine(({ groups_per_step, max_lag }, context) => {
@@ -119,51 +124,20 @@ export interface StoredRequest extends BatchRequest {
   stream?: StreamSettings;
 }
 
-export type StreamSettings = Pick<
-  StreamRequest,
-  | 'groups_per_step'
-  | 'max_lag'
-  | 'versions_per_step'
-  | 'when_stale'
-  | 'filter'
-  | 'max_replacements'
-  | 'epochs'
-  | 'shuffle'
-  | 'seed'
-  | 'keep_steps'
->;
+export type StreamSettings = Pick<StreamRequest, keyof typeof streamSettings>;
 
 /** Each group is played like a batch with `refill`. */
 export function playedAs(request: StreamRequest): StoredRequest {
-  const {
-    groups_per_step,
-    max_lag,
-    versions_per_step,
-    when_stale,
-    filter,
-    max_replacements,
-    epochs,
-    shuffle,
-    seed,
-    keep_steps,
-    ...common
-  } = request;
+  const names = Object.keys(streamSettings) as (keyof StreamSettings)[];
+  const common: Omit<StreamRequest, keyof StreamSettings> & Partial<StreamSettings> = {
+    ...request,
+  };
+  for (const name of names) Reflect.deleteProperty(common, name);
   return {
     ...common,
-    completion: { policy: 'refill', max_replacements },
+    completion: { policy: 'refill', max_replacements: request.max_replacements },
     min_valid: 0,
     rollout_workflows: true,
-    stream: {
-      groups_per_step,
-      max_lag,
-      versions_per_step,
-      when_stale,
-      filter,
-      max_replacements,
-      epochs,
-      shuffle,
-      seed,
-      keep_steps,
-    },
+    stream: Object.fromEntries(names.map((name) => [name, request[name]])) as StreamSettings,
   };
 }

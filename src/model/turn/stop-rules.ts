@@ -1,6 +1,7 @@
 import type { Semantics } from '../batch-request.js';
 import { Fault } from '../faults.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
 
 /**
@@ -12,12 +13,12 @@ export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
 /** What a started rollout does next. A generated turn is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
-  const { start, settings_in_force: settings, turns, open, agent } = trajectory;
+  const { start, settings_in_force: settings, turns, agent } = trajectory;
   if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };
-  if (open.line !== null) return 'step';
+  if (openAnswer(trajectory).line !== null) return 'step';
   if (isBeyondLength(trajectory)) return { ended: 'truncated' };
   if (settings !== null && turns.length >= settings.max_rollout_turns)
     return { ended: 'max_turns' };
@@ -67,27 +68,20 @@ export function checkPromptLength(
 }
 
 /** The same before the first generation, because `max_seq_len` may have changed since the start. */
-export function checkPromptStillFits({
-  settings_in_force: settings,
-  turns,
-  open,
-  context_ids,
-}: Trajectory): void {
+export function checkPromptStillFits(trajectory: Trajectory): void {
+  const { settings_in_force: settings, turns, context_ids } = trajectory;
+  const open = openAnswer(trajectory);
   const isBegun = turns.length > 0 || open.token_ids.length > 0 || open.finish !== null;
   if (settings === null || isBegun) return;
   checkPromptLength(context_ids.length, settings);
 }
 
 /** `max_seq_len` for the turn in progress. A limit below the existing tokens cuts none of them. */
-export function lengthLimit({
-  settings_in_force: settings,
-  limits,
-  context_ids,
-  open,
-}: Trajectory): number {
+export function lengthLimit(trajectory: Trajectory): number {
+  const { settings_in_force: settings, limits, context_ids } = trajectory;
   const limit = settings?.max_seq_len ?? 0;
   if (limits?.max_seq_len === undefined) return limit;
-  return Math.max(limit, context_ids.length + open.token_ids.length);
+  return Math.max(limit, context_ids.length + openAnswer(trajectory).token_ids.length);
 }
 
 export interface ObservationLimit {

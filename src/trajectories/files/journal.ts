@@ -100,16 +100,14 @@ function claimed({
   cache: FoldCache;
 }): Journal {
   const { trajectory } = fold;
-  let size = fold.offset;
+  const ours = ownership({ journal, from: fold.offset, writer, id });
   let held = fold.held;
-  let appended = 0;
   let isNamed = !isNew;
   const sync = async (): Promise<void> => {
     await journal.sync();
     if (!isNamed) await syncDirectory(path.dirname(file));
     isNamed = true;
-    if (journal.size() !== size)
-      size = await checkForeign({ journal, from: fold.offset, writer, appended, id });
+    await ours.check();
   };
   return {
     writer,
@@ -119,8 +117,7 @@ function claimed({
       storing(`journal of ${id}`, () => {
         const put = (text: string): number => {
           const bytes = journal.append(text);
-          size += bytes;
-          appended += 1;
+          ours.wrote(bytes);
           return bytes;
         };
         held += write(entry, { writer, trajectory, id, put });
@@ -129,8 +126,9 @@ function claimed({
       storing(`journal of ${id}`, async () => {
         await sync();
         journal.close();
-        cache.put(file, { trajectory, offset: size, head: fold.head, held });
+        cache.put(file, { trajectory, offset: ours.size(), head: fold.head, held });
       }),
+    stored: () => storing(`journal of ${id}`, ours.check),
     sync: () => storing(`journal of ${id}`, sync),
     release: () => {
       journal.close();
@@ -159,35 +157,59 @@ async function readOn(
   return { ...fold, offset, held };
 }
 
-/**
- * The file has more than this attempt wrote. An outdated writer's lines are harmless; a claim means that this attempt
- * lost the journal. An outdated writer killed in the middle of a line may have damaged the next one.
- */
-async function checkForeign({
+/** What one attempt has written, and whether the journal is still its own. */
+function ownership({
   journal,
   from,
   writer,
-  appended,
   id,
 }: {
   journal: JournalFile;
+  /** Where the attempt's lines begin. */
   from: number;
   writer: string;
-  appended: number;
   id: string;
-}): Promise<number> {
-  let foreignClaims = 0;
-  let standing = 0;
-  const end = await journal.readLines({ from, to: journal.size() }, (line) => {
-    if (line.writer === writer) standing += 1;
-    else if (line.kind === 'claim') foreignClaims += 1;
-  });
-  if (foreignClaims > 0) throw takenOver(id);
-  if (standing !== appended) {
-    throw new Fault({
-      type: 'StoreFault',
-      message: `journal of ${id}: expected ${appended} lines of this attempt, found ${standing}; another attempt's torn line spoilt the rest`,
+}) {
+  let size = from;
+  let appended = 0;
+  /** How many of this attempt's lines stand up to some place. */
+  let found = { to: from, lines: 0 };
+  let checked: Promise<void> = Promise.resolve();
+
+  /**
+   * The file has more than this attempt wrote. An outdated writer's lines are harmless; a claim means that this attempt
+   * lost the journal. An outdated writer killed in the middle of a line may have damaged the next one.
+   */
+  const readOn = async (): Promise<void> => {
+    const [known, expected] = [size, appended];
+    let foreignClaims = 0;
+    let { lines } = found;
+    const to = await journal.readLines({ from: found.to, to: journal.size() }, (line) => {
+      if (line.writer === writer) lines += 1;
+      else if (line.kind === 'claim') foreignClaims += 1;
     });
-  }
-  return end;
+    if (foreignClaims > 0) throw takenOver(id);
+    if (lines !== expected) {
+      throw new Fault({
+        type: 'StoreFault',
+        message: `journal of ${id}: expected ${expected} lines of this attempt, found ${lines}; another attempt's torn line spoilt the rest`,
+      });
+    }
+    found = { to, lines };
+    // More may have been written meanwhile.
+    size += to - known;
+  };
+  const look = async (): Promise<void> => {
+    if (journal.size() === size) found = { to: size, lines: appended };
+    else await readOn();
+  };
+  return {
+    size: () => size,
+    wrote: (bytes: number): void => {
+      size += bytes;
+      appended += 1;
+    },
+    /** Throws if another attempt has claimed the journal, or if a line of this one is damaged. */
+    check: (): Promise<void> => (checked = checked.then(look)),
+  };
 }

@@ -116,7 +116,9 @@ async function readOn(
 interface Appender {
   /** Throws the error of earlier lines. */
   put: (text: string) => number;
-  /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
+  /** Resolves when everything put is stored, which only the journal's owner can do. */
+  stored: () => Promise<void>;
+  /** The same; the journal was still this writer's afterwards. */
   flush: () => Promise<void>;
 }
 
@@ -135,7 +137,7 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     fold.offset += 1;
     fold.head = writer;
   };
-  const flush = (): Promise<void> => {
+  const stored = (): Promise<void> => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
     flushed = flushed.then(insert);
@@ -146,12 +148,13 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     put: (text) => {
       if (lost !== null) throw lost;
       pending.push(text);
-      timer ??= setTimeout(() => void flush().catch(() => undefined), COMPANY_MS);
+      timer ??= setTimeout(() => void stored().catch(() => undefined), COMPANY_MS);
       return Buffer.byteLength(text);
     },
+    stored,
     flush: async () => {
       const before = fold.offset;
-      await flush();
+      await stored();
       // A stored row shows by itself who owns the journal.
       if (fold.offset > before) return;
       if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
@@ -189,6 +192,7 @@ function claimed({ id, fold, writer, journals }: Claimed): Journal {
         isOpen = false;
         journals.cache.put(id, fold);
       }),
+    stored: () => ofJournal(appender.stored),
     sync: () => ofJournal(appender.flush),
     release: async () => {
       if (!isOpen) return;

@@ -22,10 +22,13 @@ describe('kills', () => {
     const folder = await temporaryFolder(t);
     const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)']);
     const ended = once(child, 'exit');
-    const sampling = setInterval(() => void sample(folder), 10);
-    t.after(() => {
-      clearInterval(sampling);
-    });
+    const over = new AbortController();
+    const sampling = (async () => {
+      while (!over.signal.aborted) {
+        await sample(folder);
+        await sleep(10);
+      }
+    })();
     const asked: string[] = [];
     const noted: string[] = [];
     await killInTurn({
@@ -42,7 +45,11 @@ describe('kills', () => {
       seed: 1,
       signal: new AbortController().signal,
       noted: ({ what }) => noted.push(what),
+    }).finally(() => {
+      over.abort();
     });
+    // Its folder is removed after the test.
+    await sampling;
     assert.deepEqual(await ended, [null, 'SIGKILL']);
     assert.deepEqual(asked, ['engine', 'worker']);
     assert.deepEqual(noted, ['worker']);

@@ -3,15 +3,12 @@ import type {
   GenerationService,
   PolicyReading,
   VersionSpan,
-} from '../../generation/generation-service.js';
-import { Fault } from '../../model/faults.js';
-import type { LineOf } from '../../model/journal.js';
-import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+} from '../generation/generation-service.js';
+import { Fault } from '../model/faults.js';
+import type { LineOf } from '../model/journal.js';
+import type { PolicyRecord, ReplicaEntry } from '../model/policy/record.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
-
-/** Thrown if the replica has changed since the request was sent. The turn continues on any replica that serves. */
-export const MOVED = new Error('the replica has changed its weights');
 
 /** The version of these tokens is not known yet. An attempt that resumes here drops them. */
 const PENDING: Label = { policy_version: null, version_source: 'pending' };
@@ -25,14 +22,16 @@ export interface Labels {
   /** All tokens up to `through` are labelled. Asks if that has not asked; throws `PolicyVersionMismatch`. */
   ended(through: number): Promise<void>;
   /**
-   * The label of tokens that arrived before the call, up to `through` in the turn; throws `MOVED` or
-   * `PolicyVersionMismatch`.
+   * The label of tokens that arrived before the call, up to `through` in the answer; `moved` if nobody can tell it
+   * because the replica has changed since the request was sent. Throws `PolicyVersionMismatch`.
    */
-  ofArrived(through: number): Promise<Label>;
-  /** The labels that the spans of a complete stream give its tokens; throws the same. */
-  ofSpans(spans: readonly VersionSpan[] | undefined): Promise<{ from: number; label: Label }[]>;
+  ofArrived(through: number): Promise<Label | 'moved'>;
+  /** The labels that the spans of a complete stream give its tokens; the same. */
+  ofSpans(
+    spans: readonly VersionSpan[] | undefined,
+  ): Promise<{ from: number; label: Label }[] | 'moved'>;
   /**
-   * Once it was thrown because of weights that nobody published: where in the turn the tokens begin that may be theirs.
+   * Once a stream has met weights that nobody published: where in the answer the tokens begin that may be theirs.
    * Otherwise null.
    */
   distrustedFrom(): number | null;
@@ -44,7 +43,7 @@ interface Fenced {
   service: Pick<GenerationService, 'replica' | 'weightVersion'>;
   /** Whether the wire names the weights of each token. If so, a stream may survive an update. */
   names_spans: () => boolean;
-  /** Offset in the turn of the first token to come. */
+  /** Offset in the answer of the first token to come. */
   offset: number;
   signal: AbortSignal;
   /** Marks the replica as no longer trusted. */
@@ -83,20 +82,16 @@ export function labelByFence(fenced: Fenced): Labels {
         } else await check.moved();
         hasMoved = true;
       }
-      if (!fenced.names_spans()) throw MOVED;
-      return PENDING;
+      return fenced.names_spans() ? PENDING : 'moved';
     },
     ofSpans: async (spans) => {
-      if (spans === undefined) {
-        if (hasMoved) throw MOVED;
-        return [];
-      }
+      if (spans === undefined) return hasMoved ? 'moved' : [];
       const atStart = await check.opened();
       const labels: { from: number; label: Label }[] = [];
       for (const { version, start } of spans) {
         if (version !== atStart) {
           if (!hasMoved && fence.version !== null) throw await check.mismatch(version);
-          if (!(await hasServed(version))) throw MOVED;
+          if (!(await hasServed(version))) return 'moved';
         }
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }

@@ -1,6 +1,7 @@
-import type { GenerationSettings } from '../batch-request.js';
-import type { Finish, RolloutSettings } from '../journal.js';
-import type { OpenTurn, Trajectory } from '../journal/trajectory.js';
+import type { GenerationSettings } from '../model/batch-request.js';
+import type { Finish, RolloutSettings } from '../model/journal.js';
+import type { OpenAnswer } from '../model/journal/open-answers.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
 
 /**
  * An interrupted generation continues from its journalled tokens in another request. The engine sees those tokens as
@@ -123,7 +124,7 @@ export function withoutSpecials(text: string, special_tokens: readonly string[])
 
 /** Whether the turn, with what comes `next`, would contain more versions than the batch allows; then it starts over. */
 export function spansTooManyVersions(
-  { segments }: OpenTurn,
+  { segments }: OpenAnswer,
   {
     settings,
     next,

@@ -10,8 +10,9 @@ import {
   shownText,
   spansTooManyVersions,
   withoutSpecials,
-} from '../../src/model/turn/seam.js';
+} from '../../src/sampling/seam.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const a = author('a');
 
@@ -96,7 +97,7 @@ describe('a stop string', () => {
 });
 
 describe('a turn that continues under other weights', () => {
-  const open = foldOf([a.claim(), a.start(), a.chunk({ policy_version: '1' })]).open;
+  const open = openAnswer(foldOf([a.claim(), a.start(), a.chunk({ policy_version: '1' })]));
   const spans = (max_version_span: number | null, next: string | null) =>
     spansTooManyVersions(open, { settings: { ...SETTINGS, max_version_span }, next: [next] });
 
@@ -108,7 +109,7 @@ describe('a turn that continues under other weights', () => {
   });
 
   test('that has no tokens spans none', () => {
-    const { open: fresh } = foldOf([a.claim(), a.start()]);
+    const fresh = openAnswer(foldOf([a.claim(), a.start()]));
     assert.equal(spansTooManyVersions(fresh, { settings: { ...SETTINGS, max_version_span: 1 }, next: ['5'] }), false); // prettier-ignore
   });
 });

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { labelByFence } from '../../src/activities/generate/labels.js';
-import { createSampler } from '../../src/activities/generate/sample-recorded.js';
+import { labelByFence } from '../../src/sampling/labels.js';
+import { createSampler } from '../../src/sampling/recorded-request.js';
+import { tapeOf } from '../../src/sampling/tape.js';
 import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
@@ -13,6 +14,7 @@ import type { ScriptedReply } from '../fakes/scripted-service.js';
 import { deltaOf, scriptedService } from '../fakes/scripted-service.js';
 import { CUT } from '../fakes/resumed-turn.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 const finish = { finish_reason: 'stop', stop_reason: null } as const;
 const LAST: Delta = { ...deltaOf('all'), finish };
@@ -38,17 +40,17 @@ async function sampled(
     policy: { latest, at: latest },
     service,
     names_spans: () => false,
-    offset: journal.trajectory.open.token_ids.length,
+    offset: openAnswer(journal.trajectory).token_ids.length,
     signal,
     sleep: () => Promise.resolve(),
     distrust: (why) => Promise.resolve(void distrusted.push(why)),
   });
-  const sample = createSampler({ journal, signal }, { service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, labels, policy: { latest } }); // prettier-ignore
+  const sample = createSampler(tapeOf(journal, 0), { service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, said: () => 0, labels, policy: { latest }, signal }); // prettier-ignore
   const error = await sample({} as GenerationRequest, { signal, onDelta: (delta) => delta }).then(
     () => null,
     (thrown: unknown) => thrown,
   );
-  const { open } = journal.trajectory;
+  const open = openAnswer(journal.trajectory);
   await journal.release();
   return { error, distrusted, open };
 }

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { recordChunks } from '../../src/activities/generate/chunk-recorder.js';
+import { recordChunks } from '../../src/sampling/chunk-recorder.js';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Entry } from '../../src/model/journal.js';
-import { emptyTrajectory } from '../../src/model/journal/trajectory.js';
-import type { Journal } from '../../src/trajectories/trajectory-store.js';
+import type { Tape } from '../../src/sampling/call.js';
 
 type Chunk = Extract<Entry, { kind: 'chunk' }>;
 
@@ -32,24 +31,20 @@ function recording(
   });
   const chunks: Chunk[] = [];
   const failures: unknown[] = [];
-  const journal: Journal = {
-    writer: 'w',
-    trajectory: emptyTrajectory(),
-    held: () => assert.fail('a recorder does not count'),
+  const tape: Tape = {
+    open: () => assert.fail('a recorder of new tokens does not look back'),
     append: async (entry) => {
       await append(entry);
       assert.ok(entry.kind === 'chunk');
       chunks.push(entry);
     },
-    sync: () => Promise.reject(new Error('not scripted')),
-    commit: () => assert.fail('a recorder does not commit'),
-    release: () => assert.fail('a recorder does not let go'),
+    stored: () => assert.fail('a recorder shows nothing to anybody'),
   };
   const onFailure = (error: unknown): void => void failures.push(error);
   return {
     chunks,
     failures,
-    recorder: recordChunks(journal, { facts: FACTS, offset: 0, onFailure }),
+    recorder: recordChunks(tape, { facts: FACTS, offset: 0, onFailure }),
   };
 }
 

@@ -3,9 +3,9 @@ import type {
   GenerationEnd,
   GenerationRequest,
   GenerationService,
-} from '../../generation/generation-service.js';
-import type { Fault } from '../../model/faults.js';
-import type { Finish } from '../../model/journal.js';
+} from '../generation/generation-service.js';
+import type { Fault } from '../model/faults.js';
+import type { Finish } from '../model/journal.js';
 import {
   endOfTokens,
   endsInCharacter,
@@ -13,8 +13,9 @@ import {
   firstCountThat,
   shownText,
   withoutSpecials,
-} from '../../model/turn/seam.js';
-import type { Sampler } from './sample-recorded.js';
+} from './seam.js';
+import type { Call, Exit } from './call.js';
+import type { Sampler } from './recorded-request.js';
 
 /** The state of an interrupted generation. */
 export interface Seam {
@@ -29,7 +30,7 @@ export interface Seam {
   special_tokens: readonly string[];
 }
 
-export interface ResumeContext {
+export interface ResumeContext extends Pick<Call, 'said'> {
   sample: Sampler;
   service: Pick<GenerationService, 'detokenize' | 'tells_text'>;
   signal: AbortSignal;
@@ -48,10 +49,14 @@ export type Resumed = GenerationEnd & {
  * request, or against the whole prompt if that ends inside a character (vLLM 0.32.0). They are matched here over the
  * text of all the turn's tokens, which also gives the content.
  */
-export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
+export async function resumeGeneration(
+  seam: Seam,
+  context: ResumeContext,
+): Promise<Resumed | Exit> {
   const { request, inherited, finish, eos_ids } = seam;
   const ids = [...inherited];
-  const { decode, textOf, stopIn } = textsOf(ids, { seam, context });
+  const texts = textsOf(ids, { seam, context });
+  const { decode, textOf, stopIn } = texts;
 
   // 1. It may have been over already: only the last line is missing, or the end was lost with the stream.
   const decoded = await decode(ids.length);
@@ -59,16 +64,18 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   const text = isClean ? decoded : await textOf(ids.length);
   const { stop_token_ids, max_tokens: room } = request;
   if ((await stopIn(text, ids.length)) !== null)
-    return await cutAtStop(NO_TIME, { textOf, stopIn, from: 0, count: ids.length });
+    return await cutAtStop(NO_TIME, { ...texts, from: 0, count: ids.length });
   if (finish !== null && isStoppedBy(finish, request))
     throw await withoutItsStop(finish, { ids, context });
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Continue until the engine ends it or the text contains a stop string.
-  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
+  const streamed = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
+  if (typeof streamed === 'string') return streamed;
+  const { end, stopped_at } = streamed;
   if (stopped_at === null) return await whole(end, { ids, textOf });
-  return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
+  return await cutAtStop(end, { ...texts, from: inherited.length, count: stopped_at });
 }
 
 interface Undisturbed {
@@ -92,17 +99,18 @@ export async function checkStop(
 ): Promise<GenerationEnd | Resumed> {
   const { request } = seam;
   const isStopped = isStoppedBy(end, request);
-  const said = findStop(text, request);
-  if (!isStopped && said === null) return end;
-  if (isStopped && said?.end === text.length && isCompletedBy(last, { text, request })) return end;
-  const { textOf, stopIn } = textsOf(ids, { seam, context });
+  const shown = findStop(text, request);
+  if (!isStopped && shown === null) return end;
+  if (isStopped && shown?.end === text.length && isCompletedBy(last, { text, request })) return end;
+  const texts = textsOf(ids, { seam, context });
+  const { textOf, stopIn } = texts;
   if ((await stopIn(await textOf(ids.length), ids.length)) === null) {
     if (isStopped) throw await withoutItsStop(end, { ids, context });
     return end;
   }
-  const cut = await cutAtStop(end, { textOf, stopIn, from: 0, count: ids.length });
+  const cut = await cutAtStop(end, { ...texts, from: 0, count: ids.length });
   // The stream's own text has no special tokens, whatever the decoder writes.
-  const isSame = cut.token_count === ids.length && said?.end === text.length;
+  const isSame = cut.token_count === ids.length && shown?.end === text.length;
   return isSame ? { ...cut, content: text } : cut;
 }
 
@@ -132,8 +140,8 @@ const KNOWN_TEXTS = 4;
 /** What the turn's tokens so far say. `ids` may grow. */
 function textsOf(
   ids: readonly number[],
-  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal'> },
-): { decode: TextOf; textOf: TextOf; stopIn: StopIn } {
+  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal' | 'said'> },
+): Texts {
   const { request, special_tokens } = seam;
   const known = new Map<number, Promise<string>>();
   const ask: TextOf = async (count) => {
@@ -152,7 +160,13 @@ function textsOf(
     return await text;
   };
   const textOf: TextOf = (count) => shownText(decode, count);
-  return { decode, textOf, stopIn: stopFinder(request, textOf) };
+  return { decode, textOf, stopIn: stopFinder(request, textOf), said: context.said };
+}
+
+interface Texts extends Pick<Call, 'said'> {
+  decode: TextOf;
+  textOf: TextOf;
+  stopIn: StopIn;
 }
 
 /** The text of the turn's first tokens, as an engine shows it. */
@@ -179,18 +193,25 @@ async function whole(
   return { ...end, content: await textOf(shown), token_count: ids.length };
 }
 
-/** Ends as a single request would have: with the token that completes the stop string, and the text right after it. */
+/**
+ * Ends as a single request would have: with the token that completes the stop string, and the text right after it. What
+ * is said behind it stays.
+ */
 async function cutAtStop(
   { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
-  { textOf, stopIn, from, count }: { textOf: TextOf; stopIn: StopIn; from: number; count: number },
+  { textOf, stopIn, said, from, count }: Texts & { from: number; count: number },
 ): Promise<Resumed> {
-  const token_count = await firstCountThat(
-    async (n) => (await stopIn(await textOf(n), n)) !== null,
-    { from, count },
-  );
+  let token_count = await firstCountThat(async (n) => (await stopIn(await textOf(n), n)) !== null, {
+    from,
+    count,
+  });
   const text = await textOf(token_count);
   const { stop, end } = (await stopIn(text, token_count)) ?? { stop: null, end: text.length };
-  const content = text.slice(0, end);
+  let content = text.slice(0, end);
+  while (said() > token_count) {
+    token_count = said();
+    content = await textOf(token_count);
+  }
   return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
 }
 
@@ -215,7 +236,7 @@ interface Streamed {
 async function goOn(
   { request, inherited }: Seam,
   { sample, signal, ids, textOf, stopIn, isClean }: GoingOn,
-): Promise<Streamed> {
+): Promise<Streamed | Exit> {
   const watch = watchForStop({ ids, textOf, stopIn, looks: request.stop_strings.length > 0 });
   const sent_at = performance.now();
   let first_at = Infinity;
@@ -238,6 +259,7 @@ async function goOn(
         },
       },
     );
+    if (typeof end === 'string') return end;
     return { end, stopped_at: await watch.last() };
   } catch (error) {
     const stopped_at = watch.found();

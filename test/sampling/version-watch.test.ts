@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { VersionChange } from '../../src/activities/generate/version-watch.js';
-import { watchVersion } from '../../src/activities/generate/version-watch.js';
+import type { VersionChange } from '../../src/sampling/version-watch.js';
+import { watchVersion } from '../../src/sampling/version-watch.js';
 import { settled } from '../fakes/manual-clock.js';
 
 /** A stream that begins at token 10 under v1, in time that passes when the test says so. */

@@ -1,0 +1,105 @@
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { generationCall } from '../../model/journal/standing.js';
+import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import { seedOf } from '../../model/turn/seeds.js';
+import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
+import type { Call, Pool, Waits } from '../../sampling/call.js';
+import { sample } from '../../sampling/sample.js';
+import { knownEos } from '../../sampling/seam.js';
+import { tapeOf } from '../../sampling/tape.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
+import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
+import { picturesOf } from '../pictures.js';
+import { playOpened } from '../play-from-journal.js';
+
+/** Generates the turn in progress, unless the journal already has its generation. */
+export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
+  return playOpened(dependencies, {
+    activity: 'generateTurn',
+    play: async (hold) => {
+      if (nextStep(hold.journal.trajectory) === 'generate') await generate(hold, dependencies);
+    },
+  });
+}
+
+/**
+ * One turn's answer, from the log to its `generation` line, by src/sampling. The line completes it: a retried activity
+ * that finds it does not call the engine. A fault ends this attempt; Temporal makes the next one.
+ */
+export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
+  const { journal, ref, signal } = hold;
+  const { trajectory } = journal;
+  const { settings_in_force: settings } = trajectory;
+  if (settings === null) throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
+  try {
+    checkPromptStillFits(trajectory);
+  } catch (error) {
+    throw await recordFault(error, hold);
+  }
+  const pool = poolFor(settings, dependencies);
+  const call = callOf(hold, { settings, dependencies });
+  const means = { tape: tapeOf(journal, call.turn), pool, waits: waitsOf(hold, settings), signal };
+  for (;;) {
+    const outcome = await sample(call, means);
+    if (outcome === 'sampled') return;
+    if (typeof outcome === 'object') throw await recordFault(outcome.failed, hold);
+  }
+}
+
+function callOf(
+  hold: Hold,
+  { settings, dependencies }: { settings: RolloutSettings; dependencies: Dependencies },
+): Call {
+  const { journal, ref } = hold;
+  const { trajectory } = journal;
+  const turn = trajectory.turns.length;
+  const id = rolloutId(ref);
+  const { stop_strings } = trajectory;
+  return {
+    turn,
+    prompt_ids: trajectory.context_ids,
+    pictures: () => picturesOf(hold, dependencies),
+    room: roomFor(trajectory),
+    stops: [...new Set([...settings.generation.stop_strings, ...(stop_strings ?? [])])],
+    settings,
+    request_id: `${id}.${turn}.${journal.writer}`,
+    session_id: id,
+    sharer: sharerOf(hold),
+    // Its environment sees it whole.
+    said: () => 0,
+    seed: (inherited) => seedOf(settings, { ...ref, turn, inherited }),
+    eos_ids: knownEos(trajectory),
+  };
+}
+
+/** A replica with other weights serves nothing until the policy's workflow has given it weights again. */
+function poolFor(settings: RolloutSettings, dependencies: Dependencies): Pool {
+  const { request, special_tokens } = poolOf(settings, dependencies);
+  const { records, wake } = dependencies.policy(settings.generation.service) ?? {};
+  const distrust: Pool['distrust'] = async (replica, { fence: { epoch }, why }) => {
+    await records?.change((now) =>
+      now !== null && isUnchanged(now, { replica, epoch })
+        ? withReplica(now, { replica, state: 'unknown', fault: why })
+        : null,
+    );
+    await wake?.();
+  };
+  return { request, special_tokens, distrust };
+}
+
+function waitsOf(
+  { journal: { trajectory }, reportWaiting, asks }: Hold,
+  { generation: { service } }: RolloutSettings,
+): Waits {
+  const call = generationCall(service);
+  const moved_at = () => trajectory.standing.moved_at;
+  return {
+    held: (message) =>
+      void reportWaiting(message === null ? null : { service, message, holds: true }),
+    paused: reportWaiting,
+    asks: (why, answer) => asks({ call, moved_at, why }, answer),
+  };
+}

@@ -1,0 +1,89 @@
+import type {
+  Fence,
+  GenerationService,
+  Lease,
+  Replicas,
+  Sharer,
+} from '../generation/generation-service.js';
+import type { Fault } from '../model/faults.js';
+import type { Entry, RolloutSettings } from '../model/journal.js';
+import type { OpenAnswer } from '../model/journal/open-answers.js';
+import type { PlacedPicture } from '../model/pictures.js';
+
+/** An answer to be sampled, whoever needs it. */
+export interface Call {
+  /** The number under which the answer's lines stand in the journal. */
+  turn: number;
+  prompt_ids: readonly number[];
+  /** Which of them stand for pictures; called once a replica serves, because pictures are large. Absent: none do. */
+  pictures?: () => Promise<readonly PlacedPicture[]>;
+  /** How many tokens the answer may have. With 0 or less it is empty, with finish `length`, and no request is made. */
+  room: number;
+  /** Stop strings, each once. */
+  stops: readonly string[];
+  settings: Pick<RolloutSettings, 'generation' | 'model' | 'policy_version' | 'max_version_span'>;
+  /** Unique to this attempt. */
+  request_id: string;
+  /** Calls of one session go to one replica while it is healthy and has room. */
+  session_id: string;
+  /** For whom it is. */
+  sharer: Sharer;
+  /** The seed of a request that continues after so many tokens; null: none. */
+  seed: (inherited: number) => number | null;
+  /**
+   * How many of the answer's tokens somebody has seen. They are never dropped: whatever happens, the answer continues
+   * them. Asked again whenever tokens are dropped.
+   */
+  said: () => number;
+  /** Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. */
+  eos_ids: ReadonlySet<number>;
+}
+
+/** What a call needs of its journal. */
+export interface Tape {
+  /** The answer as the journal has it. */
+  open: () => OpenAnswer;
+  append: (line: Extract<Entry, { kind: 'chunk' | 'generation' }>) => Promise<void>;
+  /** Resolves when what was appended is stored and the journal was still ours then; else throws a `StoreFault`. */
+  stored: () => Promise<void>;
+}
+
+/** The replicas, and what is done about one that has other weights than the record says. */
+export interface Pool extends Pick<Replicas, 'request'> {
+  /** Texts to remove from content. */
+  special_tokens: readonly string[];
+  distrust: (replica: string, found: { fence: Fence; why: string }) => Promise<void>;
+}
+
+/** Shows people why there is no answer yet. */
+export interface Waits {
+  /** No replica serves, with the reason; null: that is over. */
+  held: (why: string | null) => void;
+  /** The replica is paused; null: that is over. */
+  paused: (at: { service: string; message: string } | null) => Promise<void>;
+  /** Asks the engine, whose silence `why` explains. */
+  asks: <T>(why: () => Promise<string | null>, answer: () => Promise<T>) => Promise<T>;
+}
+
+export interface Means {
+  tape: Tape;
+  pool: Pool;
+  waits: Waits;
+  signal: AbortSignal;
+}
+
+/** How a request ends without an answer and without a fault. */
+export type Exit = 'moved' | 'starts_over';
+
+/**
+ * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights; the answer
+ * continues on any replica that serves. `starts_over`: it would mix more versions than the batch allows, and its tokens
+ * have been dropped. Who called calls again, or decides what the fault means.
+ */
+export type Outcome = 'sampled' | Exit | { failed: Fault };
+
+/** A call at the replica that was chosen for it. */
+export interface Placed extends Means {
+  service: GenerationService;
+  lease: Lease;
+}

@@ -1,0 +1,70 @@
+import type { GenerationService, Lease } from '../generation/generation-service.js';
+import { Fault } from '../model/faults.js';
+import { isUnchanged } from '../model/policy/record.js';
+import { orAborted } from '../platform/waits/abort.js';
+import { answer, ASLEEP, PAUSED } from './answer.js';
+import type { Call, Means, Outcome, Placed } from './call.js';
+import { wantsVersion } from './recorded-request.js';
+
+/**
+ * Tries once to sample an answer into its journal: from the tokens that are there to the `generation` line. A call
+ * whose answer is whole asks nobody. Throws only the signal's reason and errors that are no faults.
+ */
+export async function sample(call: Call, means: Means): Promise<Outcome> {
+  if (means.tape.open().line !== null) return 'sampled';
+  const { pool, waits, signal } = means;
+  const { session_id, sharer } = call;
+  // Without room for tokens, no slot is needed.
+  const request = { session_id, sharer, signal, is_generation: call.room > 0, held: waits.held };
+  const proves = (outcome: Outcome): boolean => outcome === 'sampled';
+  try {
+    return await pool.request({ ...request, proves }, (service, lease) =>
+      throughPauses(call, { ...means, service, lease }),
+    );
+  } catch (error) {
+    if (error instanceof Fault) return { failed: error };
+    throw error;
+  }
+}
+
+/**
+ * An engine that is paused with `mode=abort` cuts off its streams. This is no fault: the call continues there when the
+ * pause is over.
+ */
+async function throughPauses(call: Call, placed: Placed): Promise<Outcome> {
+  const { service, lease, tape, signal } = placed;
+  const isPaused = () => orAborted(service.isPaused(), signal);
+  let { waited_s } = lease;
+  for (;;) {
+    try {
+      // The weights may change during a pause, so their version is asked for afterwards.
+      const isAsked = wantsVersion(call.settings) && lease.fence === null;
+      if (isAsked && tape.open().finish === null && (await isPaused()))
+        waited_s += await sitOut(placed);
+      return await answer(call, { ...placed, waited_s });
+    } catch (error) {
+      if (await hasMoved(service, lease)) return 'moved';
+      const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
+      if (!isCut || !(await isPaused())) throw error;
+      waited_s += await sitOut(placed);
+    }
+  }
+}
+
+/** An update that cuts off a stream is no fault, whatever error the stream ended with. */
+async function hasMoved(
+  { replica }: GenerationService,
+  { fence, policy }: Lease,
+): Promise<boolean> {
+  return fence !== null && !isUnchanged(await policy.latest(), { replica, epoch: fence.epoch });
+}
+
+/** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
+async function sitOut({ service, waits, lease, signal }: Placed): Promise<number> {
+  const began = performance.now();
+  const message = (await service.isAsleep()) ? ASLEEP : PAUSED;
+  await waits.paused({ service: service.replica, message });
+  await lease.pauseOver(signal);
+  await waits.paused(null);
+  return (performance.now() - began) / 1000;
+}
