@@ -3,7 +3,11 @@ import type { Named } from './environment.js';
 /** The names of calls and sessions, for environments that several deployments may share. */
 
 /** Headers of a call: its key, whose it is, and in which play of its batch. */
-export const namingHeaders = ({ idempotency_key, deployment, play }: Named): Record<string, string> => ({
+export const namingHeaders = ({
+  idempotency_key,
+  deployment,
+  play,
+}: Named): Record<string, string> => ({
   'idempotency-key': idempotency_key,
   ...(deployment !== undefined && { 'rollout-deployment': deployment }),
   ...(play !== undefined && { 'rollout-play': play }),
