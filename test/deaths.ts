@@ -46,9 +46,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
       `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
     ],
-    'It is that of an undisturbed rollout, but for `attempts`, `segments` and `timing`.': [
-      `${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
-    ],
+    'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':
+      [`${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
     'Who closes the batch next continues where the last heartbeat was: each row is written once.': [
       `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
       `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
@@ -65,7 +64,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A run that is cut from this side gives its attempt back.': [
       `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
     ],
-    'It is that of an undisturbed rollout.': [
+    'It differs as after `kill -9`, but no token is lost.': [
       `${LONG}/recovery-shutdown.test.ts › completes with the rows of an undisturbed run`,
     ],
   },
@@ -148,11 +147,12 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A server that is not there costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
     ],
-    'It has the reward of the answer that was journalled, and no reward if there is none.': [
-      `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
-      `${ACTIVITIES}/step-environment.test.ts › leaves no observation behind`,
-      `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
-    ],
+    'Its `total_reward` is the sum of the answers that were journalled; a turn without one adds nothing.':
+      [
+        `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
+        `${ACTIVITIES}/step-environment.test.ts › leaves no observation behind`,
+        `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
+      ],
   },
   'A client or trainer': {
     'Nothing happens to it: no workflow needs who started it.': [
@@ -161,10 +161,11 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'The same id joins a batch that runs, and returns the rows of one that has ended.': [
       `${E2E}/trainer.test.ts › started again once its batch has ended has the same rows`,
     ],
-    'A step of a stream is the same rows for ever; a new request replaces that of the dead.': [
-      `${E2E}/stream.test.ts › goes back three steps, bit for bit, and continues where it was`,
-      `${E2E}/stream.test.ts › lets a request with a higher version replace one that waits, as that of a dead trainer`,
-    ],
+    'A step of a stream is the same rows for ever; a new request replaces the one that the dead trainer had sent.':
+      [
+        `${E2E}/stream.test.ts › goes back three steps, bit for bit, and continues where it was`,
+        `${E2E}/stream.test.ts › lets a request with a higher version replace one that waits, as that of a dead trainer`,
+      ],
     'An update of weights is completed without it, and no engine stays paused.': [
       `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
       `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
@@ -183,7 +184,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'It is retried, and continues in a standby that takes over.': [
       `${LONG}/failover-postgres.test.ts › that dies while commits are open continues in its standby, without another worker`,
     ],
-    'It is that of an undisturbed run with journals in files.': [
+    'It is what it would be with journals in files.': [
       `${LONG}/recovery-postgres.test.ts › has the rows and the metrics of an undisturbed run with its journals in files`,
     ],
   },

@@ -22,7 +22,7 @@ export const README_FAILURES: Record<string, Tests> = {
     `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
   "an environment's server dies or is away": [
-    ...of('environment away, busy, late (408, 429, 502, 503, 504)'),
+    ...of("environment away, busy, late (408, 429, 5xx but a step's 500)"),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
   ],
   "a code interpreter, a session of NeMo Gym or an agent's run is lost": [

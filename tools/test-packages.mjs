@@ -150,7 +150,17 @@ function findPython(version) {
     const [found, file] = stdout?.trim().split(' ') ?? [];
     if (file !== undefined && (version === undefined || found === version)) return file;
   }
-  throw new Error(`no Python ${version} on PATH or of pyenv in ${pyenv}`);
+  return null;
+}
+
+/** Those that are asked for must be there; of the others, those that are. */
+function pythonsToTry(asked, usual) {
+  const missing = asked.find((version) => findPython(version) === null);
+  if (missing !== undefined) throw new Error(`no Python ${missing} on PATH or of pyenv`);
+  const found = usual.filter((version) => findPython(version) !== null);
+  for (const version of usual)
+    if (!found.includes(version)) console.log(`skipped: Python ${version} is not on this machine`);
+  return [...asked, ...found];
 }
 
 if (values.check) {
@@ -162,7 +172,7 @@ if (values.check) {
   }
 }
 const isNamed = values.python !== undefined || values.node !== undefined;
-const pythons = values.python ?? (isNamed ? [] : PYTHONS);
+const pythons = pythonsToTry(values.python ?? [], isNamed ? [] : PYTHONS);
 const nodes = values.node ?? (isNamed ? [] : values.all ? NODES : [THIS_NODE]);
 for (const version of pythons)
   await withPython(version, { examples: values.all && version === pythons[0] });

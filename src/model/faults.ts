@@ -24,7 +24,8 @@ const RETRYABLE = {
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
   /**
-   * The environment raised an exception for this turn; retried as often as the request's `attempts.environment` says.
+   * The environment raised an exception for this turn (`environmentFault`), or answered it with 500 (`refusalType`);
+   * retried as often as the request's `attempts.environment` says.
    */
   EnvironmentFailed: true,
   /** An agent's result says that it failed, or that its reward is invalid. */

@@ -2,16 +2,17 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import path from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
 import { eventually } from '../harness/waiting.js';
 import { countsOf, sampleTwo } from '../servers/sampling-process.js';
 
-const PROCESS = fileURLToPath(new URL('../servers/sampling-process.ts', import.meta.url));
+const PROCESS = path.join(PROJECT_ROOT, 'test', 'servers', 'sampling-process.ts');
 
 test('both continue after their last journalled tokens', async (t) => {
   const settings = { tokens_per_second: 40, thinking_tokens: 50, seed: 5 };
