@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   Delta,
+  Fence,
   GenerationEnd,
   GenerationRequest,
   GenerationService,
@@ -9,6 +10,7 @@ import { Fault } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import { refusalOfMode } from '../model/logprobs-mode.js';
 import type { Call, Exit, Placed, Tape } from './call.js';
+import type { Labels } from './labels.js';
 import { labelByFence } from './labels.js';
 import { createSampler } from './recorded-request.js';
 import type { ResumeContext, Resumed, Seam } from './resume.js';
@@ -21,11 +23,8 @@ import { dropper } from './tape.js';
 const LONG_S = 1;
 
 /** Samples at one replica, from where the journal is to the answer's `generation` line. */
-export async function answer(
-  call: Call,
-  placed: Placed & { waited_s: number },
-): Promise<'sampled' | Exit> {
-  const { tape, service, signal, waits, pool } = placed;
+export async function answer(call: Call, placed: Placed): Promise<'sampled' | Exit> {
+  const { tape, service, signal, waits, pool, lease } = placed;
   const { turn, settings, said } = call;
   const mode = await modeFor(call, placed);
   const { request_id } = call;
@@ -38,18 +37,11 @@ export async function answer(
   const drop = dropper(tape, { facts, said });
   await dropUnusable(call, { tape, drop });
   const inherited = [...tape.open().token_ids];
-  const request = await requestFor(call, { ...placed, inherited: inherited.length });
-  const labels = labelsOf(request, { ...placed, offset: inherited.length });
-  const { policy } = placed.lease;
-  const sample = createSampler(tape, {
-    service,
-    settings,
-    said,
-    facts,
-    labels,
-    policy,
-    signal,
-  });
+  const request = await requestFor(call, { lease, inherited: inherited.length });
+  const { fence, policy } = lease;
+  const labels = fence && labelsOf(request, { placed, fence, offset: inherited.length });
+  const parts = { tape, service, settings, said, facts, labels, policy, signal };
+  const sample = createSampler(parts);
   const { finish } = tape.open();
   const { special_tokens } = pool;
   const seam = { request, inherited, finish, eos_ids: call.eos_ids, special_tokens };
@@ -101,9 +93,10 @@ async function dropUnusable(
 
 /** The request as a first one would be: the whole room, all stop strings. */
 async function requestFor(
-  { settings, room, ...call }: Call,
-  { lease, inherited }: Placed & { inherited: number },
+  call: Call,
+  { lease, inherited }: Pick<Placed, 'lease'> & { inherited: number },
 ): Promise<GenerationRequest> {
+  const { settings, room } = call;
   const { generation, model } = settings;
   const pictures = (await call.pictures?.()) ?? [];
   const salt = lease.fence?.version ?? null;
@@ -136,23 +129,20 @@ async function requestFor(
 
 function labelsOf(
   request: GenerationRequest,
-  { service, lease: { fence, policy }, pool, signal, offset }: Placed & { offset: number },
-) {
-  return (
-    fence &&
-    labelByFence({
-      fence,
-      policy,
-      service,
-      // A stop string is matched on this side and ends the stream before its last chunk names the weights.
-      offset,
-      names_spans: () =>
-        service.tells_text?.(request) === false && request.stop_strings.length === 0,
-      signal,
-      sleep: (ms) => sleep(ms, undefined, { signal }),
-      distrust: (why) => pool.distrust(service.replica, { fence, why }),
-    })
-  );
+  { placed, fence, offset }: { placed: Placed; fence: Fence; offset: number },
+): Labels {
+  const { service, lease, pool, signal } = placed;
+  return labelByFence({
+    fence,
+    policy: lease.policy,
+    service,
+    offset,
+    // A stop string is matched on this side and ends the stream before its last chunk names the weights.
+    names_spans: () => service.tells_text?.(request) === false && request.stop_strings.length === 0,
+    signal,
+    sleep: (ms) => sleep(ms, undefined, { signal }),
+    distrust: (why) => pool.distrust(service.replica, { fence, why }),
+  });
 }
 
 /** The reply contradicts itself: none of the answer's tokens count. */

@@ -35,8 +35,11 @@ export interface Call {
    * them. Asked again whenever tokens are dropped.
    */
   said: () => number;
-  /** Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. */
-  eos_ids: ReadonlySet<number>;
+  /**
+   * Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. Only
+   * an interrupted answer asks.
+   */
+  eos_ids: () => ReadonlySet<number>;
 }
 
 /** What a call needs of its journal. */
@@ -86,4 +89,6 @@ export type Outcome = 'sampled' | Exit | { failed: Fault };
 export interface Placed extends Means {
   service: GenerationService;
   lease: Lease;
+  /** How long it has waited for the replica and through its pauses. */
+  waited_s: number;
 }

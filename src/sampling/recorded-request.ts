@@ -25,6 +25,7 @@ export type Sampler = (
 ) => Promise<GenerationEnd | Exit>;
 
 interface Parts extends Pick<Call, 'settings' | 'said'> {
+  tape: Tape;
   service: GenerationService;
   facts: RequestFacts;
   /** null: nothing is published, and the replica itself is asked. */
@@ -38,8 +39,8 @@ interface Parts extends Pick<Call, 'settings' | 'said'> {
  * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked. One that breaks it at
  * its end, with other counts than those that came, keeps none.
  */
-export function createSampler(tape: Tape, parts: Parts): Sampler {
-  const { labels } = parts;
+export function createSampler(parts: Parts): Sampler {
+  const { tape, labels } = parts;
   const drop = dropper(tape, parts);
   const dropDistrusted = async (): Promise<boolean> => {
     const from = labels?.distrustedFrom() ?? null;
@@ -47,31 +48,29 @@ export function createSampler(tape: Tape, parts: Parts): Sampler {
     await drop(from, { unknown: true });
     return true;
   };
-  return async (request, streaming) => {
+  return async (request, { signal, onDelta }) => {
     const seam = tape.open().token_ids.length;
-    const sampling = { request, ...streaming };
-    const context = { ...parts, tape, offset: seam };
+    const streaming = { request, signal, onDelta, offset: seam };
     try {
       const end =
         labels === null
-          ? await sampleWatched(sampling, context)
-          : await sampleFenced(sampling, { ...context, labels });
+          ? await sampleWatched(streaming, parts)
+          : await sampleFenced(streaming, { ...parts, labels });
       if (end === 'moved') await dropDistrusted();
       if (end === 'starts_over') await drop(0);
       return end;
     } catch (error) {
       // The reason of the caller's abort says nothing about the reply.
-      const isBreach =
-        !streaming.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
+      const isBreach = !signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
       if (!(await dropDistrusted()) && isBreach && tape.open().finish !== null) await drop(seam);
       throw error;
     }
   };
 }
 
-type Streaming = { request: GenerationRequest } & Parameters<Sampler>[1];
 /** `offset`: in the answer, of the request's first token. */
-type Context = Omit<Parts, 'labels'> & { tape: Tape; offset: number };
+type Streaming = { request: GenerationRequest; offset: number } & Parameters<Sampler>[1];
+type Context = Omit<Parts, 'labels'>;
 
 /** Whether the answer, with what comes `next`, mixes too many versions. One that is said in part goes on all the same. */
 const isTooMixed = ({ tape, settings, said }: Context, ...next: (string | null)[]): boolean =>
@@ -79,8 +78,8 @@ const isTooMixed = ({ tape, settings, said }: Context, ...next: (string | null)[
 
 /** Sends a request and records its tokens as they come, until it ends, is left, or a write fails. */
 function startStream(
-  { request, signal, onDelta }: Streaming,
-  { tape, service, facts, offset, label, labelled, arrived }: Streamed,
+  { request, signal, onDelta, offset }: Streaming,
+  { context: { tape, service, facts }, label, labelled, arrived }: Streamed,
 ) {
   const cut = new AbortController();
   const left = { as: null as Exit | null };
@@ -123,22 +122,24 @@ function startStream(
   };
 }
 
-type Streamed = Pick<Context, 'tape' | 'service' | 'facts' | 'offset'> & {
+interface Streamed {
+  context: Pick<Context, 'tape' | 'service' | 'facts'>;
   label: Label;
   /** The label of what arrived, up to there; absent: `label`. */
   labelled?: (through: number) => Promise<Label | Exit>;
   arrived: (delta: Delta) => void;
-};
+}
 
 /** Tokens are journalled only after the record confirms their version. */
 async function sampleFenced(
   streaming: Streaming,
   { labels, ...context }: Context & { labels: Labels },
 ): Promise<GenerationEnd | Exit> {
-  const { tape, offset, signal } = context;
+  const { tape, signal } = context;
+  const { offset } = streaming;
   const seen = { finish: false };
   const stream = startStream(streaming, {
-    ...context,
+    context,
     label: { policy_version: null },
     labelled: async (through) => {
       const label = await labels.ofArrived(through);
@@ -171,9 +172,10 @@ async function sampleFenced(
 
 async function sampleWatched(
   streaming: Streaming,
-  context: Context & Pick<Parts, 'policy'>,
+  context: Context,
 ): Promise<GenerationEnd | Exit> {
-  const { tape, service, settings, policy, signal, offset } = context;
+  const { tape, service, settings, policy, signal } = context;
+  const { offset } = streaming;
   const version = await versionOf(settings, { service, signal });
   if (isTooMixed(context, version)) return 'starts_over';
 
@@ -193,7 +195,7 @@ async function sampleWatched(
     },
   });
   const stream = startStream(streaming, {
-    ...context,
+    context,
     label: { policy_version: version },
     arrived: ({ token_ids }) => {
       watch.arrived(token_ids.length);

@@ -25,7 +25,7 @@ export interface Seam {
   inherited: readonly number[];
   /** How the engine ended it, if that is known. */
   finish: Finish | null;
-  eos_ids: ReadonlySet<number>;
+  eos_ids: Call['eos_ids'];
   /** Texts to remove from content. */
   special_tokens: readonly string[];
 }
@@ -67,7 +67,7 @@ export async function resumeGeneration(
     return await cutAtStop(NO_TIME, { ...texts, from: 0, count: ids.length });
   if (finish !== null && isStoppedBy(finish, request))
     throw await withoutItsStop(finish, { ids, context });
-  const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
+  const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids: eos_ids(), room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Continue until the engine ends it or the text contains a stop string.

@@ -15,17 +15,23 @@ export async function sample(call: Call, means: Means): Promise<Outcome> {
   const { pool, waits, signal } = means;
   const { session_id, sharer } = call;
   // Without room for tokens, no slot is needed.
-  const request = { session_id, sharer, signal, is_generation: call.room > 0, held: waits.held };
-  const proves = (outcome: Outcome): boolean => outcome === 'sampled';
+  const is_generation = call.room > 0;
   try {
-    return await pool.request({ ...request, proves }, (service, lease) =>
-      throughPauses(call, { ...means, service, lease }),
+    return await pool.request(
+      { session_id, sharer, signal, is_generation, held: waits.held, proves },
+      (service, lease) => {
+        const { tape } = means;
+        const { waited_s } = lease;
+        return throughPauses(call, { tape, pool, waits, signal, service, lease, waited_s });
+      },
     );
   } catch (error) {
     if (error instanceof Fault) return { failed: error };
     throw error;
   }
 }
+
+const proves = (outcome: Outcome): boolean => outcome === 'sampled';
 
 /**
  * An engine that is paused with `mode=abort` cuts off its streams. This is no fault: the call continues there when the
@@ -34,19 +40,17 @@ export async function sample(call: Call, means: Means): Promise<Outcome> {
 async function throughPauses(call: Call, placed: Placed): Promise<Outcome> {
   const { service, lease, tape, signal } = placed;
   const isPaused = () => orAborted(service.isPaused(), signal);
-  let { waited_s } = lease;
   for (;;) {
     try {
       // The weights may change during a pause, so their version is asked for afterwards.
       const isAsked = wantsVersion(call.settings) && lease.fence === null;
-      if (isAsked && tape.open().finish === null && (await isPaused()))
-        waited_s += await sitOut(placed);
-      return await answer(call, { ...placed, waited_s });
+      if (isAsked && tape.open().finish === null && (await isPaused())) await sitOut(placed);
+      return await answer(call, placed);
     } catch (error) {
       if (await hasMoved(service, lease)) return 'moved';
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
       if (!isCut || !(await isPaused())) throw error;
-      waited_s += await sitOut(placed);
+      await sitOut(placed);
     }
   }
 }
@@ -59,12 +63,13 @@ async function hasMoved(
   return fence !== null && !isUnchanged(await policy.latest(), { replica, epoch: fence.epoch });
 }
 
-/** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
-async function sitOut({ service, waits, lease, signal }: Placed): Promise<number> {
+/** Waits visibly for the end of the engine's pause. */
+async function sitOut(placed: Placed): Promise<void> {
+  const { service, waits, lease, signal } = placed;
   const began = performance.now();
   const message = (await service.isAsleep()) ? ASLEEP : PAUSED;
   await waits.paused({ service: service.replica, message });
   await lease.pauseOver(signal);
   await waits.paused(null);
-  return (performance.now() - began) / 1000;
+  placed.waited_s += (performance.now() - began) / 1000;
 }

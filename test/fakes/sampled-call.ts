@@ -18,7 +18,7 @@ export const callOf = (given: Partial<Call> = {}): Call => ({
   sharer: { id: '', priority: 3, share: 1 },
   seed: () => null,
   said: () => 0,
-  eos_ids: new Set(),
+  eos_ids: () => new Set(),
   ...given,
 });
 

@@ -157,6 +157,32 @@ test('an attempt that has lost its journal while it waited asks no engine', asyn
   assert.equal(engine.asked.generate, 0);
 });
 
+test('only an interrupted answer asks which tokens have ended earlier ones: the question costs the whole log', async (t) => {
+  const { store } = await temporaryStore(t);
+  const { signal } = new AbortController();
+  let asked = 0;
+  const eos_ids = () => {
+    asked += 1;
+    return new Set<number>();
+  };
+  const pool = poolOf(service(() => 0));
+  const answered = async (turn: number): Promise<void> => {
+    const journal = await store.claim({ ...REF, row: turn }, { activity: 'playTurns' });
+    const call = callOf({ prompt_ids: promptOf(0), room: LENGTH + 50, eos_ids });
+    const tape = tapeOf(journal, 0);
+    if (turn === 1) {
+      const [id] = answerOf(0);
+      await tape.append(entryOf(author('').chunk({ token_ids: [id!] })));
+    }
+    assert.equal(await sample(call, { tape, pool, waits: UNWATCHED, signal }), 'sampled');
+    await journal.commit();
+  };
+  await answered(0);
+  assert.equal(asked, 0);
+  await answered(1);
+  assert.equal(asked, 1);
+});
+
 describe('answers that are sampled at once into one journal', () => {
   for (const answers of [2, 5])
     test(`${answers} of them, torn at any byte and resumed in any order, are those of an undisturbed run`, async (t) => {

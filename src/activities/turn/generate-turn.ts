@@ -71,7 +71,7 @@ function callOf(
     // Its environment sees it whole.
     said: () => 0,
     seed: (inherited) => seedOf(settings, { ...ref, turn, inherited }),
-    eos_ids: knownEos(trajectory),
+    eos_ids: () => knownEos(trajectory),
   };
 }
 
