@@ -1,4 +1,7 @@
-"""Rows of any shape as samples: which column is the prompt, and which the environment gets."""
+"""Rows of any shape as samples: which column is the prompt, and which the environment gets.
+
+``src/model/sample-columns.ts`` has the same rules for ``temporal-rollout step``.
+"""
 
 from __future__ import annotations
 
