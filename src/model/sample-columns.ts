@@ -32,6 +32,15 @@ export function probableColumns(row: unknown): Columns | null {
   ]);
 }
 
+/** The column that the environment probably reads; without a new name none reaches it. null: there is none. */
+export function columnRead(row: object, probable: Columns): string | null {
+  const [prompt, answer] = probable.keys();
+  const others = Object.keys(row).filter(
+    (name) => ![prompt, 'extra_env_info', 'id', ...OWN].includes(name),
+  );
+  return answer ?? others[0] ?? null;
+}
+
 /** For a problem of such a row: with what maps its columns. */
 export function withColumns(problem: Problem, row: unknown): Problem {
   const probable = problem.where === 'message_log' ? probableColumns(row) : null;

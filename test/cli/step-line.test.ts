@@ -81,21 +81,28 @@ describe('a line of temporal-rollout step', () => {
   });
 
   test('that is a row of a data set is refused with the columns that probably map it', () => {
-    const expected = (columns: string) =>
+    const expected = (columns: string, read: string) =>
       faultOf(
         'EnvironmentRejected',
-        `line 7: expected a sample, whose prompt is message_log, got columns ${columns} maps them`,
+        `line 7: expected a sample, whose prompt is message_log, got columns ${columns} maps them; a column that the environment reads by its own name: ${read}`,
       );
+    const own = 'answer=extra_env_info.answer';
     const question = { id: 1, question: '1 + 1?', answer: '2' };
     const ground = 'probably --columns question=prompt,answer=extra_env_info.ground_truth';
-    assert.throws(() => parse(question, '2'), expected(`"id", "question", "answer"; ${ground}`));
+    assert.throws(
+      () => parse(question, '2'),
+      expected(`"id", "question", "answer"; ${ground}`, own),
+    );
     assert.throws(
       () => parse({ ...question, task_name: 'sums' }, '2'),
-      expected(`"id", "question", "answer", "task_name"; ${ground}`),
+      expected(`"id", "question", "answer", "task_name"; ${ground}`, own),
     );
     assert.throws(
       () => parse({ messages: [user], metadata: {} }, '2'),
-      expected('"messages", "metadata"; probably --columns messages=prompt'),
+      expected(
+        '"messages", "metadata"; probably --columns messages=prompt',
+        'metadata=extra_env_info.metadata',
+      ),
     );
   });
 

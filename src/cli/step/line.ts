@@ -6,7 +6,7 @@ import { foreignObject, type ForeignObject } from '../../model/foreign-object.js
 import { previews, problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
 import type { Columns } from '../../model/sample-columns.js';
-import { ENVIRONMENT, probableColumns, renamed } from '../../model/sample-columns.js';
+import { ENVIRONMENT, columnRead, probableColumns, renamed } from '../../model/sample-columns.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
 import { describeError } from '../../platform/errors.js';
 import type { ForeignMembers } from '../../platform/json/kept.js';
@@ -108,7 +108,9 @@ const foreignIn = (columns: Columns): ForeignMembers => ({
 /** As the Python client says it of such rows. */
 function unmapped(row: object, probable: Columns): string {
   const option = Array.from(probable, (pair) => pair.join('=')).join(',');
-  return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably --columns ${option} maps them`;
+  const read = columnRead(row, probable);
+  const own = read === null ? '' : `; a column that the environment reads by its own name: ${read}=${ENVIRONMENT}${read}`; // prettier-ignore
+  return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably --columns ${option} maps them${own}`;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
