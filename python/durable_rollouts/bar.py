@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import sys
 from contextlib import asynccontextmanager
-from typing import Any, AsyncIterator, Awaitable, Callable, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, List, Set, Union
 
 from .results import BatchProgress
 from .waits import Seen
@@ -38,8 +38,11 @@ class _Bar:
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
+        self._failures = _Failures()
 
     def draw(self, progress: BatchProgress) -> None:
+        for line in self._failures.news(progress):
+            self._bar.write(line, file=sys.stderr)
         self._bar.total = progress["requested"] or None
         self._bar.n = progress["done"]
         self._bar.set_postfix_str(f"{_state(progress)}, {progress['failed']} failed", refresh=False)
@@ -62,8 +65,11 @@ class _Lines:
         self._last = ""
         self._state = ""
         self._looks = 0
+        self._failures = _Failures()
 
     def draw(self, progress: BatchProgress) -> None:
+        for line in self._failures.news(progress):
+            print(line, file=sys.stderr, flush=True)
         is_due = self._is_due(_state(progress))
         line = f"{self._title}: {_counts(progress)}"
         # One that does not change yet is a sign of life, until the batch is done.
@@ -87,6 +93,28 @@ class _Lines:
 
     def close(self) -> None:
         """Every line is complete."""
+
+
+LONGEST_REASON = 300
+
+
+class _Failures:
+    """Why rollouts fail: the first of each type has a line."""
+
+    def __init__(self) -> None:
+        self._told: Set[str] = set()
+
+    def news(self, progress: BatchProgress) -> List[str]:
+        found = progress.get("failures", {})
+        news = [type for type in found if type not in self._told]
+        self._told.update(news)
+        return [_printable(f"{found[type]['example']} failed: {type}: {found[type]['message']}") for type in news]
+
+
+def _printable(text: str) -> str:
+    """On one line: others have written it."""
+    line = " ".join(text.split())[:LONGEST_REASON]
+    return "".join(character if character.isprintable() else "?" for character in line)
 
 
 def _display(title: str) -> Union[_Bar, _Lines]:

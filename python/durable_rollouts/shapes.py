@@ -1,4 +1,7 @@
-"""Rows of any shape as samples: which column is the prompt, and which the environment gets."""
+"""Rows of any shape as samples: which column is the prompt, and which the environment gets.
+
+``src/model/sample-columns.ts`` has the same rules for ``temporal-rollout step``.
+"""
 
 from __future__ import annotations
 
@@ -122,8 +125,15 @@ def _guess(row: Dict[str, Any], where: str, *, needs_task: bool) -> None:
     task = ', task_name="a key of environments in temporal.yaml"' if needs_task else ""
     raise InvalidBatchRequest(
         f"{where}: expected a sample, whose prompt is message_log, got columns {_names(row)}; probably columns={columns}{task} "
-        "maps them"
+        f"maps them{_own_name(row, prompt, answer)}"
     )
+
+
+def _own_name(row: Mapping[str, Any], prompt: str, answer: Optional[str]) -> str:
+    """Columns without a new name do not reach the environment, and a reward of one's own may not read ``ground_truth``."""
+    others = [name for name in row if name not in (prompt, ENVIRONMENT, "id", *OWN)]
+    read = answer or next(iter(others), None)
+    return "" if read is None else f"; a column that the environment reads by its own name: {read!r}: {f'{ENVIRONMENT}.{read}'!r}"
 
 
 def _names(row: Mapping[str, Any]) -> str:

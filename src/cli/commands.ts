@@ -133,7 +133,7 @@ schema.`,
   },
   step: {
     usage: `temporal-rollout step --input FILE [--environment NAME] [--answer TEXT] [--semantics NAME] [--config FILE]
-temporal-rollout step --input FILE --function MODULE:NAME [--answer TEXT]
+temporal-rollout step --input FILE --function MODULE:NAME [--answer TEXT] [--columns COLUMN=NAME,…]
 
 Tries an environment or a reward: plays one step per line of FILE and prints a line for each, {observation, reward,
 terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no Temporal server and no
@@ -147,6 +147,7 @@ generation service. The exit code is 1 if any line failed. A line is one of
   --function MODULE:NAME  a Python function reward(reply, sample), or a class with step: in the current folder, on
                       PYTHONPATH or installed; played by python3, without a temporal.yaml
   --answer TEXT       what the policy says in lines that do not end with role assistant
+  --columns COLUMN=NAME,…  of rows of a data set, as of start_batch in Python: question=prompt,answer=extra_env_info.answer
   --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
                     nemo-rl-sync, nemo-rl-async: they grade as NeMo RL does (default)`,
     load: async () => (await import('./step/step.js')).stepCommand,

@@ -3,6 +3,7 @@ import { listTable } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/listed.js';
 import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
 import { openRuns } from '../client/list/runs.js';
+import { refusalIn } from '../client/server.js';
 import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
@@ -78,7 +79,9 @@ async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | nu
   try {
     return await asked;
   } catch (error) {
-    say(`${place} does not answer, so this is what the store has: ${describeError(error)}`);
+    say(
+      `${place} does not answer, so this is what the store has: ${describeError(refusalIn(error) ?? error)}`,
+    );
     return null;
   }
 }

@@ -102,7 +102,7 @@ export const answers = (server: ServerAddress): Promise<boolean> =>
   );
 
 /** The refusal of a connection: no process listens there. null: the error is another one, and may pass. */
-function refusalIn(error: unknown): Error | null {
+export function refusalIn(error: unknown): Error | null {
   const [, refusal] = /(connect ECONNREFUSED \S*\w)/.exec(describeError(error)) ?? [];
   return refusal === undefined ? null : new Error(refusal);
 }

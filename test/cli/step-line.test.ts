@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseLine } from '../../src/cli/step/line.js';
+import { checkColumns } from '../../src/model/sample-columns.js';
+import { writeJson } from '../../src/platform/json/kept.js';
 import { faultOf } from '../fakes/temporary-store.js';
 
 const user = { role: 'user', content: '1 + 1?' };
@@ -8,7 +10,10 @@ const assistant = { role: 'assistant', content: '2' };
 const environment = { role: 'environment', content: 'Correct.' };
 
 const parse = (line: unknown, answer: string | null = null) =>
-  parseLine(JSON.stringify(line), { number: 7, answer });
+  parseLine(JSON.stringify(line), { number: 7, answer, columns: null });
+
+const mapped = (text: string, pairs: Record<string, string>) =>
+  parseLine(text, { number: 7, answer: '2', columns: checkColumns(Object.entries(pairs)) });
 
 describe('a line of temporal-rollout step', () => {
   test('is a conversation and its state', () => {
@@ -70,8 +75,58 @@ describe('a line of temporal-rollout step', () => {
     ] as const)
       assert.throws(() => parse(line), faultOf('EnvironmentRejected', problem));
     assert.throws(
-      () => parseLine('{"a": ', { number: 7, answer: null }),
+      () => parseLine('{"a": ', { number: 7, answer: null, columns: null }),
       faultOf('EnvironmentRejected', 'line 7: expected a JSON object'),
     );
+  });
+
+  test('that is a row of a data set is refused with the columns that probably map it', () => {
+    const expected = (columns: string, read: string) =>
+      faultOf(
+        'EnvironmentRejected',
+        `line 7: expected a sample, whose prompt is message_log, got columns ${columns} maps them; a column that the environment reads by its own name: ${read}`,
+      );
+    const own = 'answer=extra_env_info.answer';
+    const question = { id: 1, question: '1 + 1?', answer: '2' };
+    const ground = 'probably --columns question=prompt,answer=extra_env_info.ground_truth';
+    assert.throws(
+      () => parse(question, '2'),
+      expected(`"id", "question", "answer"; ${ground}`, own),
+    );
+    assert.throws(
+      () => parse({ ...question, task_name: 'sums' }, '2'),
+      expected(`"id", "question", "answer", "task_name"; ${ground}`, own),
+    );
+    assert.throws(
+      () => parse({ messages: [user], metadata: {} }, '2'),
+      expected(
+        '"messages", "metadata"; probably --columns messages=prompt',
+        'metadata=extra_env_info.metadata',
+      ),
+    );
+  });
+
+  test('that is a row of a data set is a sample by its columns, with the digits that it has', () => {
+    const columns = { question: 'prompt', answer: 'extra_env_info.answer', kind: 'task_name' };
+    const row = `{"question": "1 + 1?", "answer": 9007199254740993, "kind": "sums", "task_name": "another", "extra_env_info": {"unit": 1.0}}`;
+    const { metadata, ...line } = mapped(row, columns);
+    assert.deepEqual(line, { log: [user, assistant], task_name: 'sums', recorded: null });
+    assert.equal(writeJson(metadata), '{"unit":1.0,"answer":9007199254740993}');
+    assert.deepEqual(mapped('{"q": [{"role": "user", "content": "1 + 1?"}]}', { q: 'prompt' }), {
+      log: [user, assistant],
+      metadata: {},
+      task_name: null,
+      recorded: null,
+    });
+  });
+
+  test('that lacks a column, or has no prompt in it, is refused by its name', () => {
+    for (const [row, problem] of [
+      ['{"query": "1 + 1?"}', 'line 7: expected column "q" (columns), got "query"'],
+      ['{}', 'line 7: expected column "q" (columns), got none'],
+      ['{"q": 3}', 'line 7: q: expected text or a list of messages as prompt, got 3'],
+      ['{"q": []}', 'line 7: q: expected text or a list of messages as prompt, got []'],
+    ] as const)
+      assert.throws(() => mapped(row, { q: 'prompt' }), faultOf('EnvironmentRejected', problem));
   });
 });

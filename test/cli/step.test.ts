@@ -194,10 +194,10 @@ def share(reply, sample):
 `;
     await writeFile(path.join(folder, 'rewards.py'), source);
     const tsx = import.meta.resolve('tsx');
-    const run = (name: string) =>
+    const run = (name: string, ...more: string[]) =>
       spawnSync(
         process.execPath,
-        ['--import', tsx, MAIN, 'step', '--input', 'lines.jsonl', '--function', name],
+        ['--import', tsx, MAIN, 'step', '--input', 'lines.jsonl', '--function', name, ...more],
         { cwd: folder, encoding: 'utf8', timeout: 60_000 },
       );
     const { status, stdout, stderr } = run('rewards:share');
@@ -208,10 +208,32 @@ def share(reply, sample):
     assert.match(message, /ValueError: no such move \(at rewards\.py:3 in share: /);
     assert.equal(stderr.match(/Traceback/g)?.length, 1, stderr);
     assert.match(stderr, /step: line 2: Traceback/);
+    await writeFile(path.join(folder, 'lines.jsonl'), '{"question":"Two words?","answer":4}\n');
+    const columns = 'question=prompt,answer=extra_env_info.words';
+    const mapped = run('rewards:share', '--columns', columns, '--answer', 'one two');
+    assert.equal(mapped.status, 0, mapped.stderr);
+    assert.equal((JSON.parse(mapped.stdout) as { reward: unknown }).reward, 0.5);
     const missing = run('rewards:shore');
     assert.deepEqual([missing.status, missing.stdout], [1, '']);
     assert.match(missing.stderr, /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/); // prettier-ignore
   });
+
+  for (const [columns, problem] of [
+    ['question', /--columns: expected COLUMN=NAME such as question=prompt, got "question"/],
+    [
+      'answer=answer',
+      /--columns: answer: expected prompt, extra_env_info\.NAME, message_log, .* or length, got "answer"; for the environment: extra_env_info\.answer/,
+    ],
+    ['a=prompt,b=message_log', /--columns: expected one column for message_log, got a and b/],
+  ] as const)
+    test(`exits with 2 for --columns ${columns}, with what was expected`, async (t) => {
+      const { status, stderr } = await step(t, {
+        lines: [said('x')],
+        options: ['--columns', columns],
+      });
+      assert.equal(status, 2);
+      assert.match(stderr, problem);
+    });
 
   test('exits with 2 for a line that names no environment, where none is given', async (t) => {
     const { status, stderr } = await step(t, { lines: [said('x')], environment: null });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
@@ -119,9 +119,10 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   });
 
   test('README: a reward is tried', async () => {
-    const said = await shell(await exampleIn('README.md', '--function my_rewards:reward'));
-    assert.match(said, /"reward": ?\d/);
-    assert.equal(await shell(await exampleIn('docs/python-environments.md', '--function my_rewards:reward')), said); // prettier-ignore
+    await writeFile(at('questions.jsonl'), '{"question": "2 + 3?", "answer": "5"}\n');
+    assert.match(await shell(await exampleIn('README.md', '--function my_rewards:reward')), /"reward": ?1,/); // prettier-ignore
+    const step = await exampleIn('docs/python-environments.md', '--function my_rewards:reward');
+    assert.match(await shell(step), /"reward": ?\d/);
   });
 
   test('environments: steps are tried', async () => {
@@ -156,8 +157,13 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   test('python: groups come as they end, and a store is read without a server', async () => {
     const block = (await exampleIn('python/README.md', 'batch.groups()')).replace('"step-17"', '"step-18"'); // prettier-ignore
     assert.match(await python(`${block}\nprint(arrays.rewards.shape)`), /^scored 8\n\(8,\)\n/);
-    const store = await exampleIn('python/README.md', 'durable_rollouts.open(');
+    const store = await exampleIn('python/README.md', 'batch.journal(worst');
     assert.match(await python(`${store}\nprint(len(worst), len(lines) > 1)`), /^\d+ True\n/);
+    const yesterday = new Date(Date.now() - 24 * 3_600_000);
+    await utimes(at('.rollouts', 'trajectories', 'step-17', 'batch.json'), yesterday, yesterday);
+    const worst = await python(await exampleIn('python/README.md', 'yesterday = datetime.now'));
+    assert.equal(worst.match(/^step-17\/\d+-\d+ /gm)?.length, 20, worst);
+    assert.doesNotMatch(worst, /^(?!step-17)\S+\/\d+-\d+ /m);
   });
 
   test('environments in Python: a function is served from a script', async () => {

@@ -71,6 +71,15 @@ class WithoutTqdm(unittest.TestCase):
             ],
         )
 
+    def test_the_first_failure_of_each_type_has_a_line(self):
+        late = {"rollouts": 2, "message": "no answer", "example": "step-17/3-0"}
+        wrong = {"rollouts": 1, "message": "KeyError: 'truth'\n\x1b[2J", "example": "step-17/0-1"}
+        shown = lines_of({"failures": {"A": wrong}}, {"failures": {"A": {**wrong, "rollouts": 2}}}, {"failures": {"A": wrong, "B": late}})
+        self.assertEqual(
+            [line for line in shown if "failed:" in line],
+            ["step-17/0-1 failed: A: KeyError: 'truth' ?[2J", "step-17/3-0 failed: B: no answer"],
+        )
+
     def test_a_caller_that_is_cancelled_is_not_kept_by_another_question(self):
         self.assertEqual(len(lines_of({}, {}, cancelled=True)), 1)
 
@@ -86,3 +95,12 @@ class WithTqdm(unittest.TestCase):
         made.set_postfix_str.assert_called_once_with("running, 2 failed", refresh=False)
         display.say("no worker polls")
         made.set_postfix_str.assert_called_with("no worker polls", refresh=False)
+
+    def test_the_reason_of_a_failure_is_written_above_the_bar(self):
+        made = mock.Mock()
+        reason = {"rollouts": 1, "message": "KeyError", "example": "step-17/0-1"}
+        with mock.patch.dict(sys.modules, {"tqdm": mock.Mock(), "tqdm.auto": mock.Mock(tqdm=lambda **_: made)}):
+            display = bar._display("step-17")
+        for _ in range(2):
+            display.draw({**PROGRESS, "failures": {"EnvironmentFailed": reason}})
+        made.write.assert_called_once_with("step-17/0-1 failed: EnvironmentFailed: KeyError", file=sys.stderr)

@@ -51,10 +51,18 @@ class Shapes(unittest.TestCase):
         self.refused(
             "samples.1: expected a sample, whose prompt is message_log, got columns id, question, answer; probably "
             "columns={'question': 'prompt', 'answer': 'extra_env_info.ground_truth'}, "
-            'task_name="a key of environments in temporal.yaml" maps them',
+            'task_name="a key of environments in temporal.yaml" maps them; '
+            "a column that the environment reads by its own name: 'answer': 'extra_env_info.answer'",
             [{"message_log": ASKED}, QA],
         )
         self.refused("samples.0: expected a sample, whose prompt is message_log, got columns prompt; probably columns={'prompt': 'prompt'} maps them", [{"prompt": "x"}], None, "t")
+        self.refused(
+            "samples.0: expected a sample, whose prompt is message_log, got columns prompt, number; probably columns={'prompt': 'prompt'} maps them; "
+            "a column that the environment reads by its own name: 'number': 'extra_env_info.number'",
+            [{"prompt": "x", "number": 7}],
+            None,
+            "t",
+        )
         # A guess that is followed is right.
         self.assertEqual(samples([QA], MAPS, "t")[0]["message_log"], ASKED)
 

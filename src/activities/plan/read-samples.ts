@@ -20,7 +20,7 @@ import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { dataProblem } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
-import { withColumns } from './other-columns.js';
+import { withColumns } from '../../model/sample-columns.js';
 import type { Ranges } from './sample-problems.js';
 import { addRow, collectProblems } from './sample-problems.js';
 

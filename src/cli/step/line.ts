@@ -3,9 +3,13 @@ import type { EnvironmentMessage } from '../../environments/environment.js';
 import { Content, textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
-import { problemsOf } from '../../model/problems.js';
+import { previews, problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
+import type { Columns } from '../../model/sample-columns.js';
+import { ENVIRONMENT, columnRead, probableColumns, renamed } from '../../model/sample-columns.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
+import { describeError } from '../../platform/errors.js';
+import type { ForeignMembers } from '../../platform/json/kept.js';
 import { readJson } from '../../platform/json/kept.js';
 
 /** A line of the input: a conversation and its state. */
@@ -38,11 +42,16 @@ const Row = z.looseObject({
 
 const FOREIGN = { metadata: 'all', extra_env_info: 'all' } as const;
 
-/** Throws an `EnvironmentRejected` that names the line. `answer`: what the policy says where a line does not say it. */
-export function parseLine(
-  text: string,
-  { number, answer }: { number: number; answer: string | null },
-): Line {
+export interface Reading {
+  number: number;
+  /** What the policy says where a line does not say it. */
+  answer: string | null;
+  /** Makes samples of rows of a data set; null: the lines are none. */
+  columns: Columns | null;
+}
+
+/** Throws an `EnvironmentRejected` that names the line. */
+export function parseLine(text: string, { number, answer, columns }: Reading): Line {
   const bad = (problem: string): Fault =>
     new Fault({ type: 'EnvironmentRejected', message: `line ${number}: ${problem}` });
   const parsed = <T>(schema: z.ZodType<T>, value: unknown): T => {
@@ -50,13 +59,23 @@ export function parseLine(
     if (error === undefined) return data;
     throw bad(problemsOf(error, value).map(({ where, what }) => `${where}: ${what}`).join('; ')); // prettier-ignore
   };
-  let value: unknown;
+  let read: unknown;
   try {
-    value = readJson(text, FOREIGN);
+    read = readJson(text, columns === null ? FOREIGN : foreignIn(columns));
   } catch (error) {
     throw bad(`expected a JSON object: ${whyNoJson(text, error)}`);
   }
-  if (!isRow(value)) {
+  let value = read;
+  if (columns !== null && isObject(read)) {
+    try {
+      value = renamed(read, columns);
+    } catch (error) {
+      throw bad(describeError(error));
+    }
+  }
+  const probable = probableColumns(value);
+  if (probable !== null) throw bad(unmapped(value as object, probable));
+  if (columns === null && !isRow(value)) {
     const { message_log, metadata } = parsed(Step, value);
     const log = withAnswer(textLog(message_log), answer);
     return { log, metadata, task_name: null, recorded: null };
@@ -76,9 +95,29 @@ export function parseLine(
   };
 }
 
+/** What the environment gets stays as it came. */
+const foreignIn = (columns: Columns): ForeignMembers => ({
+  ...FOREIGN,
+  ...Object.fromEntries(
+    Array.from(columns)
+      .filter(([, name]) => name.startsWith(ENVIRONMENT))
+      .map(([column]) => [column, 'all'] as const),
+  ),
+});
+
+/** As the Python client says it of such rows. */
+function unmapped(row: object, probable: Columns): string {
+  const option = Array.from(probable, (pair) => pair.join('=')).join(',');
+  const read = columnRead(row, probable);
+  const own = read === null ? '' : `; a column that the environment reads by its own name: ${read}=${ENVIRONMENT}${read}`; // prettier-ignore
+  return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably --columns ${option} maps them${own}`;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 const isRow = (value: unknown): boolean =>
-  typeof value === 'object' &&
-  value !== null &&
+  isObject(value) &&
   !Object.hasOwn(value, 'metadata') &&
   ['task_name', 'extra_env_info'].some((column) => Object.hasOwn(value, column));
 

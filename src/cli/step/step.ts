@@ -7,6 +7,8 @@ import { createEnvironmentFactory } from '../../environments/factory.js';
 import { EnvironmentSettings, isInProcess } from '../../environments/registry.js';
 import { Semantics } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
+import type { Columns } from '../../model/sample-columns.js';
+import { checkColumns } from '../../model/sample-columns.js';
 import { UsageError } from '../../platform/command.js';
 import { describeError, traceIn } from '../../platform/errors.js';
 import { linesOf } from '../../platform/lines.js';
@@ -16,7 +18,7 @@ import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
 import { settingsNamed } from '../arguments.js';
-import type { Line } from './line.js';
+import type { Line, Reading } from './line.js';
 import { parseLine } from './line.js';
 import { servePython } from './python-function.js';
 import { stepAlone } from './step-alone.js';
@@ -50,6 +52,7 @@ interface Options {
   /** `module:name` of a Python function or class, in place of an environment of the file. */
   python: string | null;
   answer: string | null;
+  columns: Columns | null;
   is_standard: boolean;
 }
 
@@ -63,6 +66,7 @@ function readOptions(args: string[]): Options {
       semantics: { type: 'string', default: 'nemo-rl-sync' },
       answer: { type: 'string' },
       function: { type: 'string' },
+      columns: { type: 'string', multiple: true },
     },
   });
   const { environment = null, input, config: file, answer = null, function: python = null } = values; // prettier-ignore
@@ -80,8 +84,23 @@ function readOptions(args: string[]): Options {
     input,
     file,
     answer,
+    columns: values.columns === undefined ? null : columnsOf(values.columns.join(',')),
     is_standard: semantics === 'standard',
   };
+}
+
+/** `COLUMN=NAME,…`: what the Python client takes as a dictionary. */
+function columnsOf(text: string): Columns {
+  const pairs = text.split(',').map((part) => {
+    const at = part.lastIndexOf('=');
+    if (at > 0) return [part.slice(0, at).trim(), part.slice(at + 1).trim()] as const;
+    throw new UsageError(`--columns: expected COLUMN=NAME such as question=prompt, got ${JSON.stringify(part)}`); // prettier-ignore
+  });
+  try {
+    return checkColumns(pairs);
+  } catch (error) {
+    throw new UsageError(`--columns: ${describeError(error)}`);
+  }
 }
 
 /** One step per line of a file. It needs no Temporal server and no generation service. */
@@ -199,10 +218,11 @@ type Prepared = { line: Line; player: Player } | { line: Failed; player: null };
 
 async function preparedLine(
   text: string,
-  { number, name, answer, player }: Pick<Run, 'name' | 'answer' | 'player'> & { number: number },
+  { name, player, ...reading }: Reading & Pick<Run, 'name' | 'player'>,
 ): Promise<Prepared> {
+  const { number } = reading;
   try {
-    const line = parseLine(text, { number, answer });
+    const line = parseLine(text, reading);
     const named = name ?? line.task_name;
     if (named === null)
       throw new UsageError(`line ${number} has no task_name, and --environment is missing`);
