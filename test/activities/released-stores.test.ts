@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { cpSync, readFileSync, readdirSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
@@ -12,6 +11,7 @@ import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { toRow } from '../../src/model/results/row.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { foldOf } from '../fakes/journal-lines.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
@@ -23,7 +23,7 @@ import { startWithoutPenalties } from '../servers/without-penalties.js';
  * What earlier releases left in their stores (test/releases, written by its record.ts) means what it meant, and is
  * played on from any byte.
  */
-const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
+const RELEASES = path.join(PROJECT_ROOT, 'test', 'releases');
 /** More tears for a longer search. */
 const TEARS = Number(process.env['STORE_TEARS'] ?? 3);
 const SEED = Number(process.env['STORE_SEED'] ?? 7);
