@@ -172,7 +172,7 @@ test('only an interrupted answer asks which tokens have ended earlier ones: the 
     const tape = tapeOf(journal, 0);
     if (turn === 1) {
       const [id] = answerOf(0);
-      await tape.append(entryOf(author('').chunk({ token_ids: [id!] })));
+      await journal.append(entryOf(author('').chunk({ token_ids: [id!] })));
     }
     assert.equal(await sample(call, { tape, pool, waits: UNWATCHED, signal }), 'sampled');
     await journal.commit();
