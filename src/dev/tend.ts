@@ -23,13 +23,19 @@ const GRACE_MS = 10 * 60_000;
 
 /**
  * While a stack is up: says so in its folder, and gives its worker the environments that are served to it meanwhile.
- * Resolves when the signal aborts, or when a stack that `ends_unused` has no users any more.
+ * Resolves once the folder says it; `over` when the signal aborts, or when a stack that `ends_unused` has no users any
+ * more.
  */
-export async function tend(options: TendOptions): Promise<void> {
+export async function tend(options: TendOptions): Promise<{ over: Promise<void> }> {
+  const served = await servedIn(options.folder);
+  await sayRunning(options.folder, { ...options.said, served });
+  return { over: tendOn(served, options) };
+}
+
+async function tendOn(before: Record<string, string>, options: TendOptions): Promise<void> {
   const { folder, said, signal, say } = options;
-  let served = await servedIn(folder);
+  let served = before;
   let unusedSince: number | null = null;
-  await sayRunning(folder, { ...said, served });
   while (!signal.aborted) {
     await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     served = await withNew(served, options);

@@ -73,7 +73,7 @@ export async function up(options: UpOptions): Promise<number> {
     const programs = await putPrograms(folder, { cli, env: process.env });
     const lines = linesToCopy({ ...stack, root, programs, env: process.env });
     const said = whatItSays(stack, { ...options, lines });
-    const tended = tend({ folder, stack, said, say: screen.say, signal });
+    const { over: tended } = await tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = {
       root,

@@ -54,7 +54,7 @@ async function tended(
     return Promise.resolve();
   };
   const state = { ended: false };
-  const ends = tend({
+  const { over: lasts } = await tend({
     folder,
     // It asks nothing else of it.
     stack: { serve } as unknown as Stack,
@@ -62,10 +62,11 @@ async function tended(
     say: (line) => said.push(line),
     signal: over.signal,
     ...(grace_ms !== undefined && { grace_ms }),
-  }).then(() => {
+  });
+  const ends = lasts.then(() => {
     state.ended = true;
   });
-  await until('it says that it runs', async () => (await whatRuns(folder)) !== null);
+  assert.notEqual(await whatRuns(folder), null, 'it does not say that it runs');
   return { told, said, state, ends };
 }
 
