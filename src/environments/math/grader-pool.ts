@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { orAborted } from '../../platform/waits/abort.js';
@@ -50,6 +51,7 @@ export interface GraderPoolOptions extends GraderLimits {
 }
 
 const MAX_ATTEMPTS = 2;
+const SETTLING_MS = 100;
 const HEALTH_CHECK: Pair = { gold: '\\boxed{2}', answer: '$1+1$' };
 
 /** The pool that `env` describes. math-verify itself gives up on one comparison after 5 s. */
@@ -79,6 +81,8 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
   const compare = async (pair: Pair, signal: AbortSignal): Promise<Comparison> => {
     const failures: string[] = [];
     while (failures.length < MAX_ATTEMPTS) {
+      // Whatever ended a process may have ended others, whose ends must be noticed before one of them is chosen.
+      if (failures.length > 0) await orAborted(sleep(SETTLING_MS), signal);
       const place = line.join(undefined, signal);
       serve();
       const process = await place;
