@@ -61,8 +61,9 @@ describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
     });
     for (const run of new Set([runId, (await stream.handle().describe()).runId])) {
       const { events } = await client.workflow.getHandle('thousand', run).fetchHistory();
-      const failed = (events ?? []).filter(({ workflowTaskFailedEventAttributes: at }) => at);
-      assert.deepEqual(failed.map(({ workflowTaskFailedEventAttributes: at }) => at?.failure?.message), []); // prettier-ignore
+      const failed = (events ?? []).flatMap(({ workflowTaskFailedEventAttributes: at }) => at?.failure?.message ?? []); // prettier-ignore
+      // The server gives a task again that would have ended a run while something came for it.
+      assert.deepEqual(failed.filter((message) => message !== 'UnhandledCommand'), []); // prettier-ignore
     }
     await stream.handle().terminate('its groups would take a while to end');
   });
