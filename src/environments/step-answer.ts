@@ -4,6 +4,7 @@ import { Content } from '../model/content.js';
 import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
 import { nameProblem, numberOfBoolean, recordOf } from '../model/untrusted.js';
+import { isRecord } from '../platform/json/object.js';
 import type { TurnAnswer } from './environment.js';
 import { rejected, rejectedFields, type BadData } from './rejections.js';
 import { environmentSays } from './turn.js';
@@ -123,10 +124,7 @@ function parsedBy<T extends z.ZodType>(
   return data;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-const fieldsOf = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
+const fieldsOf = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
 function sizeProblems(
   answer: Record<string, unknown>,

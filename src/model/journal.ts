@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
+import { isRecord } from '../platform/json/object.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
 import { Glance } from './journal/glance.js';
@@ -22,10 +23,7 @@ const numbers = (isOne: (value: unknown) => boolean, what: string) =>
 const tokenIds = numbers(Number.isSafeInteger, 'token ids');
 const logprobs = numbers(Number.isFinite, 'finite numbers');
 /** Of an environment or a sample, checked when it came. */
-const foreign = z.custom<ForeignObject>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  'expected object',
-);
+const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
 const written = {
   writer: z.string(),
   /** Seconds since the epoch, from the writer's monotonic clock. */

@@ -11,6 +11,7 @@ import { whyNoJson } from '../../platform/json/fault-place.js';
 import { describeError } from '../../platform/errors.js';
 import type { ForeignMembers } from '../../platform/json/kept.js';
 import { readJson } from '../../platform/json/kept.js';
+import { isRecord } from '../../platform/json/object.js';
 
 /** A line of the input: a conversation and its state. */
 export interface Line {
@@ -66,7 +67,7 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     throw bad(`expected a JSON object: ${whyNoJson(text, error)}`);
   }
   let value = read;
-  if (columns !== null && isObject(read)) {
+  if (columns !== null && isRecord(read)) {
     try {
       value = renamed(read, columns);
     } catch (error) {
@@ -113,11 +114,8 @@ function unmapped(row: object, probable: Columns): string {
   return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably --columns ${option} maps them${own}`;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 const isRow = (value: unknown): boolean =>
-  isObject(value) &&
+  isRecord(value) &&
   !Object.hasOwn(value, 'metadata') &&
   ['task_name', 'extra_env_info'].some((column) => Object.hasOwn(value, column));
 

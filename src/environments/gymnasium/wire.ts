@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
 import { fieldIn, fieldsIn, withField, type ForeignObject } from '../../model/foreign-object.js';
 import { KeptJson, plainOf, writeJson } from '../../platform/json/kept.js';
+import { isRecord } from '../../platform/json/object.js';
 import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
 import { listOf, numberOfBoolean, recordOf } from '../../model/untrusted.js';
 
@@ -42,9 +43,7 @@ export function rowOf(
 }
 
 const isObject = (value: unknown): value is ForeignObject =>
-  value instanceof KeptJson
-    ? value.text.startsWith('{')
-    : typeof value === 'object' && value !== null && !Array.isArray(value);
+  value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);
 
 /** The same for every attempt at a step, and different in each life and deployment. Gym's servers accept at most 128 characters. */
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>

@@ -3,6 +3,7 @@ import { nullIsAbsent } from '../absent.js';
 import { Duration } from '../durations.js';
 import { describeError } from '../../platform/errors.js';
 import { dataProblem } from '../../platform/json/depth.js';
+import { isRecord } from '../../platform/json/object.js';
 import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
@@ -61,12 +62,9 @@ function rowProblems(text: string, { isStamped }: { isStamped: boolean }): Probl
   } catch (error) {
     return [{ where: 'row', what: `${expected}, got ${preview(text)} (${describeError(error)})` }];
   }
-  if (!isObject(row)) return [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
+  if (!isRecord(row)) return [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
   const { responses_create_params: params } = row;
-  if (!isStamped || isObject(params)) return [];
+  if (!isStamped || isRecord(params)) return [];
   const what = `expected responses_create_params, an object, which \`sampling: request\` writes to, got ${preview(params)}`;
   return [{ where: 'row', what }];
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { fieldsIn, type ForeignObject } from '../foreign-object.js';
 import { KeptJson, plainOf } from '../../platform/json/kept.js';
+import { isRecord } from '../../platform/json/object.js';
 import { Shaping } from '../journal.js';
 import type { Row } from '../results/row-columns.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -58,6 +59,4 @@ function numberIn(value: unknown): number | null {
 }
 
 const isForeignObject = (value: unknown): value is ForeignObject =>
-  value instanceof KeptJson
-    ? value.text.startsWith('{')
-    : typeof value === 'object' && value !== null && !Array.isArray(value);
+  value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);
