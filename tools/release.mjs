@@ -62,7 +62,7 @@ function problems(version) {
 
 const STEPS = [
   [
-    'set the version in package.json, package-lock.json, Python and docs/packages.md',
+    'set the version in package.json, package-lock.json and Python',
     (version) => {
       for (const [file, pattern] of PLACES)
         write(file, read(file).replace(pattern, `$1${version}`));

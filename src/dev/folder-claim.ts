@@ -54,7 +54,6 @@ export async function stackAt(
   file: string,
   address: string | undefined,
 ): Promise<RunningStack | null> {
-  // prettier-ignore
   const beside = path.dirname(path.resolve(file));
   for (const folder of [path.join(beside, '.rollouts'), beside]) {
     const running = await whatRuns(folder);

@@ -152,7 +152,6 @@ async function engineOf({
   simulator,
   for_program,
 }: StackOptions): Promise<string | null> {
-  // prettier-ignore
   if (engine !== null || simulator !== null) return engine;
   const directory = path.dirname(folder);
   const named = namedEngines(await loadConfig(config, { missing: for_program, directory }), {

@@ -74,7 +74,6 @@ function saidIn({
   logprobs,
   segments,
 }: OpenAnswer): Pick<OpenAnswer, 'token_ids' | 'logprobs'> {
-  // prettier-ignore
   const pending = segments.find(({ version_source }) => version_source === 'pending');
   const end = pending?.start ?? token_ids.length;
   return { token_ids: token_ids.slice(0, end), logprobs: logprobs.slice(0, end) };

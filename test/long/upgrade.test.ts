@@ -96,7 +96,6 @@ describe('running work', { skip, timeout: 600_000 }, () => {
     store_root: string;
     step: string;
   }): Promise<void> {
-    // prettier-ignore
     for (const { outcome, batch_id } of started) {
       const { result, failure } = await outcome(240_000);
       assert.equal(failure, null);
