@@ -12,7 +12,10 @@ export interface CallTree {
    * life was given whole, or else the newest.
    */
   parentOf: (request: HashedRequest, life: number) => number | null;
-  /** The latest call with most of the request's messages, and how many. null: none has its system message and tools. */
+  /**
+   * The call with most of the request's messages, and how many; of several the one that was asked the same, or else the
+   * latest. null: none has its system message and tools.
+   */
   nearestTo: (request: HashedRequest) => Near | null;
   /** How many messages a call's conversation has, its answer counted. */
   lengthOf: (call: number) => number;
@@ -41,6 +44,8 @@ export function createCallTree(): CallTree {
   const nodes: Node[] = [];
   const ends = new Map<string, number[]>();
   const places = new Map<string, number>();
+  /** By the conversation that it was asked with. */
+  const asked = new Map<string, number>();
 
   const lengthOf = (call: number): number => {
     const node = nodes[call];
@@ -69,14 +74,19 @@ export function createCallTree(): CallTree {
       places.set(hash, number);
     }
     nodes.push(node);
+    asked.set(hash, number);
   };
   const close = ({ answer }: JournalCall, number: number): void => {
     const node = nodes[number];
     if (node === undefined || answer === null || node.end !== null) return;
     const before = hashAt(number, lengthOf(number)) ?? node.root;
     node.end = nextHash(before, messageOf(answer));
-    ends.set(node.end, [...(ends.get(node.end) ?? []), number]);
-    places.set(node.end, number);
+    // In the order of their numbers, whenever they ended: who folds the journal anew finds the same.
+    ends.set(
+      node.end,
+      [...(ends.get(node.end) ?? []), number].sort((a, b) => a - b),
+    );
+    places.set(node.end, Math.max(number, places.get(node.end) ?? 0));
   };
   const grow: CallTree['grow'] = (calls) => {
     known = calls;
@@ -108,7 +118,8 @@ export function createCallTree(): CallTree {
   };
   const nearestTo: CallTree['nearestTo'] = ({ root, said }) => {
     for (let k = said.length - 1; k >= 0; k--) {
-      const call = places.get(said[k] ?? '');
+      const place = said[k] ?? '';
+      const call = (k === said.length - 1 ? asked.get(place) : undefined) ?? places.get(place);
       if (call !== undefined) return { call, messages: k + 1 };
     }
     const call = places.get(root);

@@ -1,3 +1,5 @@
+import type { CallMessage } from '../calls/message.js';
+import { messageOf } from '../calls/message.js';
 import type { LineOf } from '../journal.js';
 import type { OpenAnswer } from './open-answers.js';
 
@@ -173,17 +175,30 @@ export function idsOf(calls: readonly JournalCall[], number: number): number[] {
   return call === undefined ? [] : [...promptOf(calls, number), ...(call.sampled?.token_ids ?? [])];
 }
 
-/** The prompt as the engine is sent it. */
-export function promptOf(calls: readonly JournalCall[], number: number): number[] {
+/** The prompt as the engine is sent it, from an id on. */
+export function promptOf(calls: readonly JournalCall[], number: number, first = 0): number[] {
   const parts: (readonly number[])[] = [];
-  for (let { at, end } = { at: number as number | null, end: Infinity }; at !== null;) {
-    const call: JournalCall | undefined = calls[at];
-    if (call === undefined) break;
+  let call = calls[number];
+  let end = call?.prompt_length ?? 0;
+  while (call !== undefined && end > first) {
     const { from, line, prompt_length, sampled } = call;
-    if (at !== number && end > prompt_length) parts.push(sampled?.token_ids ?? []);
-    parts.push(line.prompt_ids.slice(0, Math.max(0, end - (from?.ids ?? 0))));
-    end = Math.min(end, from?.ids ?? 0);
-    at = from?.call ?? null;
+    const begin = from?.ids ?? 0;
+    if (end > prompt_length) parts.push((sampled?.token_ids ?? []).slice(Math.max(0, first - prompt_length))); // prettier-ignore
+    if (end > begin) parts.push(line.prompt_ids.slice(Math.max(0, first - begin), end - begin));
+    end = Math.min(end, begin);
+    call = from === null ? undefined : calls[from.call];
   }
   return parts.reverse().flat();
+}
+
+/** The messages that a call was asked with, behind the system message. */
+export function conversationOf(calls: readonly JournalCall[], number: number): CallMessage[] {
+  const call = calls[number];
+  if (call === undefined) return [];
+  const { parent, message, news } = call.line;
+  if (parent === null) return news;
+  const before = conversationOf(calls, parent);
+  const answer = calls[parent]?.answer;
+  const all = answer == null ? before : [...before, messageOf(answer)];
+  return [...(message === undefined ? all : all.slice(0, message)), ...news];
 }
