@@ -11,7 +11,6 @@ import {
   applyFault,
   applyGeneration,
   dropAnswers,
-  endWaits,
   forgetFaults,
   inheritAnswers,
   noAnswers,
@@ -106,7 +105,6 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
   applyToStanding(trajectory.standing, line);
-  endWaits(trajectory, line);
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);
