@@ -13,7 +13,6 @@ import {
   applyFault,
   applyGeneration,
   dropAnswers,
-  endWaits,
   forgetFaults,
   inheritAnswers,
   noAnswers,
@@ -109,7 +108,6 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
   applyToStanding(trajectory.standing, line);
-  endWaits(trajectory, line);
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);
