@@ -73,7 +73,7 @@ export const callText = (call: ToolCall): string =>
 /** As Python's `json.dumps(value, ensure_ascii=False)`. */
 function pythonJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const members = Object.entries(value).map(
     ([name, member]) => `${JSON.stringify(name)}: ${pythonJson(member)}`,
   );
