@@ -78,7 +78,13 @@ function readMessages(body: TokenizeBody, pictures: string[]): ChatMessage[] {
 }
 
 /** Arguments come as JSON in a text; the template gets the object, as in vLLM. */
-function readCall({ name, arguments: given = {} }: { name: string; arguments?: unknown }): ToolCall {
+function readCall({
+  name,
+  arguments: given = {},
+}: {
+  name: string;
+  arguments?: unknown;
+}): ToolCall {
   if (typeof given !== 'string') return { name, arguments: given };
   try {
     return { name, arguments: JSON.parse(given) as unknown };
