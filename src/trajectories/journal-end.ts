@@ -52,7 +52,7 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
 }
 
 /** After any of these lines, totals are known. */
-const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', '\n{"kind":"end"'];
+const TOTALS = ['observation', 'start', 'answer', 'end'].map((kind) => `\n{"kind":"${kind}"`);
 const CHUNK = '{"kind":"chunk"';
 
 /** As in `TrajectoryStore`. */

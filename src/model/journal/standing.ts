@@ -73,9 +73,25 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
     case 'fault':
       standing.fault = line;
       break;
+    case 'call':
+      moved({ asks: 'generation', turns: line.turn, open_tokens: 0 });
+      break;
+    case 'answer': {
+      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
+        line.glance ?? {};
+      moved({ asks: 'environment', turns, tokens, open_tokens: 0 });
+      break;
+    }
+    case 'life':
+    case 'exit':
+      moved({ asks: 'environment' });
+      break;
     case 'run':
     case 'result':
     case 'close':
+    case 'material':
+    case 'served':
+    case 'refused':
       break;
     case 'end':
       moved({
