@@ -11,7 +11,7 @@ from ..answers import to_json
 from ..child import imported
 from ..guard import guarded
 from ..traces import trace_of
-from .task import MOST_OUTCOME, outcome_of
+from .task import MOST_OUTCOME, outcome_of, variables_of
 
 
 def run(name, task, outcome, output, lifeline):
@@ -22,7 +22,7 @@ def run(name, task, outcome, output, lifeline):
     # Before there is a second thread.
     guarded(lifeline=lifeline.fileno(), not_here=(outcome, output))
     output.close()
-    os.environ.update(task.environment())
+    os.environ.update(variables_of(task))
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False, errors="backslashreplace") for stream in (1, 2))
     try:
         text = json.dumps(to_json(outcome_of(_returned(imported(name), task)), "the returned value"), allow_nan=False)

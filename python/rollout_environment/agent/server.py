@@ -84,10 +84,17 @@ def create_agent_server(
     """A server of agents, which listens. ``serve_forever()`` runs it, ``shutdown()`` and ``runs.close()`` end it.
 
     program: ``module:function``, called with a ``Task`` in a process of its own for each run
-    host, port, token, allow_hosts: as of ``create_server``
+    host: address to listen on; with one that others reach, give a token
+    port: 0: any free one (``server_address`` has it)
     runs: how many at once
+    token: every request has to bring it (``Authorization: Bearer``); None: its ``Host`` has to be an address, a name of
+      this machine, or one of ``allow_hosts``
+    allow_hosts: further names
+    logs_failures: whether requests that are refused go to standard error, too
 
-    Raises ``OSError`` if the port is taken.
+    Returns the server. Raises ``OSError`` if the port is taken.
+
+        create_agent_server("solver:run", port=9100).serve_forever()
     """
     server = create(
         _Handler,

@@ -32,15 +32,15 @@ class Task:
     id: str
     folder: str
 
-    def environment(self) -> Dict[str, str]:
-        """Variables by which the clients of OpenAI and Anthropic find the model. The latter adds ``/v1`` itself."""
-        root = self.base_url.removesuffix("/v1")
-        return {
-            "OPENAI_BASE_URL": self.base_url,
-            "OPENAI_API_KEY": self.key,
-            "ANTHROPIC_BASE_URL": root,
-            "ANTHROPIC_API_KEY": self.key,
-        }
+
+def variables_of(task: Task) -> Dict[str, str]:
+    """Variables by which the clients of OpenAI and Anthropic find the model. The latter adds ``/v1`` itself."""
+    return {
+        "OPENAI_BASE_URL": task.base_url,
+        "OPENAI_API_KEY": task.key,
+        "ANTHROPIC_BASE_URL": task.base_url.removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": task.key,
+    }
 
 
 def outcome_of(returned: Any) -> Dict[str, Any]:
