@@ -6,18 +6,30 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import OpenAI from 'openai';
-import {
-  chatCompletion,
-  createChatStream,
-  finishOf,
-  KEEP_ALIVE,
-} from '../../src/gateway/chat-answer.js';
-import { newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
+import { completion, firstEvent, lastEvents, newsEvents } from '../../src/gateway/chat-answer.js';
+import type { JournalCall } from '../../src/model/journal/calls.js';
+import { callId, newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
 
 const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'qwen3' } as const;
-const HEAD = { id: 'chatcmpl-b/0-0.3', created: 1_700_000_000, model: 'policy' };
-const USAGE = { prompt_tokens: 7, completion_tokens: 5 };
+const TURN = 3;
 const NOTHING = { content: '', calls: [] };
+
+/** A call whose answer is this text. */
+function answering(text: string, asked: JournalCall['line']['asked'] = { include_usage: true }) {
+  const at = 1_700_000_000.5;
+  const call = {
+    line: { kind: 'call', at, turn: TURN, asked } as JournalCall['line'],
+    from: null,
+    prompt_length: 7,
+    sampled: {
+      token_ids: [1, 2, 3, 4, 5],
+      generation: { finish_reason: 'stop' },
+    } as unknown as JournalCall['sampled'],
+    answer: { kind: 'answer', at, turn: TURN, ...saidIn(text, { turn: TURN, ...PARSERS }) } as JournalCall['answer'], // prettier-ignore
+    given: new Map<number, boolean>(),
+  } as JournalCall;
+  return { rollout_id: 'b/0-0', turn: TURN, call };
+}
 
 /** Texts that policies write. */
 const part = fc.constantFrom(
@@ -32,20 +44,24 @@ const part = fc.constantFrom(
 );
 const text = fc.array(part, { maxLength: 8 }).map((parts) => parts.join(''));
 
+/** As one connection sends it whose text grew at these places. */
 function streamed(whole: string, cuts: readonly number[]): string {
-  const stream = createChatStream(HEAD, { turn: 3, include_usage: true });
-  const said = saidIn(whole, { turn: 3, ...PARSERS });
+  const of = answering(whole);
   let before: Parameters<typeof newsIn>[0] = NOTHING;
-  const events = [stream.begin(), KEEP_ALIVE];
+  const events = [firstEvent(of)];
   for (const cut of [
     ...cuts.filter((at) => at < whole.length).sort((a, b) => a - b),
     whole.length,
   ]) {
     const after = readAnswer(whole.slice(0, cut), { ...PARSERS, ended: cut === whole.length });
-    events.push(stream.news(newsIn(before, after)), KEEP_ALIVE);
+    const { calls, ...news } = newsIn(before, after);
+    const from = before.calls.length;
+    const made = calls.map((call, k) => ({ id: callId(TURN, from + k), ...call }));
+    events.push(...newsEvents(of, { ...news, tool_calls: { from, calls: made } }));
     before = after;
   }
-  return [...events, stream.end({ finish: finishOf(said, 'stop'), usage: USAGE })].join('');
+  const all = [...events, ...lastEvents(of)].map((one) => `data: ${JSON.stringify(one)}\n\n`);
+  return [...all, 'data: [DONE]\n\n'].join(': \n');
 }
 
 /** The official client against these bytes. */
@@ -76,9 +92,7 @@ describe('a stream', () => {
     const asked = { model: 'policy', messages: [] };
     await fc.assert(
       fc.asyncProperty(text, fc.array(fc.nat(200), { maxLength: 6 }), async (whole, cuts) => {
-        const said = saidIn(whole, { turn: 3, ...PARSERS });
-        const finish = finishOf(said, 'stop');
-        answer(JSON.stringify(chatCompletion(HEAD, { said, finish, usage: USAGE })));
+        answer(JSON.stringify(completion(answering(whole))));
         const { data } = await client.chat.completions.create(asked).withResponse();
         answer(streamed(whole, cuts));
         const events = client.chat.completions.stream(asked);
@@ -97,25 +111,20 @@ describe('a stream', () => {
   });
 
   test('has no usage where it was not asked for', () => {
-    const stream = createChatStream(HEAD, { turn: 0, include_usage: false });
-    const events = stream.begin() + stream.end({ finish: 'stop', usage: USAGE });
-    assert.doesNotMatch(events, /usage/);
-    assert.ok(events.endsWith('data: [DONE]\n\n'));
+    const events = lastEvents(answering('yes', {}));
+    assert.doesNotMatch(JSON.stringify(events), /usage/);
   });
 });
 
 describe('an answer', () => {
-  test('that calls tools ends for them, unless its room ended', () => {
-    const said = { tool_calls: [{ id: 'call_0_0', name: 'run', arguments: '{}' }] };
-    assert.equal(finishOf(said, 'stop'), 'tool_calls');
-    assert.equal(finishOf(said, 'length'), 'length');
-    assert.equal(finishOf({ tool_calls: [] }, 'stop'), 'stop');
+  test('has its thoughts under both names that clients know', () => {
+    const body = JSON.stringify(completion(answering('<think>\nso\n</think>\n\nyes')));
+    assert.match(body, /"reasoning_content":"so","reasoning":"so"/);
   });
 
-  test('has its thoughts under both names that clients know', () => {
-    const said = saidIn('<think>\nso\n</think>\n\nyes', { turn: 0, ...PARSERS });
-    const body = JSON.stringify(chatCompletion(HEAD, { said, finish: 'stop', usage: USAGE }));
-    assert.match(body, /"reasoning_content":"so","reasoning":"so"/);
+  test('is the same, byte for byte, however often it is given', () => {
+    const twice = [0, 1].map(() => JSON.stringify(completion(answering('é 🧩'))));
+    assert.equal(twice[0], twice[1]);
   });
 });
 

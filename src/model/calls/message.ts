@@ -52,8 +52,8 @@ export const Asked = z.object({
   logprobs: z.int().min(0).exactOptional(),
   /** Of a stream: its last event has the usage. */
   include_usage: z.literal(true).exactOptional(),
-  /** What the answer has to look like, where the environment allows it. */
-  structured: z.literal(true).exactOptional(),
+  /** What the answer has to look like, where the environment allows it: `response_format` as JSON. */
+  structured: z.string().exactOptional(),
   /** What the agent asked for in vain, by field. */
   ignored: z.array(z.string()).exactOptional(),
 });
