@@ -86,12 +86,13 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       standing.faults.set(line.turn, line);
       break;
     case 'call':
-      moved({ asks: 'generation', turns: line.turn, open_tokens: 0 });
+      moved({ asks: 'generation', turns: Math.max(standing.turns, line.turn) });
       break;
     case 'answer': {
       const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
         line.glance ?? {};
-      moved({ asks: 'environment', turns, tokens, open_tokens: 0 });
+      moved({ asks: 'environment', turns, tokens });
+      standing.open.delete(line.turn);
       break;
     }
     case 'life':
@@ -116,8 +117,9 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
 
 /** What a call has waited for has come. Another answer of an agent may wait on. */
 function endWaits({ faults }: Standing, line: JournalLine): void {
-  if (line.kind === 'chunk' || line.kind === 'generation') faults.delete(line.turn);
-  else faults.clear();
+  if (line.kind === 'chunk' || line.kind === 'generation' || line.kind === 'answer')
+    faults.delete(line.turn);
+  else if (line.kind !== 'call') faults.clear();
 }
 
 const isValid = (ended: StopReason | null): boolean =>
