@@ -4,7 +4,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
-import { Fault } from '../model/faults.js';
+import { Fault, isTakenOver } from '../model/faults.js';
 import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
 import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
@@ -18,6 +18,8 @@ import { commonMs } from '../platform/waits/common-clock.js';
 /** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
   workflow_id: string;
+  /** The run of that workflow. */
+  run_id: string;
   /** 1 for the first. */
   number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
@@ -112,7 +114,7 @@ export function createRunAttempt({
       signalWaiting(workflow, waiting),
     );
     const attempt: Attempt = {
-      workflow_id: workflow.workflow_id,
+      ...workflow,
       number: info.attempt,
       signal,
       elapsed_ms: elapsedOf(info, held),
@@ -228,9 +230,8 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'StoreFault',
 ]);
 
-/** A `StoreFault` without a place is retried at once: another attempt has the journal. */
-const isWaitedFor = ({ retryable, type, at }: Fault): boolean =>
-  retryable && WAITED_FOR.has(type) && (type !== 'StoreFault' || at !== null);
+const isWaitedFor = (fault: Fault): boolean =>
+  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
 
 function waitingFor(error: unknown): Waiting | null {
   if (!(error instanceof Fault) || !isWaitedFor(error)) return null;
@@ -294,6 +295,8 @@ export function toFailure(error: unknown): unknown {
     type,
     message,
     nonRetryable: !retryable,
+    // Another attempt has the journal: nothing is wrong, and the log says nothing.
+    ...(isTakenOver(error) && { category: 'BENIGN' as const }),
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
+import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
@@ -43,6 +44,7 @@ export function createDependencies(
     attempt: createRunAttempt(temporal),
     answers: parts.answers,
     folds: parts.folds,
+    limits: createLimitsWatch(parts.store.facts),
     deployment: {
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,

@@ -78,6 +78,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
             'planBatch',
             'findInputs',
             'finishRollout',
+            'setLimits',
             'closeBatch',
             'closeSlice',
             'lookAtRollouts',

@@ -62,7 +62,9 @@ function callOf(
     turn,
     prompt_ids: trajectory.context_ids,
     pictures: () => picturesOf(hold, dependencies),
-    room: roomFor(trajectory),
+    get room() {
+      return roomFor(trajectory);
+    },
     stops: [...new Set([...settings.generation.stop_strings, ...(stop_strings ?? [])])],
     settings,
     request_id: `${id}.${turn}.${journal.writer}`,
