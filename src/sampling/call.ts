@@ -63,7 +63,9 @@ export interface Pool extends Pick<Replicas, 'request'> {
 
 /** Shows people why there is no answer yet. */
 export interface Waits {
-  /** No replica serves, with the reason; null: that is over. */
+  /** The replica may be paused, so it is asked before anything is sent. */
+  mayBePaused?: boolean;
+  /** No replica serves, with the reason; null: one does. */
   held: (why: string | null) => void;
   /** The replica is paused; null: that is over. */
   paused: (at: { service: string; message: string } | null) => Promise<void>;

@@ -4,6 +4,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
+import { createSlots } from '../activities/slots.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
 import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
@@ -15,6 +16,7 @@ import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
+import { slotsOf } from './slots.js';
 import { waitOfDescribed, waitOfQueue } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
@@ -41,7 +43,7 @@ export function createDependencies(
       environments: [...parts.environments.keys()],
       bare_kinds: BARE_KINDS,
     },
-    attempt: createRunAttempt(temporal),
+    attempt: createRunAttempt({ ...temporal, slots: createSlots(slotsOf(config)) }),
     answers: parts.answers,
     folds: parts.folds,
     limits: createLimitsWatch(parts.store.facts),

@@ -6,6 +6,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
+import type { Slots } from '../../src/activities/slots.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
@@ -47,6 +48,8 @@ export interface Parts {
   images?: boolean | 'engine';
   is_asked?: boolean;
   folds?: Allowance;
+  /** Absent: there are enough. */
+  slots?: Slots;
   /** Roles of the environments' observations; absent: any. */
   roles?: string[] | null;
   /** Whether `openRollout` plays on. */
@@ -193,6 +196,7 @@ export async function activityBench(
     known: { services: ['default'], environments: Object.keys(environments), bare_kinds: ['math'] },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
+      ...(parts.slots && { slots: parts.slots }),
       ...(parts.silent_ms !== undefined && { silent_ms: parts.silent_ms }),
     }),
     deployment,
