@@ -22,7 +22,7 @@ export interface EndedBy {
 /**
  * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the deadline, of which
  * the body says how much time is left whenever that changes (null: no limit). The first reason counts, whatever the
- * cancelled activity then reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run.
+ * cancelled activity then reports: that of a dead worker has failed, or its heartbeats have. A body may also continue in a new run.
  * Returns the body's result, or, if that is null, why the rollout must be finished.
  */
 export async function untilEnd<T extends object>(
