@@ -3,6 +3,7 @@ import { Context } from '@temporalio/activity';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { z } from 'zod';
 import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
+import { createRunAttempt } from '../src/activities/attempt.js';
 import type { AllActivities } from '../src/activities/contract/stream.js';
 import { RolloutRef } from '../src/model/batch-request.js';
 import { talliesOf } from '../src/model/workflow-safe/slices.js';
@@ -31,11 +32,21 @@ export interface EmptyWorkerOptions {
   /** How many turns one `playTurns` reports, and how long each takes. */
   turns_a_call: number;
   turn_ms: number;
+  /** Each turn is an attempt with heartbeats, and opening plays none; absent: it is a plain activity without any. */
+  heartbeat_timeout_ms?: number;
 }
+
+/** How many turns are played now; the answer to any question. */
+const counts = { playing: 0 };
 
 const PREVIEW = '<action>up</action>'.padStart(100, 'the tile is ');
 
-function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions): AllActivities {
+function cannedActivities({
+  config,
+  turns_a_call,
+  turn_ms,
+  heartbeat_timeout_ms,
+}: EmptyWorkerOptions): AllActivities {
   const progress = (turn: number): TurnProgress => ({
     turn,
     total_reward: 0,
@@ -45,10 +56,16 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
     preview: turn === 0 ? '' : PREVIEW,
   });
   const queue = generationQueue(config);
-  const playTurns: Activities['playTurns'] = async ({ turn }) => {
+  const attempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+  const play: Activities['playTurns'] = async ({ turn }) => {
     const next = Math.min(TURNS, turn + turns_a_call);
     if (turn_ms > 0) await sleep((next - turn) * turn_ms);
     return progress(next);
+  };
+  const beats = heartbeat_timeout_ms !== undefined;
+  const playTurns: Activities['playTurns'] = async (at) => {
+    counts.playing += 1;
+    return await (beats ? attempt(() => play(at)) : play(at)).finally(() => (counts.playing -= 1));
   };
   return {
     planBatch,
@@ -59,11 +76,11 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
         task_name: 'sliding_puzzle',
         policy_version: null,
         plays: 'in_slices',
-        heartbeat_timeout_ms: 10_000,
+        heartbeat_timeout_ms: heartbeat_timeout_ms ?? 10_000,
         queues: { playTurns: queue, generateTurn: queue, stepEnvironment: queue },
         is_batch: false,
         limits: LIMITS,
-        progress: await playTurns({ ...ref, turn: 0 }),
+        progress: beats ? progress(0) : await play({ ...ref, turn: 0 }),
       };
     },
     playTurns,
@@ -154,7 +171,7 @@ const workers = await createWorkers({
 });
 const running = Promise.all(workers.map((worker) => worker.run()));
 serveParent(
-  () => Promise.resolve(null),
+  () => Promise.resolve(counts.playing),
   async () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     await running;
