@@ -73,6 +73,8 @@ export interface BatchPlan {
   max_in_flight: number;
   /** Of its rollouts' tasks; absent: an older worker planned the batch. */
   priority?: TaskPriority;
+  /** Of activities that play, before there is a rollout's plan; absent: 10 s. */
+  heartbeat_timeout_ms?: number;
   /** From the request. */
   limits: Limits;
   /** A group with `k` valid rollouts stops its other members, and the deadline stops all; null: all are played. */
@@ -287,6 +289,8 @@ export interface SliceInput extends RowRange {
   limits?: LimitsChange;
   /** From the request, for rollouts that nobody has opened yet. */
   rollout_timeout?: string;
+  /** As in the batch's plan. */
+  heartbeat_timeout_ms?: number;
   /** It plays its rollouts itself; absent: each has a workflow. */
   plays_rollouts?: true;
 }

@@ -102,6 +102,7 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
+  /** Of activities that play. */
   heartbeat_timeout_ms: number;
   generation_queue: string;
 }

@@ -13,6 +13,7 @@ import { describeError } from '../platform/errors.js';
 import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
+import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
@@ -30,7 +31,11 @@ export interface Temporal
 /** What the activities of a worker are closures over. */
 export function createDependencies(
   config: Config,
-  { parts, temporal }: { parts: Parts; temporal: Temporal },
+  {
+    parts,
+    temporal,
+    heartbeat_timeout_ms = heartbeatMs(config, false),
+  }: { parts: Parts; temporal: Temporal; heartbeat_timeout_ms?: number },
 ): Dependencies {
   return {
     store: parts.store,
@@ -51,7 +56,7 @@ export function createDependencies(
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,
       turn_slice_ms: toMs(config.worker.turn_slice),
-      heartbeat_timeout_ms: toMs(config.worker.heartbeat_timeout),
+      heartbeat_timeout_ms,
       generation_queue: generationQueue(config),
     },
     countOpenRollouts: temporal.countOpenRollouts,

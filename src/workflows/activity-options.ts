@@ -39,7 +39,7 @@ import { named } from '../platform/plain.js';
  */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
-/** Before a plan has the deployment's value: a dead worker is noticed in 10 s. */
+/** A dead worker is noticed in 10 s, whoever else notices it. */
 const BEATING: ActivityOptions = { heartbeatTimeout: '10s', retry: RETRY };
 
 const OPENING_MS = 24 * 3600_000;
@@ -56,13 +56,23 @@ export const { planBatch } = proxyActivities<Activities>({
   scheduleToCloseTimeout: '24h',
 });
 
+export interface Opening {
+  summary?: string;
+  /** From the batch's plan; absent: nobody knows it yet. */
+  heartbeat_timeout_ms?: number;
+}
+
 /** Within `left_ms` a worker must take it; it then watches the time itself. */
-export const openRollout = (left_ms: number, summary?: string): Activities['openRollout'] =>
+export const openRollout = (
+  left_ms: number,
+  { summary, heartbeat_timeout_ms }: Opening,
+): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: OPENING_MS,
     scheduleToCloseTimeout: OPENING_MS,
     ...BEATING,
+    ...(heartbeat_timeout_ms !== undefined && { heartbeatTimeout: heartbeat_timeout_ms }),
     cancellationType: WRITES_FIRST,
     ...(left_ms < OPENING_MS && { scheduleToStartTimeout: left_ms }),
     ...(summary !== undefined && { summary }),

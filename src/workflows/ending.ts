@@ -27,7 +27,7 @@ export interface EndedBy {
 /**
  * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the deadline, of which
  * the body says how much time is left whenever that changes (null: no limit). The first reason counts, and nobody waits
- * for what the cancelled activity then reports: it may hear of it minutes later, or be on a dead worker. Whoever finishes
+ * for what the cancelled activity then reports: it may hear of it a minute later, or be on a dead worker. Whoever finishes
  * the rollout claims its journal, so that this activity writes nothing more. A body may also continue in a new run.
  * Returns the body's result, or, if that is null, why the rollout must be finished.
  */

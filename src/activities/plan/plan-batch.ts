@@ -39,6 +39,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
         priority: priorityOf(batch_id, request),
+        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),

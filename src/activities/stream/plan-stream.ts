@@ -50,6 +50,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           epochs: stream.epochs,
         },
         priority: priorityOf(stream_id, stream),
+        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
         limits: limitsOf(stream),
         filter: stream.filter,
         max_replacements: stream.max_replacements,
