@@ -45,8 +45,8 @@ export interface TrajectoryStore {
    */
   findEnd(ref: RolloutRef): Promise<GlancedEnd | null>;
   /**
-   * The journal's last lines: everything since the last answer of an environment, except for all but the last tokens.
-   * [] if there is none.
+   * The journal's last lines: everything since the last answer of an environment, but of each answer's tokens only the
+   * last ones. [] if there is none.
    */
   readLastLines(ref: RolloutRef): Promise<JournalLine[]>;
   /** The first of the two if there is one, else the second, from one reading. */

@@ -2,7 +2,7 @@ import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { waitingOf } from '../../model/journal/standing.js';
+import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
@@ -74,7 +74,8 @@ const FLOWS_S = 5;
 /** The call, how often and since when it was tried, and the last answer, all from the journal. */
 function lastWait(trajectory: Trajectory): string {
   const { standing } = trajectory;
-  const { asks, open_tokens, moved_at } = standing;
+  const { asks, moved_at } = standing;
+  const open_tokens = openTokens(standing);
   const now_s = commonMs() / 1000;
   const isStreaming = asks === 'generation' && open_tokens > 0 && now_s - (moved_at ?? 0) < FLOWS_S;
   if (isStreaming) return `the policy was generating: ${open_tokens} tokens of its turn so far`;
