@@ -52,7 +52,7 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
 }
 
 /** After any of these lines, totals are known. */
-const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', '\n{"kind":"end"'];
+const TOTALS = ['observation', 'start', 'answer', 'end'].map((kind) => `\n{"kind":"${kind}"`);
 /** A name that is quoted so stands in no text, where quotes are escaped. */
 const CHUNK = /^\{"kind":"chunk".*?"turn":(\d+)/;
 

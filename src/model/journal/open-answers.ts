@@ -1,5 +1,7 @@
 import type { Finish, LineOf, TopLogprobs } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
+import type { Calls } from './calls.js';
+import { mayAnswer } from './calls.js';
 
 /** The answers of a journal that are in progress, by the number under which their lines stand. */
 export interface Answers {
@@ -14,7 +16,7 @@ export interface Answers {
 }
 
 /** What says which answers may be open. */
-interface Played extends Answers {
+interface Played extends Answers, Pick<Calls, 'calls' | 'lives'> {
   start: Pick<LineOf<'start'>, 'plays'> | null;
   turns: readonly unknown[];
 }
@@ -77,8 +79,10 @@ export const openAnswer = (
 ): Readonly<OpenAnswer> => open.get(turn) ?? NO_ANSWER;
 
 /** Whether lines of this number count. A loop goes on with the turn that follows those it has, and no other. */
-const mayOpen = ({ start, turns }: Played, turn: number): boolean =>
-  turn === turns.length || (start?.plays === 'agent' && turn > turns.length);
+const mayOpen = (played: Played, turn: number): boolean =>
+  played.start?.plays === 'agent'
+    ? turn >= played.turns.length && mayAnswer(played, turn)
+    : turn === played.turns.length;
 
 /** Another attempt continues with what is there. */
 export function inheritAnswers(answers: Answers): void {

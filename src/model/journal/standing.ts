@@ -85,9 +85,26 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       standing.faults.delete(line.turn);
       standing.faults.set(line.turn, line);
       break;
+    case 'call':
+      moved({ asks: 'generation', turns: Math.max(standing.turns, line.turn) });
+      break;
+    case 'answer': {
+      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
+        line.glance ?? {};
+      moved({ asks: 'environment', turns, tokens });
+      standing.open.delete(line.turn);
+      break;
+    }
+    case 'life':
+    case 'exit':
+      moved({ asks: 'environment' });
+      break;
     case 'run':
     case 'result':
     case 'close':
+    case 'material':
+    case 'served':
+    case 'refused':
       break;
     case 'end': {
       const { turn_count: turns, total_tokens: tokens } = line.totals;
@@ -100,8 +117,9 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
 
 /** What a call has waited for has come. Another answer of an agent may wait on. */
 function endWaits({ faults }: Standing, line: JournalLine): void {
-  if (line.kind === 'chunk' || line.kind === 'generation') faults.delete(line.turn);
-  else faults.clear();
+  if (line.kind === 'chunk' || line.kind === 'generation' || line.kind === 'answer')
+    faults.delete(line.turn);
+  else if (line.kind !== 'call') faults.clear();
 }
 
 const isValid = (ended: StopReason | null): boolean =>

@@ -5,6 +5,8 @@ import type { LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journ
 import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
+import type { Calls } from './calls.js';
+import { applyToCalls, applyVerdict, isVerdict, noCalls } from './calls.js';
 import type { Answers, Segment } from './open-answers.js';
 import {
   applyChunk,
@@ -25,7 +27,7 @@ import { applyToStanding, newStanding } from './standing.js';
  * ignored. The first `generation` and the first `observation` of a turn win. A valid `end` is final; any other holds
  * until `openRollout` reopens it. Limits from a claim apply from there on.
  */
-export interface Trajectory extends Answers {
+export interface Trajectory extends Answers, Calls {
   /** The only one who may write: the latest claim's writer. */
   writer: string | null;
   /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
@@ -91,6 +93,7 @@ export function emptyTrajectory(): Trajectory {
     env_tokens: 0,
     faults: {},
     ...noAnswers(),
+    ...noCalls(),
     agent: noRuns(),
     standing: newStanding(),
   };
@@ -138,6 +141,8 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
     case 'end':
       trajectory.end = line;
       break;
+    default:
+      applyToCalls(trajectory, line);
   }
 }
 
@@ -198,6 +203,11 @@ function dropLife(trajectory: Trajectory): void {
 
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
+  if (isVerdict(trajectory)) {
+    if (start !== null && applyVerdict(trajectory, line))
+      addReward(trajectory, { line, semantics: start.settings.semantics });
+    return;
+  }
   const answer = open.get(turns.length);
   if (line.turn !== turns.length || !answer?.line || start === null) return;
   const { token_ids, logprobs, top_logprobs, segments, line: generation } = answer;
