@@ -74,17 +74,10 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       standing.fault = line;
       break;
     case 'call':
-      moved({ asks: 'generation', turns: line.turn, open_tokens: 0 });
-      break;
-    case 'answer': {
-      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
-        line.glance ?? {};
-      moved({ asks: 'environment', turns, tokens, open_tokens: 0 });
-      break;
-    }
+    case 'answer':
     case 'life':
     case 'exit':
-      moved({ asks: 'environment' });
+      moved(progressOf(standing, line));
       break;
     case 'run':
     case 'result':
@@ -102,6 +95,18 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       });
       break;
   }
+}
+
+/** Of a rollout whose agent asks for answers by itself. */
+function progressOf(
+  { tokens: before }: Standing,
+  line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
+): Partial<Standing> {
+  if (line.kind === 'call') return { asks: 'generation', turns: line.turn, open_tokens: 0 };
+  if (line.kind !== 'answer') return { asks: 'environment' };
+  const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = before } =
+    line.glance ?? {};
+  return { asks: 'environment', turns, tokens, open_tokens: 0 };
 }
 
 const isValid = (ended: StopReason | null): boolean =>
