@@ -64,7 +64,7 @@ test('the events of a stream add up to the answer, wherever its text is cut', ()
       if (end >= text.length) break;
     }
     const deltas = events.flatMap(({ choices }) => (choices as { delta: Record<string, unknown> }[]).map(({ delta }) => delta)); // prettier-ignore
-    const all = (name: string): string => deltas.map((delta) => String(delta[name] ?? '')).join('');
+    const all = (name: string): string => deltas.flatMap((delta) => (typeof delta[name] === 'string' ? [delta[name]] : [])).join(''); // prettier-ignore
     assert.equal(all('content'), 'I look.');
     assert.equal(all('reasoning_content'), 'hm');
     assert.deepEqual(
