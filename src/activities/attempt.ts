@@ -4,7 +4,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
-import { Fault } from '../model/faults.js';
+import { Fault, isTakenOver } from '../model/faults.js';
 import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
 import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
@@ -23,6 +23,8 @@ import { commonMs } from '../platform/waits/common-clock.js';
 /** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
   workflow_id: string;
+  /** The run of that workflow. */
+  run_id: string;
   /** 1 for the first. */
   number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
@@ -101,10 +103,7 @@ export const waitIn = (heartbeat: unknown): Waiting | null =>
 /** Below the first try, so that the first failure is news. */
 const NO_TRY = 0.5;
 
-/**
- * For activities without a heartbeat timeout. Beats come after a third of it: one may be lost, and each costs half a
- * millisecond.
- */
+/** For activities without a heartbeat timeout. Beats come after a third of it: one may be lost. */
 const DEFAULT_HEARTBEAT_MS = 10_000;
 
 export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<T>;
@@ -134,17 +133,17 @@ export function createRunAttempt({
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const reportWaiting = createWaitReporter({ details, held }, (waiting) =>
-      signalWaiting(workflow, waiting),
-    );
+    const beat = (): void => {
+      context.heartbeat(details);
+    };
+    const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
+      // Beats are rare, and a batch reads it there.
+      beat();
+      return signalWaiting(workflow, waiting);
+    });
     const running: Running = { context, before, details, held, reportWaiting };
     const leave = slots.enter(info.taskQueue);
-    const heartbeat = setInterval(
-      () => {
-        context.heartbeat(details);
-      },
-      (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3,
-    );
+    const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
       const result = await body(attemptOf(running, { silent_ms, slots }));
       await reportWaiting(null);
@@ -173,6 +172,7 @@ function attemptOf(
   const { info, cancellationSignal: signal } = context;
   return {
     workflow_id: info.workflowExecution?.workflowId ?? '',
+    run_id: info.workflowExecution?.runId ?? '',
     number: info.attempt,
     signal,
     elapsed_ms: elapsedOf(info, held),
@@ -274,9 +274,8 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'StoreFault',
 ]);
 
-/** A `StoreFault` without a place is retried at once: another attempt has the journal. */
-const isWaitedFor = ({ retryable, type, at }: Fault): boolean =>
-  retryable && WAITED_FOR.has(type) && (type !== 'StoreFault' || at !== null);
+const isWaitedFor = (fault: Fault): boolean =>
+  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
 
 function waitingFor(error: unknown): Waiting | null {
   if (!(error instanceof Fault) || !isWaitedFor(error)) return null;
@@ -346,6 +345,8 @@ export function toFailure(error: unknown): unknown {
     type,
     message,
     nonRetryable: !retryable,
+    // Another attempt has the journal: nothing is wrong, and the log says nothing.
+    ...(isTakenOver(error) && { category: 'BENIGN' as const }),
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }

@@ -46,8 +46,10 @@ export const sharerOf = ({ ref, priority = {} }: Pick<Hold, 'ref' | 'priority'>)
   share: priority.fairnessWeight || NOBODY.share,
 });
 
-/** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
-interface BeforeStart {
+interface Failed extends Pick<Hold, 'journal'> {
+  /** The number of the call's answer, by default that of the turn in progress. */
+  turn?: number;
+  /** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
   attempts?: Attempts;
   names?: Names;
 }
@@ -64,14 +66,14 @@ export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
  */
 export async function recordFault(
   error: unknown,
-  { journal, attempts, names }: Pick<Hold, 'journal'> & BeforeStart,
+  { journal, turn = journal.trajectory.turns.length, attempts, names }: Failed,
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;
   const waited = waitedFor(type, {
-    before: openAnswer(trajectory).fault,
+    before: trajectory.standing.faults.get(turn) ?? null,
     names: names ?? namesOf(trajectory),
     now_s,
     is_denial: isDenial(error),
@@ -81,7 +83,7 @@ export async function recordFault(
     denied_since === undefined ? error : judged(error, { denied_s: now_s - denied_since });
   await journal.append({
     kind: 'fault',
-    turn: trajectory.turns.length,
+    turn,
     type,
     message: fault.message.slice(0, 2000),
     replica: at,
@@ -92,7 +94,7 @@ export async function recordFault(
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
   return judged(faultWith(fault, { waited }), {
-    of_turn: openAnswer(trajectory).faults,
+    of_turn: openAnswer(trajectory, turn).faults,
     ...(allowed && { attempts: allowed }),
   });
 }

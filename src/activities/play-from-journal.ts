@@ -13,6 +13,7 @@ import type { Dependencies } from './dependencies.js';
 import { givingWay } from './giving-way.js';
 import type { Hold } from './hold.js';
 import { journalLost } from './hold.js';
+import { underChangingLimits } from './limits/take-limits.js';
 import { progressOf } from './report.js';
 
 /** Minimum share for a journal's fold. */
@@ -68,7 +69,10 @@ export async function playFromJournal(
   );
 }
 
-/** Growth beyond the share does not wait; the next taker does. */
+/**
+ * Growth beyond the share does not wait; the next taker does. Who has lost the journal learns it from its next line, so
+ * that no engine or environment works for it any longer: its workflow waits for it no more.
+ */
 function counted(
   journal: Journal,
   { share, expected, signal }: { share: Share; expected: number; signal: AbortSignal },
@@ -78,6 +82,7 @@ function counted(
     ...journal,
     append: async (entry) => {
       await journal.append(entry);
+      await journal.stillOurs();
       const more = Math.max(0, journal.held() - taken);
       taken += more;
       await share.take(more, signal);
@@ -98,7 +103,7 @@ export function playOpened(
       const started = async (hold: Hold): Promise<void> => {
         if (hold.journal.trajectory.start === null)
           throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
-        await play(hold);
+        await underChangingLimits(hold, { ...dependencies, play });
       };
       return progressOf(
         await playFromJournal({ ...attempt, ref, by, play: started }, dependencies),

@@ -162,9 +162,9 @@ const WorkerSettings = z
       .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
       .default('10m')
       .describe('how long one activity plays turn after turn; 2 s while all slots are taken'),
-    heartbeat_timeout: Duration.default('10s').describe(
-      'a worker that is silent for this long counts as dead',
-    ),
+    heartbeat_timeout: Duration.nullable()
+      .default(null)
+      .describe('an activity without one runs again; null: `60s`, `10s` if deaths go unnoticed'),
     memory: Memory.default('1GiB').describe(
       'limit of the whole process, which determines caches and concurrent activities',
     ),

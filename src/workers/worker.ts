@@ -3,13 +3,13 @@ import type { WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import type { AllActivities } from '../activities/contract/stream.js';
-import { toMs } from '../model/workflow-safe/durations.js';
 import type { StoreIds } from '../platform/pollers.js';
 import { workerIdentity } from '../platform/pollers.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
+import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import { generationQueue } from './queues.js';
 import { environmentQueues, slotsOf } from './slots.js';
 import { workflowThread } from './workflow-thread.js';
@@ -30,15 +30,18 @@ export async function createWorkers({
   connected,
   activities,
   ids = { store: null, results: null },
+  run = null,
 }: {
   config: Config;
   connected: Connected;
   activities: AllActivities;
   /** Of the store. */
   ids?: StoreIds;
+  /** Of this process. */
+  run?: string | null;
 }): Promise<Worker[]> {
-  const heartbeat = toMs(config.worker.heartbeat_timeout);
-  const place = { pid: process.pid, host: hostname() };
+  const heartbeat = Math.min(heartbeatMs(config, false), PLANNING_HEARTBEAT_MS);
+  const place = { pid: process.pid, host: hostname(), run };
   const queues = config.worker.roles.flatMap((role) => queuesOf(role, config));
   const slots = slotsOf(config);
   return await Promise.all(
@@ -52,7 +55,7 @@ export async function createWorkers({
         dataConverter,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with the answer to its heartbeat.
-        maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
+        maxHeartbeatThrottleInterval: heartbeat / 5,
         // A dead worker's cache is given up as soon as its activities are, because histories are short to replay.
         stickyQueueScheduleToStartTimeout: heartbeat,
         shutdownForceTime: '5s',
@@ -76,6 +79,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
             'planBatch',
             'findInputs',
             'finishRollout',
+            'setLimits',
             'closeBatch',
             'closeSlice',
             'lookAtRollouts',

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 import type { Info } from '@temporalio/activity';
@@ -14,6 +14,7 @@ import type {
   Deployment,
 } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
+import { createLimitsWatch } from '../../src/activities/limits/watch-limits.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import type { Environment, ExactEnvironment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
@@ -75,6 +76,8 @@ export interface AttemptOptions {
   /** Heartbeat timeout of the activity; the heartbeat comes at a third of it. */
   heartbeat_timeout_ms?: number;
   workflow_id?: string;
+  /** The run of that workflow; default: another one for each attempt. */
+  run_id?: string;
   number?: number;
   /** The content of the predecessor's last heartbeat. */
   heartbeatDetails?: unknown;
@@ -195,6 +198,7 @@ export async function activityBench(
       },
     answers: createAllowance(0),
     folds: parts.folds ?? createAllowance(Infinity),
+    limits: createLimitsWatch(files.store.facts, { every_ms: 20 }),
     known: { services: ['default'], environments: Object.keys(environments), bare_kinds: ['math'] },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
@@ -281,7 +285,7 @@ export function mockAttempt(
 ): MockActivityEnvironment {
   const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails, warnings = [] } = options;
   const info: Partial<Info> = {
-    workflowExecution: { workflowId: workflow_id, runId: 'run' },
+    workflowExecution: { workflowId: workflow_id, runId: options.run_id ?? randomUUID() },
     attempt: number,
     heartbeatDetails,
     heartbeatTimeoutMs: options.heartbeat_timeout_ms ?? 1000,

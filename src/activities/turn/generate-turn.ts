@@ -45,7 +45,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   for (;;) {
     const outcome = await sample(call, means);
     if (outcome === 'sampled') return;
-    if (typeof outcome === 'object') throw await recordFault(outcome.failed, hold);
+    if (typeof outcome === 'object') throw await recordFault(outcome.failed, { journal, turn: call.turn });
   }
 }
 
@@ -62,7 +62,9 @@ function callOf(
     turn,
     prompt_ids: trajectory.context_ids,
     pictures: () => picturesOf(hold, dependencies),
-    room: roomFor(trajectory),
+    get room() {
+      return roomFor(trajectory);
+    },
     stops: [...new Set([...settings.generation.stop_strings, ...(stop_strings ?? [])])],
     settings,
     request_id: `${id}.${turn}.${journal.writer}`,
