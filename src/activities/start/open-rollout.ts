@@ -125,8 +125,14 @@ async function open(
   const play = async (hold: Hold): Promise<void> => {
     const { trajectory } = hold.journal;
     if (needsStart(trajectory)) await begin(hold, { ...dependencies, request });
-    if (deployedFor(trajectory, dependencies)?.plays_on ?? true)
+    if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
+    try {
       await playSlice(hold, dependencies);
+    } catch (error) {
+      // The rollout starts over in another session; its beginning throws the third loss.
+      if (!(error instanceof Fault) || error.type !== 'EnvironmentStateLost') throw error;
+      await play(hold);
+    }
   };
   const trajectory = await playFromJournal(
     {
