@@ -41,8 +41,8 @@ export interface Attempt {
   isCrowded: () => boolean;
   /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
   isHeld: () => boolean;
-  /** Shows people where the rollout is, with each heartbeat. */
-  isAt: (place: Place) => void;
+  /** Shows people where the rollout is: with each heartbeat, what this then says. */
+  isAt: (place: () => Place) => void;
   /** The attempt before this one gave its slot to others while it waited. */
   hasGivenWay: boolean;
   /** Writes to the worker's log. */
@@ -51,10 +51,13 @@ export interface Attempt {
   priority?: Priority;
 }
 
-interface Place {
+/** Beside what it waits for; small, because Temporal keeps it with each beat. */
+export interface Place {
   turn: number;
-  /** Of turns that have ended, what the environment said included. */
+  /** So far, what the environment said included. */
   tokens: number;
+  /** Whom it asks. */
+  asks: 'generation' | 'environment' | 'agent';
 }
 
 export interface Asked {
@@ -188,7 +191,7 @@ function attemptOf(
     isHeld: () => details.holds,
     hasGivenWay: before.gave_way === true,
     isAt: (place) => {
-      details.at = place;
+      Object.defineProperty(details, 'at', { get: place, enumerable: true, configurable: true });
     },
     warn: (message) => {
       context.log.warn(message);
