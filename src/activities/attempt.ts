@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, Context } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
@@ -342,6 +342,14 @@ export function toFailure(error: unknown): unknown {
       message: error.message,
       nextRetryDelay: BACK_AFTER_MS,
     });
+  if (isShutdown(error))
+    return ApplicationFailure.create({
+      type: 'WorkerShutdown',
+      message: 'its worker ends, and another one goes on',
+      category: 'BENIGN',
+      // Nothing has failed, so nothing has to recover first.
+      nextRetryDelay: 1,
+    });
   if (!(error instanceof Fault)) return asPlain(error);
   const { type, message, retryable, retryAfterMs } = error;
   return ApplicationFailure.create({
@@ -353,6 +361,10 @@ export function toFailure(error: unknown): unknown {
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }
+
+/** The SDK's reason, in its words. */
+const isShutdown = (error: unknown): boolean =>
+  error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
 
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
