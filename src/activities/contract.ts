@@ -34,6 +34,8 @@ export interface Activities {
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
   /** Ends a rollout that its turns did not end. Closes the batch of one of a rollout started by hand. */
   finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
+  /** Puts changed limits into the store, for attempts that play. Of one rollout: returns what is in force; else null. */
+  setLimits: (order: SetLimits) => Promise<Limits | null>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** Closes the rows of one slice. */
   closeSlice: (input: CloseSlice) => Promise<void>;
@@ -178,6 +180,9 @@ export interface FinishRollout {
   stop_reason: 'timeout' | 'stopped' | 'cancelled' | 'failed' | null;
   failure: FailureFacts | null;
 }
+
+/** For all rollouts of a batch or a stream, or for one: the raw input of its workflow. */
+export type SetLimits = { limits: LimitsChange } & ({ batch_id: string } | { rollout: unknown });
 
 export interface FinishedRollout {
   result: RolloutResult;

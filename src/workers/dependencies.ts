@@ -4,7 +4,9 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
+import { createSlots } from '../activities/slots.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
+import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
@@ -15,6 +17,7 @@ import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
+import { slotsOf } from './slots.js';
 import { waitOfDescribed, waitOfQueue } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
@@ -45,9 +48,10 @@ export function createDependencies(
       environments: [...parts.environments.keys()],
       bare_kinds: BARE_KINDS,
     },
-    attempt: createRunAttempt(temporal),
+    attempt: createRunAttempt({ ...temporal, slots: createSlots(slotsOf(config)) }),
     answers: parts.answers,
     folds: parts.folds,
+    limits: createLimitsWatch(parts.store.facts),
     deployment: {
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,

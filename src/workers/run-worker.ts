@@ -181,7 +181,7 @@ function boundMemory(config: Config, log: Logger): void {
   const cut = cutByOpenFiles(config);
   if (cut !== null) log.warn(`${cut}; ${RAISE_LIMIT}`);
   else if (plan.generations < max_generations) {
-    const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
+    const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} generations at once`;
     log.warn(text);
   }
 }

@@ -19,7 +19,7 @@ import {
   limitsTo,
   sendLimits,
   setShare,
-  sharesOf,
+  sharesInFlight,
   slicesProblem,
   signalShare,
 } from './open-slices.js';
@@ -85,8 +85,12 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       for (const { handle } of open.values()) unawaited(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
-      const shares = sharesOf(maxInFlight, open.size);
-      for (const [i, slice] of [...open.values()].entries())
+      const slices = [...open.values()];
+      const shares = sharesInFlight(
+        maxInFlight,
+        slices.map(({ rollouts }) => rollouts),
+      );
+      for (const [i, slice] of slices.entries())
         setShare(slice, { ...slice.share, in_flight: shares[i] ?? 0 });
     },
     setLimits: (change) => {
