@@ -18,6 +18,7 @@ const PARSERS = {
   'reads files and records that this project alone writes': [
     'src/platform/claim.ts',
     'src/activities/facts.ts',
+    'src/activities/limits/limit-facts.ts',
     'src/activities/close/closing.ts',
     'src/trajectories/same-batch.ts',
     'src/workers/log.ts',

@@ -86,17 +86,11 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       standing.faults.set(line.turn, line);
       break;
     case 'call':
-      moved({ asks: 'generation', turns: line.turn, open_tokens: 0 });
-      break;
-    case 'answer': {
-      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
-        line.glance ?? {};
-      moved({ asks: 'environment', turns, tokens, open_tokens: 0 });
-      break;
-    }
+    case 'answer':
     case 'life':
     case 'exit':
-      moved({ asks: 'environment' });
+      moved(progressOf(standing, line));
+      if (line.kind === 'answer') standing.open.delete(line.turn);
       break;
     case 'run':
     case 'result':
@@ -114,10 +108,22 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
   }
 }
 
+/** Of a rollout whose agent asks for answers by itself. */
+function progressOf(
+  { turns: before, tokens: whole }: Standing,
+  line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
+): Partial<Standing> {
+  if (line.kind === 'call') return { asks: 'generation', turns: Math.max(before, line.turn) };
+  if (line.kind !== 'answer') return { asks: 'environment' };
+  const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = whole } = line.glance ?? {};
+  return { asks: 'environment', turns, tokens };
+}
+
 /** What a call has waited for has come. Another answer of an agent may wait on. */
 function endWaits({ faults }: Standing, line: JournalLine): void {
-  if (line.kind === 'chunk' || line.kind === 'generation') faults.delete(line.turn);
-  else faults.clear();
+  if (line.kind === 'chunk' || line.kind === 'generation' || line.kind === 'answer')
+    faults.delete(line.turn);
+  else if (line.kind !== 'call') faults.clear();
 }
 
 const isValid = (ended: StopReason | null): boolean =>
