@@ -67,6 +67,10 @@ const server = createServer((request, response) => {
     response.writeHead(404).end('{}');
     return;
   }
+  if (url.pathname.endsWith('/detokenize')) {
+    response.end('{"prompt":"text"}');
+    return;
+  }
   let body = '';
   request.setEncoding('utf8').on('data', (text: string) => (body += text));
   request.on('end', () => {
