@@ -31,6 +31,7 @@ module.exports = {
     room('src/environments', 'src/model', 'src/platform'),
     room('src/trajectories', 'src/model', 'src/platform'),
     room('src/sampling', 'src/generation/generation-service', 'src/model', 'src/platform'),
+    room('src/gateway', 'src/sampling', 'src/model', 'src/platform'),
     room('src/activities', 'src/sampling', 'src/model', 'src/platform', ...INTERFACES),
     room(
       'src/workers',
@@ -108,7 +109,7 @@ module.exports = {
       name: 'services-know-no-temporal',
       severity: 'error',
       from: {
-        path: '^src/(platform|model|generation|sampling|environments|trajectories|dev/simulator)/',
+        path: '^src/(platform|model|generation|sampling|gateway|environments|trajectories|dev/simulator)/',
       },
       to: { path: '^node_modules/@temporalio/' },
     },

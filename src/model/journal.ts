@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
-import { isRecord } from '../platform/json/object.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
+import { AGENT_LINES } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
+import { foreign, logprobs, tokenIds, written } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
-import type { ForeignObject } from './foreign-object.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
@@ -16,19 +16,6 @@ import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
  * random id per activity attempt: Temporal's attempt numbers restart and give no order. `trajectory.ts` defines what
  * the lines mean together.
  */
-
-/** Checked in one loop: every fold checks every token, and zod's arrays take several times as long. */
-const numbers = (isOne: (value: unknown) => boolean, what: string) =>
-  z.custom<number[]>((value) => Array.isArray(value) && value.every(isOne), `expected ${what}`);
-const tokenIds = numbers(Number.isSafeInteger, 'token ids');
-const logprobs = numbers(Number.isFinite, 'finite numbers');
-/** Of an environment or a sample, checked when it came. */
-const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
-const written = {
-  writer: z.string(),
-  /** Seconds since the epoch, from the writer's monotonic clock. */
-  at: z.number(),
-};
 
 /** Which of a message's ids stand for pictures. */
 const pictures = { pictures: z.array(PlacedPicture).exactOptional() };
@@ -109,7 +96,7 @@ const BeginLine = z.object({
 const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
 
 /** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
-const ChangedLimits = z.object({
+export const ChangedLimits = z.object({
   max_rollout_turns: z.int().exactOptional(),
   max_new_tokens: z.int().exactOptional(),
   max_seq_len: z.int().exactOptional(),
@@ -128,6 +115,8 @@ const ClaimLine = z.object({
   limits: ChangedLimits.exactOptional(),
   /** Set by a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
+  /** Of `openRollout` and `finishRollout`: the workflow's run. What a run has finished it does not open again. */
+  run: z.string().exactOptional(),
 });
 
 export const Finish = z.object({
@@ -366,6 +355,7 @@ export const JournalLine = z.discriminatedUnion('kind', [
   RunLine,
   ResultLine,
   EndLine,
+  ...AGENT_LINES,
 ]);
 export type JournalLine = z.infer<typeof JournalLine>;
 export type LineOf<K extends JournalLine['kind']> = Extract<JournalLine, { kind: K }>;
@@ -391,7 +381,13 @@ export function parseLine(text: string): JournalLine | null {
 }
 
 /** Kinds that hold data of others. The long lines are of other kinds. */
-const FOREIGN_KINDS: readonly JournalLine['kind'][] = ['start', 'begin', 'step', 'observation'];
+const FOREIGN_KINDS: readonly JournalLine['kind'][] = [
+  'start',
+  'begin',
+  'step',
+  'observation',
+  'material',
+];
 
 /** A line unchecked. `kind` comes first in all that this project writes. */
 export const readLine = (text: string): unknown =>

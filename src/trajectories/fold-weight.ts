@@ -32,6 +32,14 @@ export function heldBytes(line: JournalLine, line_bytes: number): number {
       const ids = line.prompt.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
       return ids * ID_BYTES + OBJECT_WEIGHT * line_bytes;
     }
+    case 'call':
+      return LINE_BYTES + line.prompt_ids.length * ID_BYTES + line_bytes;
+    case 'material':
+      return OBJECT_WEIGHT * line_bytes;
+    case 'answer':
+    case 'refused':
+    case 'exit':
+      return LINE_BYTES + line_bytes;
     case 'result':
       return line_bytes;
     default:

@@ -116,6 +116,61 @@ export function author(writer: string) {
       run_s: 0,
       ...given,
     }),
+    life: (given: Given<'life'> = {}): LineOf<'life'> => ({
+      kind: 'life',
+      ...by,
+      life: 1,
+      restart: 'replay',
+      ...given,
+    }),
+    material: (given: Given<'material'> = {}): LineOf<'material'> => ({
+      kind: 'material',
+      ...by,
+      hash: 'hash',
+      ...given,
+    }),
+    call: (given: Given<'call'> = {}): LineOf<'call'> => ({
+      kind: 'call',
+      ...by,
+      turn: 0,
+      life: 1,
+      key: `key-${given.turn ?? 0}`,
+      parent: null,
+      stream: false,
+      system: null,
+      tools: null,
+      news: [{ role: 'user', content: 'go' }],
+      prompt_ids: [901],
+      asked: {},
+      ...given,
+    }),
+    answer: (given: Given<'answer'> = {}): LineOf<'answer'> => ({
+      kind: 'answer',
+      ...by,
+      turn: 0,
+      content: 'said',
+      tool_calls: [],
+      malformed: 0,
+      ...given,
+    }),
+    served: (given: Given<'served'> = {}): LineOf<'served'> => ({
+      kind: 'served',
+      ...by,
+      turn: 0,
+      life: 1,
+      whole: true,
+      ...given,
+    }),
+    exit: (given: Given<'exit'> = {}): LineOf<'exit'> => ({
+      kind: 'exit',
+      ...by,
+      life: 1,
+      code: 0,
+      signal: null,
+      tail: '',
+      submission: null,
+      ...given,
+    }),
     end: (given: Given<'end'> = {}): LineOf<'end'> => ({
       kind: 'end',
       ...by,
@@ -148,6 +203,19 @@ export function wholeTurn(
     by.chunk({ turn, token_ids: ids }),
     by.generation({ turn, token_count: ids.length }),
     by.observation({ turn, ...observed }),
+  ];
+}
+
+/** The lines of a whole call: its beginning, sampled tokens, the end of the generation, and its answer. */
+export function wholeCall(
+  by: Author,
+  { turn = 0, ids = [1], ...given }: { turn?: number; ids?: number[] } & Given<'call'> = {},
+): JournalLine[] {
+  return [
+    by.call({ turn, ...given }),
+    by.chunk({ turn, token_ids: ids }),
+    by.generation({ turn, token_count: ids.length }),
+    by.answer({ turn }),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { JournalLine } from '../journal.js';
 import type { Glance } from './glance.js';
 import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
-import { isAnotherAttempt } from './trajectory.js';
+import { finishedIn, isAnotherAttempt, isLate } from './trajectory.js';
 
 /** What lists show of a rollout that has not ended. */
 export interface LastGlance {
@@ -12,22 +12,33 @@ export interface LastGlance {
   standing: Standing;
 }
 
+const NEEDS_THE_WHOLE: ReadonlySet<JournalLine['kind']> = new Set(['result', 'end', 'call']);
+
 /**
  * From the last lines of a journal without a standing end (`TrajectoryStore.readLastLines`), where folding the whole
  * would give the same. null: only the whole can tell, because another attempt's lines stand among them, an agent has
  * answered, or the first line has no glance.
  */
 export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlance | null {
-  if (first?.kind !== 'start' && first?.kind !== 'observation') return null;
+  if (first?.kind !== 'start' && first?.kind !== 'observation' && first?.kind !== 'answer')
+    return null;
   if (first.glance === undefined) return null;
   const glance = { ...first.glance, started_at: first.glance.started_at ?? first.at };
   const { turn_count, assistant_tokens } = glance;
   const standing = newStanding();
   applyToStanding(standing, first);
   let { writer, at: last_at } = first;
+  let finished_in: string | null = null;
   for (const line of rest) {
-    if (line.kind === 'claim') ({ writer } = line);
-    if (line.writer !== writer || line.kind === 'result' || line.kind === 'end') return null;
+    if (line.kind === 'claim') {
+      if (isLate({ finished_in }, line)) continue;
+      finished_in = finishedIn(line) ?? finished_in;
+      ({ writer } = line);
+    }
+    if (line.writer !== writer || NEEDS_THE_WHOLE.has(line.kind)) return null;
+    // Whose answer it is, and how much of it the glance counts, is said further above.
+    if (first.kind === 'answer' && (line.kind === 'chunk' || line.kind === 'generation'))
+      return null;
     last_at = line.at;
     applyToStanding(standing, line);
     if (line.kind === 'claim' && isAnotherAttempt(line)) glance.attempts += 1;

@@ -1,7 +1,6 @@
 import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from '../journal.js';
 import type { OpenAnswer } from './open-answers.js';
-import { openAnswer } from './open-answers.js';
 import type { Trajectory } from './trajectory.js';
 import { naturalEnd } from '../turn/stop-rules.js';
 import { OVERLONG } from '../workflow-safe/failures.js';
@@ -108,14 +107,22 @@ const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure =
 });
 
 /** What a list shows of a rollout, from its whole journal. */
-export const glanceOf = (trajectory: Trajectory): Glance => ({
-  task_name: trajectory.start?.task_name ?? null,
-  total_reward: trajectory.total_reward,
-  turn_count: trajectory.turns.length + (isBegun(openAnswer(trajectory)) ? 1 : 0),
-  assistant_tokens: trajectory.assistant_tokens + openAnswer(trajectory).token_ids.length,
-  started_at: trajectory.start?.at ?? null,
-  attempts: trajectory.attempts,
-  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
-});
+export function glanceOf(trajectory: Trajectory): Glance {
+  const { turns, calls, open, assistant_tokens } = trajectory;
+  const begun = [...open.values()].filter(isBegun);
+  const answered = calls.filter(({ answer }) => answer !== null).length;
+  return {
+    task_name: trajectory.start?.task_name ?? null,
+    total_reward: trajectory.total_reward,
+    turn_count: turns.length + answered + begun.length,
+    assistant_tokens: begun.reduce(
+      (sum, { token_ids }) => sum + token_ids.length,
+      assistant_tokens,
+    ),
+    started_at: trajectory.start?.at ?? null,
+    attempts: trajectory.attempts,
+    faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
+  };
+}
 
 const isBegun = ({ line, token_ids }: OpenAnswer): boolean => line !== null || token_ids.length > 0;

@@ -5,13 +5,14 @@ import type { LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journ
 import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
+import type { Calls } from './calls.js';
+import { applyToCalls, applyVerdict, isVerdict, noCalls } from './calls.js';
 import type { Answers, Segment } from './open-answers.js';
 import {
   applyChunk,
   applyFault,
   applyGeneration,
   dropAnswers,
-  endWaits,
   forgetFaults,
   inheritAnswers,
   noAnswers,
@@ -26,13 +27,15 @@ import { applyToStanding, newStanding } from './standing.js';
  * ignored. The first `generation` and the first `observation` of a turn win. A valid `end` is final; any other holds
  * until `openRollout` reopens it. Limits from a claim apply from there on.
  */
-export interface Trajectory extends Answers {
+export interface Trajectory extends Answers, Calls {
   /** The only one who may write: the latest claim's writer. */
   writer: string | null;
   /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
   attempts: number;
   /** For a replacement: the repeat that failed. The first claim has it, so it is known before the start. */
   replaces: number | null;
+  /** The workflow's run that was the last to finish it; null: none. */
+  finished_in: string | null;
   start: LineOf<'start'> | null;
   /** Limits that an update changed, before the start or since; null: none. */
   limits: TurnLimits | null;
@@ -76,6 +79,7 @@ export function emptyTrajectory(): Trajectory {
     writer: null,
     attempts: 0,
     replaces: null,
+    finished_in: null,
     start: null,
     limits: null,
     settings_in_force: null,
@@ -92,6 +96,7 @@ export function emptyTrajectory(): Trajectory {
     env_tokens: 0,
     faults: {},
     ...noAnswers(),
+    ...noCalls(),
     agent: noRuns(),
     standing: newStanding(),
   };
@@ -100,13 +105,12 @@ export function emptyTrajectory(): Trajectory {
 /** Folds one line into the trajectory, in place: copying a rollout of 2,000 turns at each line would be slow. */
 export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   if (line.kind === 'claim') {
-    applyToStanding(trajectory.standing, line);
+    if (!isLate(trajectory, line)) applyToStanding(trajectory.standing, line);
     applyClaim(trajectory, line);
     return;
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
   applyToStanding(trajectory.standing, line);
-  endWaits(trajectory, line);
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);
@@ -140,6 +144,8 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
     case 'end':
       trajectory.end = line;
       break;
+    default:
+      applyToCalls(trajectory, line);
   }
 }
 
@@ -147,8 +153,25 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
 export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
   attempt > 1 || reopen;
 
+/**
+ * An opening that its workflow no longer waits for, and that comes after that workflow has begun to finish the rollout,
+ * gets no journal.
+ */
+export const isLate = (
+  { finished_in }: Pick<Trajectory, 'finished_in'>,
+  { reopen, run }: LineOf<'claim'>,
+): boolean => reopen && run !== undefined && run === finished_in;
+
+/** Who finishes does so for good, until another run opens. */
+export const finishedIn = ({ activity, run }: LineOf<'claim'>): string | null =>
+  activity === 'finishRollout' ? (run ?? null) : null;
+
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
+  if (isLate(trajectory, claim)) return;
+  // The holder may claim it again, with changed limits: nobody inherits anything.
+  const isHolder = claim.writer === trajectory.writer;
   trajectory.writer = claim.writer;
+  trajectory.finished_in = finishedIn(claim) ?? trajectory.finished_in;
   trajectory.replaces ??= claim.replaces ?? null;
   const { end } = trajectory;
   if (end !== null) {
@@ -159,7 +182,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.session.losses = 0;
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
-  inheritAnswers(trajectory);
+  if (!isHolder) inheritAnswers(trajectory);
   if (claim.limits !== undefined) {
     trajectory.limits = { ...trajectory.limits, ...claim.limits };
     trajectory.settings_in_force = settingsInForce(trajectory);
@@ -200,6 +223,11 @@ function dropLife(trajectory: Trajectory): void {
 
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
+  if (isVerdict(trajectory)) {
+    if (start !== null && applyVerdict(trajectory, line))
+      addReward(trajectory, { line, semantics: start.settings.semantics });
+    return;
+  }
   const answer = open.get(turns.length);
   if (line.turn !== turns.length || !answer?.line || start === null) return;
   const { token_ids, logprobs, top_logprobs, segments, line: generation } = answer;

@@ -67,7 +67,7 @@ function columnsOf(input: RowInput) {
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
     assistant_tokens: trajectory.assistant_tokens,
     env_tokens: trajectory.env_tokens,
-    policy_versions: policyVersions(trajectory),
+    policy_versions: policyVersions(trajectory.turns),
     version_source: versionSource(trajectory),
     segments: segments(trajectory),
     attempts: trajectory.attempts,
@@ -116,7 +116,8 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   return [...log, partial];
 }
 
-function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
+/** Of answers that follow one another. */
+export function policyVersions(turns: readonly Answered[]): Row['policy_versions'] {
   const runs: Row['policy_versions'] = [];
   for (const { start, end, segment } of numbered(turns)) {
     const last = runs.at(-1);
@@ -154,8 +155,10 @@ function segments({ turns }: Trajectory): Row['segments'] {
   }));
 }
 
+type Answered = Pick<Trajectory['turns'][number], 'token_ids' | 'segments'>;
+
 function* numbered(
-  turns: Trajectory['turns'],
+  turns: readonly Answered[],
 ): Generator<{ turn: number; start: number; end: number; segment: Segment }> {
   let before = 0;
   for (const [turn, { token_ids, segments: parts }] of turns.entries()) {

@@ -37,4 +37,5 @@ export const IN_LINES = {
   metadata: 'all',
   answer: { metadata: 'all' },
   settings: { generation: IN_GENERATION },
+  tools: 'all',
 } as const satisfies ForeignMembers;

@@ -1,0 +1,102 @@
+import type { ToolCall } from '../model/calls/message.js';
+import type { JournalCall } from '../model/journal/calls.js';
+
+/**
+ * Answers in the dialect of `/v1/chat/completions`. Each byte is a function of the call: whoever asks again gets the same.
+ */
+
+interface Answering {
+  rollout_id: string;
+  turn: number;
+  call: JournalCall;
+}
+
+const idOf = ({ rollout_id, turn }: Answering): string => `chatcmpl-${rollout_id}-${turn}`;
+
+const headOf = (answering: Answering) => ({
+  id: idOf(answering),
+  created: Math.floor(answering.call.line.at),
+  model: answering.call.line.asked.model ?? 'policy',
+});
+
+const usageOf = ({ call: { prompt_length, sampled } }: Answering) => {
+  const completion_tokens = sampled?.token_ids.length ?? 0;
+  return { prompt_tokens: prompt_length, completion_tokens, total_tokens: prompt_length + completion_tokens }; // prettier-ignore
+};
+
+const finishOf = ({ call: { answer, sampled } }: Answering): string =>
+  (answer?.tool_calls.length ?? 0) > 0
+    ? 'tool_calls'
+    : (sampled?.generation.finish_reason ?? 'stop');
+
+const wireCall = ({ id, name, arguments: given }: ToolCall) => ({
+  id,
+  type: 'function' as const,
+  function: { name, arguments: given },
+});
+
+/** One field for older clients, one for newer. */
+const thoughts = (reasoning: string | undefined) =>
+  reasoning === undefined ? {} : { reasoning_content: reasoning, reasoning };
+
+/** The body of an answer that is not streamed. */
+export function completion(answering: Answering) {
+  const { content = '', reasoning, tool_calls = [] } = answering.call.answer ?? {};
+  const isSilent = content === '' && tool_calls.length > 0;
+  return {
+    ...headOf(answering),
+    object: 'chat.completion',
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: isSilent ? null : content,
+          ...thoughts(reasoning),
+          ...(tool_calls.length > 0 && { tool_calls: tool_calls.map(wireCall) }),
+        },
+        finish_reason: finishOf(answering),
+      },
+    ],
+    usage: usageOf(answering),
+  };
+}
+
+/** What a stream has not sent yet; a tool call is sent whole. */
+export interface News {
+  reasoning?: string;
+  content: string;
+  /** With the number of the first among the answer's. */
+  tool_calls: { from: number; calls: readonly ToolCall[] };
+}
+
+type Event = Record<string, unknown>;
+
+const event = (answering: Answering, choice: { delta: object; finish_reason?: string }): Event => ({
+  ...headOf(answering),
+  object: 'chat.completion.chunk',
+  choices: [{ index: 0, finish_reason: null, ...choice }],
+});
+
+/** The first event of a stream. */
+export const firstEvent = (answering: Answering): Event =>
+  event(answering, { delta: { role: 'assistant', content: '' } });
+
+/** Events for what is new; none where nothing is. */
+export function newsEvents(answering: Answering, news: News): Event[] {
+  const { reasoning = '', content, tool_calls } = news;
+  const deltas = [
+    ...(reasoning === '' ? [] : [thoughts(reasoning)]),
+    ...(content === '' ? [] : [{ content }]),
+    ...tool_calls.calls.map((call, k) => ({ tool_calls: [{ index: tool_calls.from + k, ...wireCall(call) }] })), // prettier-ignore
+  ];
+  return deltas.map((delta) => event(answering, { delta }));
+}
+
+/** The last events, behind the `answer` line; `[DONE]` follows. */
+export const lastEvents = (answering: Answering): Event[] => [
+  event(answering, { delta: {}, finish_reason: finishOf(answering) }),
+  ...(answering.call.line.asked.include_usage === true
+    ? [{ ...event(answering, { delta: {} }), choices: [], usage: usageOf(answering) }]
+    : []),
+];

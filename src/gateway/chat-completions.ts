@@ -1,0 +1,194 @@
+import { z } from 'zod';
+import type { Asked, CallMessage, ToolCall } from '../model/calls/message.js';
+import { fieldIn } from '../model/foreign-object.js';
+import { preview, problemsOf } from '../model/problems.js';
+import { KeptJson, writeJson } from '../platform/json/kept.js';
+import { isRecord } from '../platform/json/object.js';
+import { contentText } from './content.js';
+import { readBody } from './read-body.js';
+import type { Refusal } from './refusals.js';
+import { badRequest, Refused } from './refusals.js';
+import type { AgentRequest, RequestLimits } from './request.js';
+import {
+  MOST_LOGPROBS,
+  MOST_MESSAGES,
+  MOST_STOP_CHARACTERS,
+  MOST_STOPS,
+  MOST_TOOLS,
+} from './request.js';
+import { splitSystem } from './system-messages.js';
+
+/** The dialect of `/v1/chat/completions`. */
+
+const nullish = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
+const Called = z.looseObject({
+  id: z.string(),
+  function: z.looseObject({ name: z.string(), arguments: z.string() }),
+});
+
+const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
+const Message = z.looseObject({
+  role: z.enum(ROLES),
+  content: z.unknown().optional(),
+  reasoning_content: nullish(z.string()),
+  reasoning: nullish(z.string()),
+  tool_calls: nullish(z.array(Called)),
+  tool_call_id: nullish(z.string()),
+});
+type Message = z.infer<typeof Message>;
+
+const Stop = z.string().min(1).max(MOST_STOP_CHARACTERS);
+const Fields = z.looseObject({
+  model: nullish(z.string().max(256)),
+  messages: z.array(z.unknown()).min(1).max(MOST_MESSAGES),
+  tools: nullish(z.array(z.unknown()).max(MOST_TOOLS)),
+  n: nullish(z.int()),
+  stream: nullish(z.boolean()),
+  stream_options: nullish(z.looseObject({ include_usage: nullish(z.boolean()) })),
+  max_tokens: nullish(z.int().positive()),
+  max_completion_tokens: nullish(z.int().positive()),
+  stop: nullish(z.union([Stop.transform((one) => [one]), z.array(Stop).max(MOST_STOPS)])),
+  logprobs: nullish(z.boolean()),
+  top_logprobs: nullish(z.int().min(0).max(MOST_LOGPROBS)),
+});
+type Fields = z.infer<typeof Fields>;
+
+/** Of these, digits and the order of names stay as they came. */
+const FOREIGN = { tools: ['all'], response_format: 'all', tool_choice: 'all' } as const;
+
+/** The request in this body, or what its agent is told. */
+export function readChatRequest(
+  body: Buffer,
+  limits: RequestLimits,
+): { request: AgentRequest } | { refused: Refusal } {
+  try {
+    return { request: requestIn(readBody(body, { most: limits.body, foreign: FOREIGN }), limits) };
+  } catch (error) {
+    if (error instanceof Refused) return { refused: error.refusal };
+    throw error;
+  }
+}
+
+function requestIn(body: Record<string, unknown>, limits: RequestLimits): AgentRequest {
+  const fields = checked(Fields, { value: body, where: '' });
+  if ((fields.n ?? 1) !== 1)
+    throw badRequest(`n: expected 1, got ${fields.n}: send one request for each answer`, { param: 'n' }); // prettier-ignore
+  const ignored = new Set(ignoredIn(body));
+  const messages = fields.messages.map((value, k) => {
+    const where = `messages[${k}]`;
+    const message = checked(Message, { value, where });
+    if (message['name'] !== undefined) ignored.add('messages.name');
+    return messageIn(message, where);
+  });
+  if (messages.at(-1)?.role === 'assistant')
+    throw badRequest('messages: expected a last one of role user or tool, got assistant: an answer that is begun (prefill) is not continued', { param: 'messages' }); // prettier-ignore
+  const conversation = splitSystem(messages, limits.role_map);
+  if (conversation.messages.length === 0)
+    throw badRequest('messages: expected one that is no system message', { param: 'messages' });
+  const structured = structuredIn(body['response_format'], limits);
+  const tools = functionsIn(fields.tools ?? [], ignored);
+  return {
+    ...conversation,
+    tools,
+    tool_choice: body['tool_choice'] ?? null,
+    asked: { ...askedIn(fields), ...structured, ...(ignored.size > 0 && { ignored: named(ignored) }) }, // prettier-ignore
+    stream: fields.stream ?? false,
+  };
+}
+
+function checked<T extends z.ZodType>(
+  schema: T,
+  { value, where }: { value: unknown; where: string },
+): z.output<T> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [problem] = problemsOf(result.error, value);
+  const field = problem?.where === '(input)' ? '' : (problem?.where ?? '');
+  const separator = where === '' || field === '' || field.startsWith('[') ? '' : '.';
+  const param = `${where}${separator}${field}`;
+  throw badRequest(`${param}: ${problem?.what ?? 'malformed'}`, { param });
+}
+
+function messageIn(message: Message, where: string): CallMessage {
+  const { role, tool_calls = [], tool_call_id } = message;
+  const isAnswer = role === 'assistant';
+  const reasoning = isAnswer ? (message.reasoning_content ?? message.reasoning) : undefined;
+  if (role === 'tool' && tool_call_id === undefined)
+    throw badRequest(`${where}.tool_call_id: expected the id of a tool call, got none`, { param: `${where}.tool_call_id` }); // prettier-ignore
+  return {
+    role: role === 'developer' ? 'system' : role,
+    content: contentText(message.content, { where: `${where}.content`, isOptional: isAnswer }),
+    ...(reasoning !== undefined && { reasoning }),
+    ...(isAnswer && tool_calls.length > 0 && { tool_calls: tool_calls.map(callIn) }),
+    ...(role === 'tool' && tool_call_id !== undefined && { tool_call_id }),
+  };
+}
+
+/** Some clients say nothing where there are no arguments. */
+const callIn = ({ id, function: called }: z.infer<typeof Called>): ToolCall => ({
+  id,
+  name: called.name,
+  arguments: called.arguments.trim() === '' ? '{}' : called.arguments,
+});
+
+function askedIn(fields: Fields): Asked {
+  const { model, logprobs, top_logprobs = 0, stop, stream_options } = fields;
+  const max_tokens = fields.max_completion_tokens ?? fields.max_tokens;
+  return {
+    ...(model !== undefined && { model }),
+    ...(max_tokens !== undefined && { max_tokens }),
+    ...(stop !== undefined && stop.length > 0 && { stop }),
+    ...(logprobs === true && { logprobs: top_logprobs }),
+    ...(stream_options?.include_usage === true && { include_usage: true as const }),
+  };
+}
+
+/** Functions are the only tools that an agent executes by itself. Others would be the server's. */
+function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequest['tools'] {
+  const functions = tools.filter((tool, k) => {
+    const isObject = isRecord(tool) || tool instanceof KeptJson;
+    const type = isObject ? fieldIn(tool, 'type') : undefined;
+    if (!isObject || typeof type !== 'string')
+      throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, { param: `tools[${k}]` }); // prettier-ignore
+    if (type !== 'function') {
+      ignored.add(`tools (${type})`);
+      return false;
+    }
+    const described = fieldIn(tool, 'function');
+    const isDescribed = isRecord(described) || described instanceof KeptJson;
+    if (isDescribed && typeof fieldIn(described, 'name') === 'string') return true;
+    throw badRequest(`tools[${k}].function.name: expected a string`, { param: `tools[${k}]` });
+  });
+  return functions.length === 0 ? null : functions;
+}
+
+function structuredIn(format: unknown, { structured }: RequestLimits): Pick<Asked, 'structured'> {
+  if (format == null) return {};
+  const type = isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'type') : undefined;
+  if (type === 'text') return {};
+  if (structured !== 'allow')
+    throw badRequest(`response_format: expected none, got ${preview(type ?? format)}: it changes what the policy samples (structured: allow permits it)`, { param: 'response_format' }); // prettier-ignore
+  if (type !== 'json_object' && type !== 'json_schema')
+    throw badRequest(`response_format.type: expected text, json_object or json_schema, got ${preview(type)}`, { param: 'response_format' }); // prettier-ignore
+  return { structured: writeJson(format) };
+}
+
+/** Fields that say something about the answer, and are read. */
+const READ = new Set(['model', 'messages', 'tools', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'stop', 'logprobs', 'top_logprobs', 'response_format']); // prettier-ignore
+/** Fields that say nothing about it. */
+const ASIDE = new Set(['user', 'metadata', 'store', 'service_tier', 'prompt_cache_key', 'safety_identifier', 'client_metadata']); // prettier-ignore
+
+const ignoredIn = (body: Record<string, unknown>): string[] =>
+  Object.keys(body).filter(
+    (name) =>
+      !READ.has(name) && !ASIDE.has(name) && body[name] != null && !isUsual(name, body[name]),
+  );
+
+const isUsual = (name: string, value: unknown): boolean =>
+  (name === 'n' && value === 1) || (name === 'tool_choice' && value === 'auto');
+
+const MOST_NAMES = 32;
+const named = (names: ReadonlySet<string>): string[] =>
+  [...names].slice(0, MOST_NAMES).map((name) => name.slice(0, 64));

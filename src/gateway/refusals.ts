@@ -1,0 +1,55 @@
+/** What an agent is told instead of an answer, in the words of its dialect. */
+export interface Refusal {
+  status: 400 | 401 | 404 | 409 | 410 | 413 | 422 | 503;
+  /** Why, for programs: OpenAI's codes where they have one. */
+  code: string;
+  message: string;
+  /** The field. */
+  param?: string;
+}
+
+/** A refusal on its way to who answers. */
+export class Refused extends Error {
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.message);
+    this.refusal = refusal;
+  }
+}
+
+export const badRequest = (
+  message: string,
+  { param, code = 'invalid_request' }: { param?: string; code?: string } = {},
+): Refused => new Refused({ status: 400, code, message, ...(param !== undefined && { param }) });
+
+/** Programs look for OpenAI's code and words, and shorten the conversation. */
+export const contextFull = ({ tokens, most }: { tokens: number; most: number }): Refusal => ({
+  status: 400,
+  code: 'context_length_exceeded',
+  message: `This model's maximum context length is ${most} tokens. However, your messages resulted in ${tokens} tokens. Please reduce the length of the messages.`,
+  param: 'messages',
+});
+
+/** Never 429, which clients repeat. */
+export const limitReached = (limit: string, most: number): Refusal => ({
+  status: 400,
+  code: 'rollout_limit',
+  message: `this rollout's limit of ${most} ${limit} is reached: end the program`,
+});
+
+const TYPES: Partial<Record<Refusal['status'], string>> = {
+  401: 'authentication_error',
+  404: 'not_found_error',
+  503: 'server_error',
+};
+
+/** The body of `/v1/chat/completions` and `/v1/responses`. */
+export const openaiError = ({ status, code, message, param }: Refusal) => ({
+  error: {
+    message,
+    type: TYPES[status] ?? 'invalid_request_error',
+    param: param ?? null,
+    code,
+  },
+});

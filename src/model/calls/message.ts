@@ -1,0 +1,72 @@
+import { z } from 'zod';
+
+/** A conversation of an agent with the policy, whatever dialect it came in. */
+
+const ToolCall = z.object({
+  id: z.string(),
+  name: z.string(),
+  /** JSON as it was said: digits and the order of names are the policy's. */
+  arguments: z.string(),
+});
+export type ToolCall = z.infer<typeof ToolCall>;
+
+export const CallMessage = z.object({
+  role: z.string(),
+  content: z.string(),
+  /** Of the policy's thoughts, as far as the agent says them again. */
+  reasoning: z.string().exactOptional(),
+  tool_calls: z.array(ToolCall).exactOptional(),
+  /** Of a tool's result. */
+  tool_call_id: z.string().exactOptional(),
+  is_error: z.literal(true).exactOptional(),
+});
+export type CallMessage = z.infer<typeof CallMessage>;
+
+/** What the policy says in a call, as its parsers read it. */
+export const Said = z.object({
+  content: z.string(),
+  reasoning: z.string().exactOptional(),
+  tool_calls: z.array(ToolCall),
+  /** Tool calls that do not parse. They are part of the content, and never repaired. */
+  malformed: z.int(),
+});
+export type Said = z.infer<typeof Said>;
+
+/** The message by which an agent says an answer again. */
+export const messageOf = ({ content, reasoning, tool_calls }: Said): CallMessage => ({
+  role: 'assistant',
+  content,
+  ...(reasoning !== undefined && { reasoning }),
+  ...(tool_calls.length > 0 && { tool_calls }),
+});
+
+/** What an agent asks of sampling; the batch's settings are in force. */
+export const Asked = z.object({
+  /** As it names the policy: echoed. */
+  model: z.string().exactOptional(),
+  /** Lowers the limit. */
+  max_tokens: z.int().positive().exactOptional(),
+  /** Beside those of the rollout. */
+  stop: z.array(z.string()).exactOptional(),
+  /** So many of the likeliest are answered for each token; 0: the sampled one alone. */
+  logprobs: z.int().min(0).exactOptional(),
+  /** Of a stream: its last event has the usage. */
+  include_usage: z.literal(true).exactOptional(),
+  /** What the answer has to look like, where the environment allows it: `response_format` as JSON. */
+  structured: z.string().exactOptional(),
+  /** What the agent asked for in vain, by field. */
+  ignored: z.array(z.string()).exactOptional(),
+});
+export type Asked = z.infer<typeof Asked>;
+
+/** Why a call is no continuation of one that nothing else continues. */
+export const CAUSES = [
+  'first',
+  'separate',
+  'edited',
+  'shortened',
+  'resampled',
+  'diverged',
+  'template',
+] as const;
+export type Cause = (typeof CAUSES)[number];

@@ -1,0 +1,64 @@
+import type { Said } from '../message.js';
+import type { ReadCalls } from './hermes.js';
+import { readHermes } from './hermes.js';
+import { splitThought } from './thought.js';
+
+/** How the text of an answer is read: its thoughts, its tool calls, and what is neither. */
+
+export const TOOL_PARSERS = ['hermes', 'none'] as const;
+/** `deepseek_r1`: the prompt has opened the thoughts. */
+export const REASONING_PARSERS = ['qwen3', 'deepseek_r1', 'none'] as const;
+
+export interface Parsers {
+  tool_parser: (typeof TOOL_PARSERS)[number];
+  reasoning_parser: (typeof REASONING_PARSERS)[number];
+}
+
+export interface ReadAnswer extends ReadCalls {
+  reasoning?: string;
+}
+
+/**
+ * Reads the text of an answer, with special tokens shown but without the one that ends it. One that has not `ended` may
+ * grow: then the result has only what no further text changes, and each later result begins with it.
+ */
+export function readAnswer(
+  text: string,
+  { tool_parser, reasoning_parser, ended }: Parsers & { ended: boolean },
+): ReadAnswer {
+  const { rest, ...thought } =
+    reasoning_parser === 'none'
+      ? { rest: text }
+      : splitThought(text, { opened: reasoning_parser === 'deepseek_r1', ended });
+  const read =
+    tool_parser === 'hermes'
+      ? readHermes(rest, { ended })
+      : { content: rest, calls: [], malformed: 0 };
+  return { ...thought, ...read };
+}
+
+/** Ids of tool calls are a function of the answer: whoever asks again gets the same. */
+export const callId = (turn: number, index: number): string => `call_${turn}_${index}`;
+
+/** A whole answer as the journal and agents have it. */
+export const saidIn = (text: string, { turn, ...parsers }: Parsers & { turn: number }): Said => {
+  const { content, reasoning, calls, malformed } = readAnswer(text, { ...parsers, ended: true });
+  return {
+    content,
+    ...(reasoning !== undefined && { reasoning }),
+    tool_calls: calls.map((call, index) => ({ id: callId(turn, index), ...call })),
+    malformed,
+  };
+};
+
+/** What one reading of a growing text has beyond the one before it. */
+export const newsIn = (
+  before: Omit<ReadAnswer, 'malformed'>,
+  after: Omit<ReadAnswer, 'malformed'>,
+): Omit<ReadAnswer, 'malformed'> => ({
+  ...(after.reasoning !== undefined && {
+    reasoning: after.reasoning.slice(before.reasoning?.length ?? 0),
+  }),
+  content: after.content.slice(before.content.length),
+  calls: after.calls.slice(before.calls.length),
+});

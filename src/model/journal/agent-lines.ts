@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { KeptJson } from '../../platform/json/kept.js';
+import { Asked, CallMessage, CAUSES, Said } from '../calls/message.js';
+import { Glance } from './glance.js';
+import { tokenIds, written } from './line-parts.js';
+
+/** Lines of a rollout whose agent asks for answers by itself. `calls.ts` defines what they mean together. */
+
+/** Tools as an agent describes them, checked when they came: a list, or its text if JavaScript would lose some of it. */
+export type Tools = readonly unknown[] | KeptJson;
+const tools = z.custom<Tools>(
+  (value) => Array.isArray(value) || value instanceof KeptJson,
+  'expected a list',
+);
+
+/** A start of the agent's program. Keys of earlier lives are void. */
+const LifeLine = z.object({
+  kind: z.literal('life'),
+  ...written,
+  /** From 1. */
+  life: z.int().positive(),
+  restart: z.enum(['replay', 'fresh']),
+});
+
+/** What many calls have in common, under its hash. */
+const MaterialLine = z.object({
+  kind: z.literal('material'),
+  ...written,
+  hash: z.string(),
+  tools: tools.exactOptional(),
+  /** The message with which a conversation begins. */
+  system: z.string().exactOptional(),
+});
+
+/** The agent asks for an answer. Its tokens stand in `chunk` lines of the same number. */
+const CallLine = z.object({
+  kind: z.literal('call'),
+  ...written,
+  turn: z.int().nonnegative(),
+  life: z.int().positive(),
+  /** SHA-256 of the request's meaning. */
+  key: z.string(),
+  /** The call whose conversation it has most of; null: none. */
+  parent: z.int().nonnegative().nullable(),
+  /** How many messages of that conversation it shares, the answer counted. Absent: all. */
+  message: z.int().nonnegative().exactOptional(),
+  /** Absent: it continues its parent, and is the first to do so. */
+  cause: z.enum(CAUSES).exactOptional(),
+  /** Its prompt begins with so many ids of that call's prompt and answer. Absent without a cause: all of the parent's. */
+  fork: z.object({ call: z.int().nonnegative(), ids: z.int().positive() }).exactOptional(),
+  stream: z.boolean(),
+  /** Hashes of material. */
+  system: z.string().nullable(),
+  tools: z.string().nullable(),
+  /** Messages beyond those that it shares with its parent. */
+  news: z.array(CallMessage),
+  /** Beyond those that it shares. */
+  prompt_ids: tokenIds,
+  asked: Asked,
+});
+
+/** An answer as agents read it, behind its `generation`. */
+const AnswerLine = z.object({
+  kind: z.literal('answer'),
+  ...written,
+  turn: z.int().nonnegative(),
+  ...Said.shape,
+  /** What lists show after it, for readers of only the last lines. */
+  glance: Glance.exactOptional(),
+});
+
+/** An answer was given to a life: `whole` if it is known to have arrived. */
+const ServedLine = z.object({
+  kind: z.literal('served'),
+  ...written,
+  turn: z.int().nonnegative(),
+  life: z.int().positive(),
+  whole: z.boolean(),
+});
+
+/** A request that got no call: the context is full, or a limit is reached. */
+const RefusedLine = z.object({
+  kind: z.literal('refused'),
+  ...written,
+  life: z.int().positive(),
+  key: z.string(),
+  /** As the agent was told. */
+  code: z.string(),
+  message: z.string(),
+});
+
+/** The agent's program ended. */
+const ExitLine = z.object({
+  kind: z.literal('exit'),
+  ...written,
+  life: z.int().positive(),
+  code: z.int().nullable(),
+  signal: z.string().nullable(),
+  /** The end of what it printed. */
+  tail: z.string(),
+  submission: z.string().nullable(),
+});
+
+export const AGENT_LINES = [
+  LifeLine,
+  MaterialLine,
+  CallLine,
+  AnswerLine,
+  ServedLine,
+  RefusedLine,
+  ExitLine,
+] as const;

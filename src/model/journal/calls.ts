@@ -1,0 +1,204 @@
+import type { CallMessage } from '../calls/message.js';
+import { messageOf } from '../calls/message.js';
+import type { LineOf } from '../journal.js';
+import type { OpenAnswer } from './open-answers.js';
+
+/**
+ * The calls of an agent, folded in: a tree, whose paths are sequences of ids that only grow. A rollout whose journal
+ * has no `life` has none of this.
+ */
+export interface Calls {
+  /** By number, in the order in which they began. */
+  calls: JournalCall[];
+  lives: Life[];
+  /** By hash. */
+  materials: Map<string, LineOf<'material'>>;
+  /** Requests that got no call. */
+  refused: LineOf<'refused'>[];
+  /** What the environment says of the whole rollout, behind the agent's end. */
+  verdict: LineOf<'observation'> | null;
+}
+
+export interface JournalCall {
+  line: LineOf<'call'>;
+  /** Where its prompt begins: behind so many ids of that call's prompt and answer. null: it shares none. */
+  from: { call: number; ids: number } | null;
+  /** Ids of its prompt. */
+  prompt_length: number;
+  /** Its whole answer; null: it is in progress, or was never finished. */
+  sampled: Sampled | null;
+  answer: LineOf<'answer'> | null;
+  /** To which lives the answer was given, by number; true: whole. */
+  given: Map<number, boolean>;
+}
+
+export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs' | 'segments'> & {
+  generation: LineOf<'generation'>;
+};
+
+export interface Life {
+  line: LineOf<'life'>;
+  exit: LineOf<'exit'> | null;
+}
+
+export const noCalls = (): Calls => ({
+  calls: [],
+  lives: [],
+  materials: new Map(),
+  refused: [],
+  verdict: null,
+});
+
+interface Folded extends Calls {
+  start: Pick<LineOf<'start'>, 'plays'> | null;
+  open: Map<number, OpenAnswer>;
+  assistant_tokens: number;
+}
+
+type CallsLine = LineOf<'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'exit'>;
+
+/** A line that does not fit those before it is ignored, as everywhere. */
+export function applyToCalls(folded: Folded, line: CallsLine): void {
+  if (folded.start?.plays !== 'agent') return;
+  const { calls, lives, materials } = folded;
+  const life = lives.at(-1);
+  switch (line.kind) {
+    case 'life':
+      if (line.life === lives.length + 1) lives.push({ line, exit: null });
+      break;
+    case 'material':
+      if (!materials.has(line.hash)) materials.set(line.hash, line);
+      break;
+    case 'call':
+      applyCall(calls, { line, life });
+      break;
+    case 'answer':
+      applyAnswer(folded, line);
+      break;
+    case 'served': {
+      const given = calls[line.turn]?.given;
+      if (line.life <= lives.length)
+        given?.set(line.life, line.whole || given.get(line.life) === true);
+      break;
+    }
+    case 'refused':
+      if (isOf(life, line)) folded.refused.push(line);
+      break;
+    case 'exit':
+      if (isOf(life, line)) life.exit = line;
+      break;
+  }
+}
+
+/** Whether a line belongs to the last life, which has not ended. */
+const isOf = (life: Life | undefined, line: { life: number }): life is Life =>
+  life !== undefined && life.line.life === line.life && life.exit === null;
+
+function applyCall(
+  calls: JournalCall[],
+  { line, life }: { line: LineOf<'call'>; life: Life | undefined },
+): void {
+  if (!isOf(life, line) || line.turn !== calls.length) return;
+  if (line.parent !== null && line.parent >= calls.length) return;
+  const from = fromOf(calls, line);
+  if (from === undefined) return;
+  const prompt_length = (from?.ids ?? 0) + line.prompt_ids.length;
+  calls.push({ line, from, prompt_length, sampled: null, answer: null, given: new Map() });
+}
+
+/** undefined: there is nothing of that kind to continue. */
+function fromOf(
+  calls: readonly JournalCall[],
+  line: LineOf<'call'>,
+): JournalCall['from'] | undefined {
+  const { fork, parent, cause } = line;
+  if (fork !== undefined) {
+    const shared = calls[fork.call];
+    if (shared === undefined) return undefined;
+    const fits = fork.ids <= shared.prompt_length || fork.ids === lengthOf(shared);
+    return fits ? fork : undefined;
+  }
+  if (cause !== undefined) return null;
+  const continued = parent === null ? undefined : calls[parent];
+  if (parent === null || continued?.sampled == null) return undefined;
+  return { call: parent, ids: lengthOf(continued) };
+}
+
+/** Ids of a call's prompt and its whole answer. */
+export const lengthOf = ({
+  prompt_length,
+  sampled,
+}: Pick<JournalCall, 'prompt_length' | 'sampled'>): number =>
+  prompt_length + (sampled?.token_ids.length ?? 0);
+
+function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
+  const call = folded.calls[line.turn];
+  const open = folded.open.get(line.turn);
+  if (call === undefined || call.answer !== null || !open?.line) return;
+  const { token_ids, logprobs, top_logprobs, segments, line: generation } = open;
+  folded.open.delete(line.turn);
+  // Lists that have grown have room for half as much again.
+  call.sampled = {
+    token_ids: token_ids.slice(),
+    logprobs: logprobs.slice(),
+    top_logprobs: top_logprobs.slice(),
+    segments,
+    generation,
+  };
+  call.answer = line;
+  folded.assistant_tokens += token_ids.length;
+}
+
+/** Whether the environment's answer is about a whole rollout of an agent: then it has no turn. */
+export const isVerdict = ({ lives }: Calls): boolean => lives.length > 0;
+
+/** Counts behind the end of the last life, and once. */
+export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolean {
+  if (folded.verdict !== null || folded.lives.at(-1)?.exit == null) return false;
+  folded.verdict = line;
+  return true;
+}
+
+/** Whether lines of this number still count: of a call that was made, and has no answer yet. */
+export function mayAnswer({ calls, lives }: Pick<Calls, 'calls' | 'lives'>, turn: number): boolean {
+  const call = calls[turn];
+  return call === undefined ? lives.length === 0 : call.answer === null;
+}
+
+/** The calls that a life knows: those that it began, or was given. */
+export const isKnown = ({ line, given }: JournalCall, life: number): boolean =>
+  line.life === life || given.has(life);
+
+/** All ids of the prompt, and of the answer where it is whole. */
+export function idsOf(calls: readonly JournalCall[], number: number): number[] {
+  const call = calls[number];
+  return call === undefined ? [] : [...promptOf(calls, number), ...(call.sampled?.token_ids ?? [])];
+}
+
+/** The prompt as the engine is sent it, from an id on. */
+export function promptOf(calls: readonly JournalCall[], number: number, first = 0): number[] {
+  const parts: (readonly number[])[] = [];
+  let call = calls[number];
+  let end = call?.prompt_length ?? 0;
+  while (call !== undefined && end > first) {
+    const { from, line, prompt_length, sampled } = call;
+    const begin = from?.ids ?? 0;
+    if (end > prompt_length) parts.push((sampled?.token_ids ?? []).slice(Math.max(0, first - prompt_length))); // prettier-ignore
+    if (end > begin) parts.push(line.prompt_ids.slice(Math.max(0, first - begin), end - begin));
+    end = Math.min(end, begin);
+    call = from === null ? undefined : calls[from.call];
+  }
+  return parts.reverse().flat();
+}
+
+/** The messages that a call was asked with, behind the system message. */
+export function conversationOf(calls: readonly JournalCall[], number: number): CallMessage[] {
+  const call = calls[number];
+  if (call === undefined) return [];
+  const { parent, message, news } = call.line;
+  if (parent === null) return news;
+  const before = conversationOf(calls, parent);
+  const answer = calls[parent]?.answer;
+  const all = answer == null ? before : [...before, messageOf(answer)];
+  return [...(message === undefined ? all : all.slice(0, message)), ...news];
+}

@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { isRecord } from '../../platform/json/object.js';
+import type { ForeignObject } from '../foreign-object.js';
+
+/** What several kinds of lines consist of. */
+
+/** Checked in one loop: every fold checks every token, and zod's arrays take several times as long. */
+const numbers = (isOne: (value: unknown) => boolean, what: string) =>
+  z.custom<number[]>((value) => Array.isArray(value) && value.every(isOne), `expected ${what}`);
+export const tokenIds = numbers(Number.isSafeInteger, 'token ids');
+export const logprobs = numbers(Number.isFinite, 'finite numbers');
+
+/** Of an environment or a sample, checked when it came. */
+export const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
+
+export const written = {
+  writer: z.string(),
+  /** Seconds since the epoch, from the writer's monotonic clock. */
+  at: z.number(),
+};

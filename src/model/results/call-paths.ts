@@ -1,0 +1,151 @@
+import type { OpenAnswer } from '../journal/open-answers.js';
+import type { Calls, JournalCall } from '../journal/calls.js';
+import { isKnown, lengthOf } from '../journal/calls.js';
+
+/** A rollout's calls as a tree of answers, and which of them train. */
+
+export interface CallRules {
+  /** Of answers to the same messages: those that the agent went on from, all, or none but those. */
+  train_resampled: 'winner' | 'all' | 'none';
+  /** Of conversations beside the main one: helpers, titles. */
+  train_separate: 'all' | 'with_tools' | 'none';
+}
+
+export const UNTRAINED = ['abandoned', 'unread', 'resampled', 'separate'] as const;
+export type Untrained = (typeof UNTRAINED)[number];
+
+export interface Played extends Pick<Calls, 'calls' | 'lives'> {
+  open: ReadonlyMap<number, OpenAnswer>;
+}
+
+export interface Paths {
+  /** By call: the last answer in its prompt. */
+  before: (number | null)[];
+  /** By call: the sampled tokens, those of an unfinished answer counted. */
+  tokens: number[];
+  /** By call: why it does not train; null: it does. */
+  status: (Untrained | null)[];
+  /** The calls from the first answer of its prompt to a call. */
+  pathTo: (call: number) => number[];
+  /** The last call of the main path; null: there is none. */
+  main: number | null;
+}
+
+export function pathsOf(played: Played, rules: CallRules): Paths {
+  const { calls, open } = played;
+  const before = calls.map((_, number) => answerBefore(calls, number));
+  const tokens = calls.map(({ sampled }, number) => (sampled ?? open.get(number))?.token_ids.length ?? 0); // prettier-ignore
+  const status = statusesOf(played, { rules, before });
+  const pathTo = (call: number): number[] => {
+    const path: number[] = [];
+    for (let at: number | null = call; at !== null; at = before[at] ?? null) path.push(at);
+    return path.reverse();
+  };
+  return { before, tokens, status, pathTo, main: mainOf(played, { before, tokens, status }) };
+}
+
+/** The call in whose own ids a prompt leaves those that it shares. */
+export function forkOf(calls: readonly JournalCall[], number: number): JournalCall['from'] {
+  let from = calls[number]?.from ?? null;
+  while (from !== null) {
+    const above: JournalCall['from'] = calls[from.call]?.from ?? null;
+    if (above === null || from.ids > above.ids) return from;
+    from = { call: above.call, ids: from.ids };
+  }
+  return null;
+}
+
+/** Whether ids that are shared with a call include its answer. */
+export function isWhole(
+  calls: readonly JournalCall[],
+  { call, ids }: { call: number; ids: number },
+): boolean {
+  const shared = calls[call];
+  return shared?.sampled != null && ids === lengthOf(shared);
+}
+
+function answerBefore(calls: readonly JournalCall[], number: number): number | null {
+  let fork = forkOf(calls, number);
+  while (fork !== null && !isWhole(calls, fork)) fork = forkOf(calls, fork.call);
+  return fork?.call ?? null;
+}
+
+function statusesOf(
+  { calls, lives }: Played,
+  { rules, before }: { rules: CallRules; before: readonly (number | null)[] },
+): (Untrained | null)[] {
+  const goesOn = new Set(before);
+  const groups = calls.map((_, number) => groupOf(calls, number));
+  const wonGroups = new Set(groups.filter((_, number) => goesOn.has(number)));
+  const sizes = new Map<number, number>();
+  for (const group of groups) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  const isLoser = (number: number): boolean => {
+    const group = groups[number] ?? number;
+    if (rules.train_resampled === 'all' || goesOn.has(number) || sizes.get(group) === 1)
+      return false;
+    return rules.train_resampled === 'none' || wonGroups.has(group);
+  };
+  const status = calls.map((call, number): Untrained | null => {
+    if (!isKnown(call, lives.length)) return 'abandoned';
+    const isRead = goesOn.has(number) || [...call.given.values()].includes(true);
+    if (call.answer === null || !isRead) return 'unread';
+    if (isLoser(number)) return 'resampled';
+    return isLeftOut(calls, { number, rules, before }) ? 'separate' : null;
+  });
+  // What a trained answer continues trains with it.
+  for (let number = calls.length - 1; number >= 0; number--) {
+    const above = before[number] ?? null;
+    if (status[number] === null && above !== null) status[above] = null;
+  }
+  return status;
+}
+
+/** The first of the calls that were asked the same. */
+function groupOf(calls: readonly JournalCall[], number: number): number {
+  const call = calls[number];
+  const fork = call?.line.cause === 'resampled' ? call.from : null;
+  const isSame = fork !== null && call?.line.prompt_ids.length === 0 && fork.ids === calls[fork.call]?.prompt_length; // prettier-ignore
+  return isSame ? groupOf(calls, fork.call) : number;
+}
+
+function isLeftOut(
+  calls: readonly JournalCall[],
+  {
+    number,
+    rules,
+    before,
+  }: { number: number; rules: CallRules; before: readonly (number | null)[] },
+): boolean {
+  let first = number;
+  for (let at = before[first] ?? null; at !== null; at = before[at] ?? null) first = at;
+  const line = calls[first]?.line;
+  if (line?.cause !== 'separate' || rules.train_separate === 'all') return false;
+  return rules.train_separate === 'none' || line.tools === null;
+}
+
+/** A conversation that was changed goes on with what it was. */
+const GOES_ON: ReadonlySet<string | undefined> = new Set(['shortened', 'edited', 'template']);
+
+/** The last call of the path with most sampled tokens that the last life was given. */
+function mainOf(
+  { calls, lives }: Played,
+  { before, tokens, status }: Pick<Paths, 'before' | 'tokens' | 'status'>,
+): number | null {
+  const goesOn = new Set(before);
+  const trained = calls.map((_, number) => number).filter((number) => status[number] === null);
+  const goesOnTrained = new Set(trained.map((number) => before[number]));
+  const totals: number[] = [];
+  for (const [number, call] of calls.entries()) {
+    const isGiven = call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length)); // prettier-ignore
+    const { cause, parent } = call.line;
+    const above = before[number] ?? (GOES_ON.has(cause) ? parent : null);
+    totals.push(
+      (isGiven ? (tokens[number] ?? 0) : 0) + (above === null ? 0 : (totals[above] ?? 0)),
+    );
+  }
+  const leaves = trained.length > 0 ? trained.filter((number) => !goesOnTrained.has(number)) : [...calls.keys()].filter((number) => !goesOn.has(number)); // prettier-ignore
+  let main: number | null = null;
+  for (const leaf of leaves)
+    if (main === null || (totals[leaf] ?? 0) >= (totals[main] ?? 0)) main = leaf;
+  return main;
+}

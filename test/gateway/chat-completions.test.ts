@@ -1,0 +1,158 @@
+/** Requests of the dialect `/v1/chat/completions`. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { readChatRequest } from '../../src/gateway/chat-completions.js';
+import { openaiError } from '../../src/gateway/refusals.js';
+import type { RequestLimits } from '../../src/gateway/request.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
+
+const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {} };
+const go = { role: 'user', content: 'go' };
+
+const read = (body: unknown, limits: Partial<RequestLimits> = {}) =>
+  readChatRequest(
+    Buffer.isBuffer(body)
+      ? body
+      : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+    { ...LIMITS, ...limits },
+  );
+function accepted(body: unknown, limits: Partial<RequestLimits> = {}) {
+  const got = read(body, limits);
+  assert.ok('request' in got, JSON.stringify(got));
+  return got.request;
+}
+function refused(body: unknown, limits: Partial<RequestLimits> = {}) {
+  const got = read(body, limits);
+  assert.ok('refused' in got, 'it was taken');
+  return got.refused;
+}
+
+describe('a conversation', () => {
+  test('has the first system message apart, and later ones in the message that follows', () => {
+    const { system, messages } = accepted({
+      messages: [
+        { role: 'developer', content: 'be brief' },
+        go,
+        { role: 'system', content: 'note' },
+        { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] },
+        { role: 'assistant', content: 'done' },
+        { role: 'system', content: 'more' },
+      ],
+    }); // prettier-ignore
+    assert.equal(system, 'be brief');
+    assert.deepEqual(messages, [go, { role: 'user', content: 'note\n\na\nb' }, { role: 'assistant', content: 'done' }, { role: 'user', content: 'more' }]); // prettier-ignore
+  });
+
+  test('says of a later system message what role_map says', () => {
+    const later = { messages: [go, { role: 'system', content: 'note' }] };
+    assert.deepEqual(accepted(later, { role_map: { system: 'tool' } }).messages[1], { role: 'tool', content: 'note' }); // prettier-ignore
+  });
+
+  test('keeps calls, their results and thoughts', () => {
+    const { messages } = accepted({
+      messages: [
+        go,
+        { role: 'assistant', content: null, reasoning_content: 'hm', tool_calls: [{ id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":9007199254740993}' } }, { id: 'call_0_1', type: 'function', function: { name: 'ls', arguments: '' } }] },
+        { role: 'tool', tool_call_id: 'call_0_0', content: 'a.txt', name: 'ls' },
+      ],
+    }); // prettier-ignore
+    assert.deepEqual(messages.slice(1), [
+      { role: 'assistant', content: '', reasoning: 'hm', tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: '{"n":9007199254740993}' }, { id: 'call_0_1', name: 'ls', arguments: '{}' }] },
+      { role: 'tool', content: 'a.txt', tool_call_id: 'call_0_0' },
+    ]); // prettier-ignore
+  });
+});
+
+describe('what an agent asks of sampling', () => {
+  test('is taken note of, or ignored by name', () => {
+    const { asked, stream, tool_choice } = accepted({
+      model: 'policy',
+      messages: [{ ...go, name: 'me' }],
+      max_tokens: 9,
+      max_completion_tokens: 7,
+      stop: 'END',
+      logprobs: true,
+      top_logprobs: 3,
+      n: 1,
+      stream: true,
+      stream_options: { include_usage: true },
+      temperature: 0,
+      tool_choice: 'required',
+      metadata: { a: 1 },
+      user: 'u',
+      strange: true,
+      seed: null,
+    });
+    assert.deepEqual(asked, {
+      model: 'policy',
+      max_tokens: 7,
+      stop: ['END'],
+      logprobs: 3,
+      include_usage: true,
+      ignored: ['temperature', 'tool_choice', 'strange', 'messages.name'],
+    });
+    assert.equal(stream, true);
+    assert.equal(tool_choice, 'required');
+  });
+
+  test('leaves hosted tools out and keeps functions as they came', () => {
+    const tool = '{"type":"function","function":{"name":"f","parameters":{"2":1.0,"1":0,"__proto__":{}}}}';
+    const body = `{"messages":[{"role":"user","content":"go"}],"tools":[${tool},{"type":"web_search"}],"__proto__":{"n":2}}`;
+    const { tools, asked } = accepted(body);
+    assert.ok(Array.isArray(tools) && tools.length === 1);
+    assert.ok(tools[0] instanceof KeptJson);
+    assert.equal(tools[0].text, tool);
+    assert.deepEqual(asked.ignored, ['__proto__', 'tools (web_search)']);
+  }); // prettier-ignore
+
+  test('may be a structure only where the environment allows it', () => {
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
+    assert.match(refused({ messages: [go], response_format: format }).message, /structured: allow/);
+    const { asked } = accepted(
+      { messages: [go], response_format: format },
+      { structured: 'allow' },
+    );
+    assert.equal(asked.structured, JSON.stringify(format));
+    assert.deepEqual(accepted({ messages: [go], response_format: { type: 'text' } }).asked, {});
+  });
+});
+
+describe('a request that is refused says which field, what was expected and what came', () => {
+  const deep = `{"messages":${'['.repeat(600)}${']'.repeat(600)}}`;
+  const picture = (url: string) => ({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] }); // prettier-ignore
+  const cases: Record<string, [body: unknown, message: RegExp, status?: number]> = {
+    'no JSON': ['{"messages":', /^expected JSON as the body/],
+    'no object': ['[]', /^expected a JSON object/],
+    'no UTF-8': [Buffer.from([0x22, 0xff, 0x22]), /0xff at byte 1/],
+    'too large': [Buffer.alloc(9 * 2 ** 20, ' '), /at most 8388608 bytes, got 9437184/, 413],
+    'too deep': [deep, /at most 512 levels/],
+    'no messages': [{ messages: [] }, /^messages: /],
+    '10,001 messages': [{ messages: Array(10_001).fill(go) }, /^messages: .*10000/],
+    '513 tools': [{ messages: [go], tools: Array(513).fill({ type: 'function', function: { name: 'f' } }) }, /^tools: .*512/],
+    'a tool without a name': [{ messages: [go], tools: [{ type: 'function' }] }, /^tools\[0\]\.function\.name/],
+    'four answers at once': [{ messages: [go], n: 4 }, /^n: expected 1, got 4/],
+    'prefill': [{ messages: [go, { role: 'assistant', content: 'I' }] }, /prefill/],
+    'system messages alone': [{ messages: [{ role: 'system', content: 'x' }] }, /no system message/],
+    'an unknown role': [{ messages: [go, { role: 'function', content: 'x' }] }, /^messages\[1\]\.role: /],
+    'no content': [{ messages: [{ role: 'user' }] }, /^messages\[0\]\.content: expected a string/],
+    'a result of no call': [{ messages: [go, { role: 'tool', content: 'x' }] }, /^messages\[1\]\.tool_call_id/],
+    'arguments that are no text': [{ messages: [go, { role: 'assistant', tool_calls: [{ id: 'a', function: { name: 'f', arguments: {} } }] }, go] }, /^messages\[1\]\.tool_calls\.0\.function\.arguments: expected string/],
+    'a picture by address': [picture('http://169.254.169.254/'), /http:\/\/169.254.169.254\/.*no address is opened/],
+    'a picture by file': [picture('file:///etc/passwd'), /no address is opened/],
+    'a picture in the request': [picture('data:image/png;base64,AA=='), /not taken yet/],
+    'a part of another kind': [{ messages: [{ role: 'user', content: [{ type: 'input_audio' }] }] }, /input_audio/],
+    '17 stop strings': [{ messages: [go], stop: Array(17).fill('x') }, /^stop/],
+    'a stop string of 257 characters': [{ messages: [go], stop: ['x'.repeat(257)] }, /^stop/],
+    '21 logprobs': [{ messages: [go], logprobs: true, top_logprobs: 21 }, /^top_logprobs: /],
+    'no tokens': [{ messages: [go], max_tokens: 0 }, /^max_tokens: /],
+  }; // prettier-ignore
+  for (const [what, [body, message, status = 400]] of Object.entries(cases))
+    test(what, () => {
+      const refusal = refused(body);
+      assert.match(refusal.message, message);
+      assert.equal(refusal.status, status);
+      const { error } = openaiError(refusal);
+      assert.equal(error.type, 'invalid_request_error');
+      assert.ok(error.message.length < 600);
+    });
+});
