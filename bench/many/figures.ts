@@ -53,13 +53,16 @@ const secondsOf = ({ before, after }: Phase): number => (after.at_ms - before.at
 /** Of starting and ending, of a second in flight, of a turn: each without what the others cost meanwhile. */
 function partCosts(run: ManyRun, part: keyof PerPart) {
   const { rollouts } = run;
-  const second = costOf(phaseOf(run, 'waiting')).cpu_ms[part];
+  const waiting = phaseOf(run, 'waiting');
+  const idle = run.idle_cpu_ms[part];
+  const beside = (idle * secondsOf(waiting)) / waiting.count;
+  const second = Math.max(0, costOf(waiting).cpu_ms[part] - beside);
   const spent = (name: Phase['name']): number => {
     const phase = phaseOf(run, name);
     // While they start and while they end, half of them are in flight.
     const inFlight = name === 'playing' ? rollouts : rollouts / 2;
     const cpu_ms = phase.after.cpu_ms[part] - phase.before.cpu_ms[part];
-    return Math.max(0, cpu_ms - inFlight * secondsOf(phase) * second);
+    return Math.max(0, cpu_ms - secondsOf(phase) * (idle + inFlight * second));
   };
   const turn = spent('playing') / phaseOf(run, 'playing').count;
   return {

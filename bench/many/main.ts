@@ -23,7 +23,7 @@ waiting, playing and ending are measured apart.
 
   --rollouts N    default 1000; a multiple of ${REPEATS}
   --workers N     processes; default 1
-  --turns N       of each rollout, 3 or more; default 3
+  --turns N       of each rollout, 4 or more; default 5
   --turn-time T   default 6s
   --tokens N      sent one by one over the turn; default: an answer of some 25, whole, at its end
   --memory SIZE   worker.memory of each; default 4GiB
@@ -37,7 +37,7 @@ function readOptions(): ManyOptions & { json: string | null; figures: boolean } 
     options: {
       rollouts: { type: 'string', default: '1000' },
       workers: { type: 'string', default: '1' },
-      turns: { type: 'string', default: '3' },
+      turns: { type: 'string', default: '5' },
       'turn-time': { type: 'string', default: '6s' },
       tokens: { type: 'string' },
       memory: { type: 'string', default: '4GiB' },
@@ -51,7 +51,7 @@ function readOptions(): ManyOptions & { json: string | null; figures: boolean } 
   const [rollouts, workers, turns] = [values.rollouts, values.workers, values.turns].map(Number);
   const tokens = values.tokens === undefined ? null : Number(values.tokens);
   const isWrong = [rollouts, workers, turns, tokens ?? 1].some((one) => !(Number.isInteger(one) && Number(one) > 0)); // prettier-ignore
-  if (values.help || isWrong || Number(turns) < 3 || Number(rollouts) % REPEATS !== 0) {
+  if (values.help || isWrong || Number(turns) < 4 || Number(rollouts) % REPEATS !== 0) {
     console.log(USAGE);
     process.exit(values.help ? 0 : 2);
   }

@@ -14,7 +14,7 @@ import type { Stack } from '../stack.js';
 import { workerConfig } from '../stack.js';
 import type { JournalBytes } from './journal-bytes.js';
 import { journalBytes } from './journal-bytes.js';
-import type { Loop, Reading, Watched } from './readings.js';
+import type { Loop, PerPart, Reading, Watched } from './readings.js';
 import { loopBetween, readAll } from './readings.js';
 
 /** Many rollouts in flight at once. */
@@ -45,6 +45,8 @@ export interface Phase {
 export interface ManyRun extends ManyOptions {
   /** Nothing plays yet. */
   idle: Reading;
+  /** What idle processes take in a second. */
+  idle_cpu_ms: PerPart;
   phases: Phase[];
   histories: HistorySizes;
   closing_s: number;
@@ -57,6 +59,7 @@ export const REPEATS = 8;
 const PARTS = 40;
 const WAITING_MS = 20_000;
 const IDLE_AFTER_MS = 4000;
+const IDLE_MS = 8000;
 const LIMIT_MS = 40 * 60_000;
 const POLL_MS = 500;
 /** Turns of this share of their mean at least and at most. */
@@ -80,6 +83,8 @@ export async function measureMany(
   const pace = keepPace(stack, options);
   try {
     await sleep(IDLE_AFTER_MS);
+    const before = await readAll(watched);
+    await sleep(IDLE_MS);
     const idle = await readAll(watched);
     const phases: Phase[] = [];
     const phase = async (name: Phase['name'], run: () => Promise<number>): Promise<void> => {
@@ -94,6 +99,7 @@ export async function measureMany(
     return {
       ...options,
       idle,
+      idle_cpu_ms: idleCost(before, idle),
       phases,
       histories: await historySizes(stack.client),
       closing_s: (await closingTimes(stack.client)).batch_s,
@@ -105,6 +111,12 @@ export async function measureMany(
     await Promise.all(workers.map((worker) => worker.stop()));
   }
 }
+
+const idleCost = (before: Reading, after: Reading): PerPart => {
+  const of = (part: keyof PerPart): number =>
+    (1000 * (after.cpu_ms[part] - before.cpu_ms[part])) / (after.at_ms - before.at_ms);
+  return { server: of('server'), workers: of('workers'), simulator: of('simulator') };
+};
 
 const TASK_QUEUE = 'many';
 const BATCH = 'many';
@@ -230,10 +242,10 @@ async function play(
       await fetch(`${simulator.url}/simulator/faults/${id}`, { method: 'DELETE' });
       await sleep(turn_ms / PARTS);
     }
-    return (first = await finished(rollouts));
+    return (first = await finished(1.5 * rollouts));
   });
   // The last turns are left to the next phase: between them rollouts end.
-  await phase('playing', async () => (await finished(rollouts * (turns - 1))) - first);
+  await phase('playing', async () => (await finished(rollouts * (turns - 2))) - first);
   await phase('ending', async () => {
     await until('the result', () => Promise.resolve(isOver()));
     return rollouts;

@@ -8,7 +8,7 @@ import type { ManyRun, Phase } from '../../bench/many/run.js';
 const ROLLOUTS = 100;
 const LOOP = { p50_ms: 0, p99_ms: 0, max_ms: 0, heap_mb: 0, timers: 0 };
 /** CPU milliseconds that a run consists of. */
-const COST = { rollout: 40, second: 0.5, turn: 6 };
+const COST = { rollout: 40, second: 0.5, turn: 6, idle: 20 };
 
 /** A run whose processes take exactly these, `per_token` beside. */
 function runOf({ tokens, per_token }: { tokens: number; per_token: number }): ManyRun {
@@ -25,7 +25,7 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
   const phases = steps.map(([name, seconds, count, cpu_ms]): Phase => {
     const after = readingOf({
       at_ms: before.at_ms + seconds * 1000,
-      cpu_ms: before.cpu_ms.server + cpu_ms,
+      cpu_ms: before.cpu_ms.server + cpu_ms + seconds * COST.idle,
       held: ROLLOUTS,
     });
     const phase = { name, count, before, after, loop: LOOP };
@@ -36,6 +36,7 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
   return {
     ...{ rollouts: ROLLOUTS, workers: 1, turns: 3, turn_ms: 6000, tokens, memory: '1GiB', turn_slice: '10m', heartbeat_timeout: null }, // prettier-ignore
     idle,
+    idle_cpu_ms: { server: COST.idle, workers: COST.idle, simulator: COST.idle },
     phases,
     histories: {
       batch: { count: 1, events: 30, kb: 5 },
