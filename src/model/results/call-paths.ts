@@ -11,8 +11,7 @@ export interface CallRules {
   train_separate: 'all' | 'with_tools' | 'none';
 }
 
-export const UNTRAINED = ['abandoned', 'unread', 'resampled', 'separate'] as const;
-export type Untrained = (typeof UNTRAINED)[number];
+export type Untrained = 'abandoned' | 'unread' | 'resampled' | 'separate';
 
 export interface Played extends Pick<Calls, 'calls' | 'lives'> {
   open: ReadonlyMap<number, OpenAnswer>;

@@ -1,6 +1,6 @@
 import type { CallMessage, Cause } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
-import { conversationOf, lengthOf, promptOf } from '../journal/calls.js';
+import { conversationOf, lengthOf, promptBeyond } from '../journal/calls.js';
 import { sampledOf } from '../journal/message-log.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { LogMessage } from '../sample.js';
@@ -173,7 +173,7 @@ function messagesOf(
     ...news,
   ].map((message): SequenceMessage => ({ ...message, token_ids: [] }));
   const last = asked.at(-1);
-  if (last !== undefined) last.token_ids = promptOf(calls, call, ids);
+  if (last !== undefined) last.token_ids = promptBeyond(calls, { number: call, first: ids });
   const sampled = of.sampled ?? open.get(call);
   if (sampled === undefined || (of.answer === null && sampled.token_ids.length === 0)) return asked;
   const { text = '' } = open.get(call) ?? {};
