@@ -4,8 +4,8 @@ import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
 import { startWorkerProcess } from '../test/harness/worker-process.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
-import type { ContenderName, Scenario } from './scenario.js';
-import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
+import type { ContenderName, Pace, Scenario } from './scenario.js';
+import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
 import type { Stack } from './stack.js';
 import { workerConfig } from './stack.js';
 
@@ -13,8 +13,8 @@ import { workerConfig } from './stack.js';
 export interface Contender {
   name: ContenderName;
   processes: { server?: number; worker: number; simulator?: number };
-  /** Resolves with the number of turns when all rollouts have ended. */
-  play(rollouts: number): Promise<number>;
+  /** Resolves with the number of turns when all rollouts have ended. The engine has this pace already. */
+  play(rollouts: number, pace: Pace): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -23,8 +23,16 @@ const BATCH_TIMEOUT_MS = 900_000;
 
 type Start = (stack: Stack, scenario: Scenario) => Promise<Contender>;
 
+const inSlicesOf =
+  (turn_slice: '2s' | '10s' | '40s'): Start =>
+  (stack, { turns }) =>
+    startDurable(stack, { turns, turn_slice, name: `durable, slices of ${turn_slice}` });
+
 export const START: Record<ContenderName, Start> = {
   durable: (stack, scenario) => startDurable(stack, { ...scenario, name: 'durable' }),
+  'durable, slices of 2s': inSlicesOf('2s'),
+  'durable, slices of 10s': inSlicesOf('10s'),
+  'durable, slices of 40s': inSlicesOf('40s'),
   'bare observations': (stack, scenario) =>
     startDurable(stack, { ...scenario, name: 'bare observations' }),
   empty: startEmpty,
@@ -34,10 +42,10 @@ export const START: Record<ContenderName, Start> = {
 /** The real thing: `temporal-rollout worker`, files and all. */
 async function startDurable(
   stack: Stack,
-  { turn_slice, name }: Pick<Scenario, 'turn_slice'> & { name: 'durable' | 'bare observations' },
+  { turns, turn_slice, name }: { turns: number; turn_slice: string | null; name: ContenderName },
 ): Promise<Contender> {
-  const task_queue = name.replace(' ', '-');
-  const observation_format = name === 'durable' ? 'chat' : 'bare';
+  const task_queue = name.replaceAll(/[ ,]+/g, '-');
+  const observation_format = name === 'bare observations' ? 'bare' : 'chat';
   const worker = await startWorkerProcess({
     directory: stack.folder,
     name: task_queue,
@@ -57,7 +65,7 @@ async function startDurable(
           limit: rollouts,
           generation: { ...GENERATION, observation_format },
           max_seq_len: MAX_SEQ_LEN,
-          max_rollout_turns: TURNS,
+          max_rollout_turns: turns,
           max_in_flight: MAX_IN_FLIGHT,
         },
       });
@@ -70,14 +78,14 @@ async function startDurable(
 /** The same workflows over activities that do nothing. */
 export async function startEmpty(
   stack: Stack,
-  { turn_slice, turn_ms }: Pick<Scenario, 'turn_slice' | 'turn_ms'>,
+  { turns, turn_slice, pace }: Pick<Scenario, 'turns' | 'turn_slice' | 'pace'>,
 ): Promise<Contender & { playSliced: (request: EmptyRequest) => Promise<number> }> {
   const options: EmptyWorkerOptions = {
     address: stack.address,
     config: workerConfig(stack, { task_queue: 'empty', turn_slice }),
-    // A slow turn fills a turn slice alone.
-    turns_a_call: turn_slice === '0s' || turn_ms > 0 ? 1 : TURNS,
-    turn_ms,
+    turns,
+    // Of slow turns it has one in each activity, as with short slices.
+    turns_a_call: turn_slice === '0s' || pace.turn_ms > 0 ? 1 : turns,
   };
   const worker = await startProcess(new URL('./empty-worker.js', import.meta.url), [
     JSON.stringify(options),
@@ -86,14 +94,15 @@ export async function startEmpty(
   const playSliced = async (request: EmptyRequest): Promise<number> => {
     const batchId = `empty-${batches++}`;
     await runBatch(stack, { batchId, taskQueue: 'empty', request });
-    return request.rollouts * TURNS;
+    return request.rollouts * turns;
   };
   return {
     name: 'empty',
     processes: { server: stack.server.pid, worker: worker.pid },
-    play: (rollouts) =>
+    play: (rollouts, { turn_ms }) =>
       playSliced({
         rollouts,
+        turn_ms,
         rollouts_per_slice: ROLLOUTS_PER_SLICE,
         max_in_flight: MAX_IN_FLIGHT,
       }),
@@ -103,10 +112,10 @@ export async function startEmpty(
 }
 
 /** The loop in one process, without durability. */
-async function startBare(stack: Stack): Promise<Contender> {
+async function startBare(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
   const loop = await startProcess<{ rollouts: number }>(
     new URL('./bare-loop.js', import.meta.url),
-    [stack.generationUrl],
+    [stack.generationUrl, String(turns)],
   );
   return {
     name: 'bare',

@@ -2,7 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { z } from 'zod';
-import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
+import type {
+  Activities,
+  BatchPlan,
+  BatchResult,
+  TurnProgress,
+} from '../src/activities/contract.js';
+import { createRunAttempt } from '../src/activities/attempt.js';
 import type { AllActivities } from '../src/activities/contract/stream.js';
 import { RolloutRef } from '../src/model/batch-request.js';
 import { talliesOf } from '../src/model/workflow-safe/slices.js';
@@ -10,7 +16,6 @@ import type { Config } from '../src/workers/config.js';
 import { generationQueue } from '../src/workers/queues.js';
 import { createWorkers } from '../src/workers/worker.js';
 import { serveParent } from './contender-process.js';
-import { TURNS } from './scenario.js';
 
 /**
  * A worker with the real workflows, queues and options, and activities that return at once: the cost of Temporal and
@@ -22,36 +27,62 @@ const EmptyRequest = z.strictObject({
   rollouts: z.int(),
   rollouts_per_slice: z.int(),
   max_in_flight: z.int(),
+  turn_ms: z.int(),
 });
 export type EmptyRequest = z.infer<typeof EmptyRequest>;
 
 export interface EmptyWorkerOptions {
   address: string;
   config: Config;
-  /** How many turns one `playTurns` reports, and how long each takes. */
+  /** Of a rollout. */
+  turns: number;
+  /** How many turns one `playTurns` reports. */
   turns_a_call: number;
-  turn_ms: number;
+  /** Each turn is an attempt with heartbeats, and opening plays none; absent: it is a plain activity without any. */
+  heartbeat_timeout_ms?: number;
 }
+
+/** How many turns are played now; the answer to any question. */
+const counts = { playing: 0 };
 
 const PREVIEW = '<action>up</action>'.padStart(100, 'the tile is ');
 
-function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions): AllActivities {
+function cannedActivities({
+  config,
+  turns,
+  turns_a_call,
+  heartbeat_timeout_ms,
+}: EmptyWorkerOptions): AllActivities {
+  /** How long each turn of a batch takes. */
+  const turnsTake = new Map<string, number>();
   const progress = (turn: number): TurnProgress => ({
     turn,
     total_reward: 0,
     total_tokens: turn * 90,
     phase: 'generate',
-    ended: turn >= TURNS ? 'max_turns' : null,
+    ended: turn >= turns ? 'max_turns' : null,
     preview: turn === 0 ? '' : PREVIEW,
   });
   const queue = generationQueue(config);
-  const playTurns: Activities['playTurns'] = async ({ turn }) => {
-    const next = Math.min(TURNS, turn + turns_a_call);
+  const attempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+  const play: Activities['playTurns'] = async ({ batch_id, turn }) => {
+    const next = Math.min(turns, turn + turns_a_call);
+    const turn_ms = turnsTake.get(batch_id) ?? 0;
     if (turn_ms > 0) await sleep((next - turn) * turn_ms);
     return progress(next);
   };
+  const beats = heartbeat_timeout_ms !== undefined;
+  const playTurns: Activities['playTurns'] = async (at) => {
+    counts.playing += 1;
+    return await (beats ? attempt(() => play(at)) : play(at)).finally(() => (counts.playing -= 1));
+  };
   return {
-    planBatch,
+    planBatch: (input) => {
+      const request = EmptyRequest.parse(input);
+      const plan = planOf(request);
+      turnsTake.set(plan.batch_id, request.turn_ms);
+      return Promise.resolve(plan);
+    },
     openRollout: async (input) => {
       const ref = RolloutRef.parse(input);
       return {
@@ -59,11 +90,11 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
         task_name: 'sliding_puzzle',
         policy_version: null,
         plays: 'in_slices',
-        heartbeat_timeout_ms: 10_000,
+        heartbeat_timeout_ms: heartbeat_timeout_ms ?? 10_000,
         queues: { playTurns: queue, generateTurn: queue, stepEnvironment: queue },
         is_batch: false,
         limits: LIMITS,
-        progress: await playTurns({ ...ref, turn: 0 }),
+        progress: beats ? progress(0) : await play({ ...ref, turn: 0 }),
       };
     },
     playTurns,
@@ -75,8 +106,8 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
           rollout_id: Context.current().info.workflowExecution?.workflowId ?? '',
           stop_reason: 'max_turns',
           total_reward: 0,
-          turn_count: TURNS,
-          total_tokens: TURNS * 90,
+          turn_count: turns,
+          total_tokens: turns * 90,
         },
         failure: null,
         facts: null,
@@ -112,13 +143,12 @@ const LIMITS = {
   rollout_timeout: '1h',
 };
 
-const planBatch: Activities['planBatch'] = (input) => {
-  const { rollouts, rollouts_per_slice: size, max_in_flight } = EmptyRequest.parse(input);
+function planOf({ rollouts, rollouts_per_slice: size, max_in_flight }: EmptyRequest): BatchPlan {
   const slices = Array.from({ length: Math.ceil(rollouts / size) }, (_, i) => ({
     first: i * size,
     last: Math.min(rollouts, (i + 1) * size) - 1,
   }));
-  return Promise.resolve({
+  return {
     batch_id: Context.current().info.workflowExecution?.workflowId ?? '',
     samples: rollouts,
     num_repeats: 1,
@@ -129,8 +159,8 @@ const planBatch: Activities['planBatch'] = (input) => {
     min_k: null,
     refill: null,
     continued: false,
-  });
-};
+  };
+}
 
 function emptyResult(batch_id: string): BatchResult {
   const counts = { requested: 0, completed: 0, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 };
@@ -154,7 +184,7 @@ const workers = await createWorkers({
 });
 const running = Promise.all(workers.map((worker) => worker.run()));
 serveParent(
-  () => Promise.resolve(null),
+  () => Promise.resolve(counts.playing),
   async () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     await running;

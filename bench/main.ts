@@ -14,18 +14,18 @@ import { sizeReport } from './size-report.js';
 import type { Measured, SlicedRuns } from './report.js';
 import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
 import type { Scenario } from './scenario.js';
-import { ROUNDS, SCENARIOS, SLICED, WARM_UP } from './scenario.js';
+import { AT_ONCE, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
 import { measureSlices } from './slices.js';
 import type { Stack } from './stack.js';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
-import { startStack } from './stack.js';
+import { setPace, startStack } from './stack.js';
 
 const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
 npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
 
   --quick      one round of the two scenarios with 64 rollouts at once
-  --only TEXT  only scenarios whose name contains TEXT; the slice sizes are called "slices"
-  --rounds N   rounds of each scenario, instead of ${ROUNDS}
+  --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (five minutes), "observations"; the slice sizes are called "sizes"
+  --rounds N   rounds of each scenario, instead of ${ROUNDS}, or of one with slow turns
   --large      slice sizes with ${SLICED.large} rollouts instead of ${SLICED.rollouts}, one round
   --write      puts the tables into bench/README.md
 
@@ -85,17 +85,18 @@ async function measureScenario(
   const contenders: Contender[] = [];
   try {
     for (const name of scenario.contenders) contenders.push(await START[name](stack, scenario));
-    const batches = scenario.turn_ms > 0 ? 1 : WARM_UP.batches;
+    const batches = isSlow(scenario) ? 1 : WARM_UP.batches;
     for (let batch = 0; batch < batches; batch++) {
-      await Promise.all(contenders.map((contender) => contender.play(WARM_UP.rollouts)));
+      await Promise.all(contenders.map((contender) => contender.play(WARM_UP.rollouts, AT_ONCE)));
     }
+    await setPace(stack, scenario.pace);
     const measured: Measured = { scenario, rounds: [] };
     for (let round = 1; round <= rounds; round++) {
       const runs: Measured['rounds'][number] = {};
       for (const contender of contenders) {
-        const { rollouts } = scenario;
-        const play = (): Promise<number> => contender.play(rollouts);
-        const run = await measure(contender, { rollouts, play });
+        const { rollouts, turns, pace } = scenario;
+        const play = (): Promise<number> => contender.play(rollouts, pace);
+        const run = await measure(contender, { rollouts, turns, play });
         runs[contender.name] = run;
         const cpu = PARTS.map((part) => `${part} ${cpuPerTurn(run, [part]).toFixed(2)}`).join(', ');
         say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s, CPU ms/turn ${cpu}`);
@@ -109,17 +110,17 @@ async function measureScenario(
 }
 
 async function withStack<T>(
-  scenario: Scenario,
+  { name, rollouts }: Pick<Scenario, 'name' | 'rollouts'>,
   {
     cliPath,
     run,
     dbName = null,
   }: { cliPath: string; run: (stack: Stack) => Promise<T>; dbName?: string | null },
 ): Promise<T> {
-  say(scenario.name);
+  say(name);
   const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`);
   const dbFile = dbName === null ? null : path.join(folder, dbName);
-  const stack = await startStack(scenario, { cliPath, folder, dbFile });
+  const stack = await startStack({ rollouts }, { cliPath, folder, dbFile });
   try {
     return await run(stack);
   } finally {
@@ -129,13 +130,13 @@ async function withStack<T>(
 
 async function measureAll(cliPath: string, { quick, only, rounds }: Options): Promise<Measured[]> {
   const wanted = SCENARIOS.filter(
-    ({ name, rollouts, turn_ms }) =>
-      name.includes(only) && (!quick || (rollouts === 64 && turn_ms === 0)),
+    (scenario) =>
+      scenario.name.includes(only) && (!quick || (scenario.rollouts === 64 && !isSlow(scenario))),
   );
   const measured: Measured[] = [];
   for (const scenario of wanted) {
     const run = (stack: Stack): Promise<Measured> =>
-      measureScenario(scenario, { stack, rounds: rounds ?? ROUNDS });
+      measureScenario(scenario, { stack, rounds: rounds ?? (isSlow(scenario) ? 1 : ROUNDS) });
     measured.push(await withStack(scenario, { cliPath, run }));
   }
   return measured;
@@ -145,14 +146,8 @@ async function measureAllSlices(
   cliPath: string,
   { quick, only, rounds, large }: Options,
 ): Promise<SlicedRuns[]> {
-  if (quick || !'slices'.includes(only)) return [];
-  const scenario: Scenario = {
-    name: 'slices',
-    rollouts: large ? SLICED.large : SLICED.rollouts,
-    turn_slice: '2s',
-    turn_ms: 0,
-    contenders: [],
-  };
+  if (quick || !'sizes'.includes(only)) return [];
+  const scenario = { name: 'sizes', rollouts: large ? SLICED.large : SLICED.rollouts };
   const run = (stack: Stack): Promise<SlicedRuns[]> =>
     measureSlices(stack, {
       rollouts: scenario.rollouts,
@@ -166,13 +161,7 @@ async function measureLargeBatch(
   cliPath: string,
   { rollouts, memory, json }: Options,
 ): Promise<string> {
-  const scenario: Scenario = {
-    name: `${rollouts} rollouts`,
-    rollouts: rollouts / SIZE.repeats,
-    turn_slice: '2s',
-    turn_ms: 0,
-    contenders: [],
-  };
+  const scenario = { name: `${rollouts} rollouts`, rollouts: rollouts / SIZE.repeats };
   const run = (stack: Stack): Promise<SizeRun> => measureSize(stack, { rollouts, memory, say });
   const measured = await withStack(scenario, { cliPath, run, dbName: 'temporal.db' });
   if (json !== null) await writeFile(json, `${JSON.stringify(measured, null, 2)}\n`);

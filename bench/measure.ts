@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Contender } from './contenders.js';
 import { cpuMs, peakMb } from './process-usage.js';
-import { TURNS } from './scenario.js';
 
 /** Which processes a contender uses; the bare loop counts as the worker of its contender. */
 export type Part = 'server' | 'worker' | 'simulator';
@@ -25,14 +24,15 @@ const SETTLE_MS = 1000;
 /** One run, from the start of the batch to its result; CPU until a second later. */
 export async function measure(
   contender: Contender,
-  { rollouts, play }: { rollouts: number; play: () => Promise<number> },
+  { rollouts, turns: each, play }: { rollouts: number; turns: number; play: () => Promise<number> },
 ): Promise<Run> {
   const before = await perPart(contender, cpuMs);
   const began = performance.now();
   const turns = await play();
   const wall_s = (performance.now() - began) / 1000;
-  if (turns !== rollouts * TURNS) {
-    throw new Error(`${contender.name}: expected ${rollouts * TURNS} turns, got ${turns}`);
+  const expected = rollouts * each;
+  if (turns !== expected) {
+    throw new Error(`${contender.name}: expected ${expected} turns, got ${turns}`);
   }
   await sleep(SETTLE_MS);
   const after = await perPart(contender, cpuMs);

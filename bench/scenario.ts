@@ -1,56 +1,93 @@
-export type ContenderName = 'durable' | 'bare observations' | 'empty' | 'bare';
+export type ContenderName =
+  | 'bare'
+  | 'empty'
+  | 'durable, slices of 2s'
+  | 'durable, slices of 10s'
+  | 'durable, slices of 40s'
+  | 'durable'
+  | 'bare observations';
 
 /** What is measured. Each scenario has its own processes; its contenders take turns, round after round. */
 export interface Scenario {
   name: string;
   rollouts: number;
-  turn_slice: '0s' | '2s';
-  /** The simulator's duration of a turn; 0: it answers at once. */
-  turn_ms: 0 | 3000;
+  turns: number;
+  /** null: the default. */
+  turn_slice: '0s' | null;
+  pace: Pace;
   /** In the order of each round. */
   contenders: readonly ContenderName[];
 }
 
+/** How the simulator answers. After its thinking, an answer has some 25 tokens of action and end. */
+export interface Pace {
+  thinking_tokens: number;
+  /** 0: it answers at once. */
+  tokens_per_second: number;
+  /** About, for the worker without an engine. */
+  turn_ms: number;
+}
+
+/** Of a rollout, unless a scenario says otherwise. */
 export const TURNS = 10;
 
-/** The default. */
+/** The default of scenarios without pace; those with one are long enough alone. */
 export const ROUNDS = 3;
 
-const WITHOUT_PACING = { turn_ms: 0, contenders: ['durable', 'empty', 'bare'] } as const;
+export const AT_ONCE: Pace = { thinking_tokens: 8, tokens_per_second: 0, turn_ms: 0 };
+
+/** Turns of 3 s and some 85 tokens. */
+export const SLOW: Pace = { thinking_tokens: 60, tokens_per_second: 28, turn_ms: 3000 };
+
+const FAST = { turns: TURNS, turn_slice: null, pace: AT_ONCE, contenders: ['durable', 'empty', 'bare'] } as const; // prettier-ignore
 
 export const SCENARIOS: readonly Scenario[] = [
-  { name: '64 at once, slice 2s', rollouts: 64, turn_slice: '2s', ...WITHOUT_PACING },
-  { name: '64 at once, slice 0s', rollouts: 64, turn_slice: '0s', ...WITHOUT_PACING },
-  { name: '512 at once, slice 2s', rollouts: 512, turn_slice: '2s', ...WITHOUT_PACING },
-  { name: '512 at once, slice 0s', rollouts: 512, turn_slice: '0s', ...WITHOUT_PACING },
+  { ...FAST, name: '64 at once', rollouts: 64 },
+  { ...FAST, name: '64 at once, slice 0s', rollouts: 64, turn_slice: '0s' },
+  { ...FAST, name: '512 at once', rollouts: 512 },
+  { ...FAST, name: '512 at once, slice 0s', rollouts: 512, turn_slice: '0s' },
   {
-    ...{ name: '64 with turns of 3 s', rollouts: 64, turn_slice: '2s' },
-    ...WITHOUT_PACING,
-    turn_ms: 3000,
+    ...FAST,
+    name: 'slow turns: 64 rollouts, 3 s a turn',
+    rollouts: 64,
+    pace: SLOW,
+    contenders: ['bare', 'empty', 'durable, slices of 2s', 'durable, slices of 10s', 'durable, slices of 40s', 'durable'], // prettier-ignore
   },
   {
-    ...{ name: '128 with observations', rollouts: 128, turn_slice: '2s', turn_ms: 0 },
+    ...FAST,
+    name: 'slow turns: 16 rollouts, 1,500 tokens a turn',
+    rollouts: 16,
+    turns: 4,
+    pace: { thinking_tokens: 1475, tokens_per_second: 300, turn_ms: 5000 },
+    contenders: ['bare', 'durable'],
+  },
+  {
+    ...FAST,
+    name: '128 with observations',
+    rollouts: 128,
     contenders: ['durable', 'bare observations'],
   },
 ];
 
+export const isSlow = ({ pace }: Scenario): boolean => pace.tokens_per_second > 0;
+
 /**
- * Played before the measurement, since a worker lives long: compiled code, open connections. With fewer batches, V8 still
- * compiles.
+ * Played before the measurement, at full speed, since a worker lives long: compiled code, open connections. With fewer
+ * batches, V8 still compiles, which only weighs where turns are fast.
  */
 export const WARM_UP = { rollouts: 64, batches: 12 };
 
 /** Sizes of batches; each is played in slices of each of the sizes below. */
 export const SLICED = { rollouts: 512, large: 2048, sizes: [64, 128, 256, 300, 512] };
 
-/** Settings of the simulator. After its thinking, an answer has some 25 tokens of action and end. */
-export function simulatorSettings({ turn_ms }: Scenario) {
-  const common = { skill: 0, max_num_seqs: 1024, max_model_len: 8192 };
-  return turn_ms === 0
-    ? { ...common, thinking_tokens: 8 }
-    : { ...common, thinking_tokens: 60, tokens_per_second: 28 };
-}
+/** Settings of the simulator at its start; scenarios change its pace. */
+export const SIMULATOR = {
+  skill: 0,
+  max_num_seqs: 1024,
+  max_model_len: 8192,
+  thinking_tokens: AT_ONCE.thinking_tokens,
+};
 
 /** The batch that every contender plays: the same boards and seeds, so the same games. */
-export const GENERATION = { max_new_tokens: 512, seed: 17 } as const;
+export const GENERATION = { max_new_tokens: 2048, seed: 17 } as const;
 export const MAX_SEQ_LEN = 8192;

@@ -62,7 +62,7 @@ export async function measureSize(
   { say, ...options }: SizeOptions & { say: (line: string) => void },
 ): Promise<SizeRun> {
   const { rollouts, memory } = options;
-  const config = workerConfig(stack, { task_queue: 'size', turn_slice: '2s', memory });
+  const config = workerConfig(stack, { task_queue: 'size', turn_slice: null, memory });
   const worker = await startWorkerProcess({ directory: stack.folder, config });
   const pids = { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid };
   try {

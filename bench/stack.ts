@@ -8,8 +8,8 @@ import { Config } from '../src/workers/config.js';
 import type { SimulatorProcess } from '../test/harness/simulator-process.js';
 import { startSimulatorProcess } from '../test/harness/simulator-process.js';
 import { puzzleSamples } from './samples.js';
-import type { Scenario } from './scenario.js';
-import { simulatorSettings } from './scenario.js';
+import type { Pace, Scenario } from './scenario.js';
+import { SIMULATOR, WARM_UP } from './scenario.js';
 
 /** What the contenders of one scenario share. */
 export interface Stack {
@@ -25,7 +25,7 @@ export interface Stack {
 
 /** A Temporal server and a simulator, on free ports of 127.0.0.1, and a folder for files. */
 export async function startStack(
-  scenario: Scenario,
+  { rollouts }: Pick<Scenario, 'rollouts'>,
   {
     cliPath,
     folder,
@@ -39,7 +39,9 @@ export async function startStack(
 ): Promise<Stack> {
   await mkdir(folder, { recursive: true });
   const samplesFile = path.join(folder, 'samples.jsonl');
-  const lines = puzzleSamples(scenario.rollouts).map((sample) => `${JSON.stringify(sample)}\n`);
+  const lines = puzzleSamples(Math.max(rollouts, WARM_UP.rollouts)).map(
+    (sample) => `${JSON.stringify(sample)}\n`,
+  );
   await writeFile(samplesFile, lines.join(''));
   const started: Pick<Child, 'stop'>[] = [];
   try {
@@ -51,8 +53,7 @@ export async function startStack(
       logFile: path.join(folder, 'server.log'),
     });
     started.push(server);
-    const settings = simulatorSettings(scenario);
-    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings, logs: false }); // prettier-ignore
+    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings: SIMULATOR, logs: false }); // prettier-ignore
     started.push(simulator);
     const { address } = server;
     const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });
@@ -76,10 +77,24 @@ export async function startStack(
   }
 }
 
+export const setPace = (
+  { simulator }: Stack,
+  { thinking_tokens, tokens_per_second }: Pace,
+): Promise<void> => simulator.change({ thinking_tokens, tokens_per_second });
+
 /** temporal.yaml of a worker of this stack, with defaults except for turn slice and memory. */
 export function workerConfig(
   { address, generationUrl, folder }: Stack,
-  { task_queue, turn_slice, memory }: { task_queue: string; turn_slice: string; memory?: string },
+  {
+    task_queue,
+    turn_slice,
+    memory,
+  }: {
+    task_queue: string;
+    /** null: the default. */
+    turn_slice: string | null;
+    memory?: string;
+  },
 ): Config {
   return Config.parse({
     temporal: { address, namespace: 'default', task_queue },
@@ -87,6 +102,6 @@ export function workerConfig(
     inputs_dir: folder,
     generation: { default: { kind: 'vllm', base_urls: [generationUrl] } },
     environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-    worker: { turn_slice, memory },
+    worker: { ...(turn_slice !== null && { turn_slice }), memory },
   });
 }

@@ -7,10 +7,9 @@ import { startWorkerProcess } from '../../test/harness/worker-process.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import { table } from '../report.js';
-import { GENERATION, MAX_SEQ_LEN, TURNS } from '../scenario.js';
-import type { Scenario } from '../scenario.js';
+import { AT_ONCE, GENERATION, MAX_SEQ_LEN, SLOW, TURNS } from '../scenario.js';
 import type { Stack } from '../stack.js';
-import { startStack, workerConfig } from '../stack.js';
+import { setPace, startStack, workerConfig } from '../stack.js';
 import type { Database, StorePlace } from './database.js';
 import { SCHEMA } from './database.js';
 
@@ -19,7 +18,7 @@ import { SCHEMA } from './database.js';
 export interface TurnsOptions {
   rollouts: number;
   rounds: number;
-  turn_ms: Scenario['turn_ms'];
+  turn_ms: 0 | 3000;
 }
 
 /** CPU milliseconds of a turn, and bytes of write-ahead log. */
@@ -46,14 +45,8 @@ export async function measureTurns(
   { cliPath, folder, ...options }: TurnsOptions & { cliPath: string; folder: string },
 ): Promise<TurnCosts> {
   const { rollouts, rounds, turn_ms } = options;
-  const scenario: Scenario = {
-    name: 'stores',
-    rollouts,
-    turn_slice: '2s',
-    turn_ms,
-    contenders: [],
-  };
-  const stack = await startStack(scenario, { cliPath, folder });
+  const stack = await startStack({ rollouts }, { cliPath, folder });
+  await setPace(stack, turn_ms === 0 ? AT_ONCE : SLOW);
   const workers = new Map<StorePlace['kind'], WorkerProcess>();
   const costs: Record<StorePlace['kind'], TurnCost[]> = { file: [], postgres: [] };
   try {

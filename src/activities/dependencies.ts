@@ -7,6 +7,7 @@ import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 import type { FailureFacts } from './contract.js';
+import type { LimitsWatch } from './limits/watch-limits.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
 /** What messages name. */
@@ -32,6 +33,8 @@ export interface Dependencies {
   answers: Allowance;
   /** The allowance for the folds of turns in progress. */
   folds: Allowance;
+  /** Changed limits of the rollouts that this process plays. */
+  limits: LimitsWatch;
   known: KnownNames;
   attempt: RunAttempt;
   deployment: Deployment;
@@ -99,6 +102,7 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
+  /** Of activities that play. */
   heartbeat_timeout_ms: number;
   generation_queue: string;
 }

@@ -12,15 +12,18 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Journal, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
+import type { Idles } from './giving-way.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an attempt holds while it plays a rollout. */
-export interface Hold extends Pick<
+export interface Hold extends Omit<
   Attempt,
-  'signal' | 'reportWaiting' | 'asks' | 'warn' | 'priority'
+  'workflow_id' | 'number' | 'elapsed_ms' | 'checkpoint'
 > {
   journal: Journal;
   ref: RolloutRef;
+  /** Others may get its slot and its memory while it waits so. */
+  idles: Idles;
 }
 
 export function poolOf(
@@ -43,8 +46,10 @@ export const sharerOf = ({ ref, priority = {} }: Pick<Hold, 'ref' | 'priority'>)
   share: priority.fairnessWeight || NOBODY.share,
 });
 
-/** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
-interface BeforeStart {
+interface Failed extends Pick<Hold, 'journal'> {
+  /** The number of the call's answer, by default that of the turn in progress. */
+  turn?: number;
+  /** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
   attempts?: Attempts;
   names?: Names;
 }
@@ -61,14 +66,14 @@ export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
  */
 export async function recordFault(
   error: unknown,
-  { journal, attempts, names }: Pick<Hold, 'journal'> & BeforeStart,
+  { journal, turn = journal.trajectory.turns.length, attempts, names }: Failed,
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;
   const waited = waitedFor(type, {
-    before: openAnswer(trajectory).fault,
+    before: trajectory.standing.faults.get(turn) ?? null,
     names: names ?? namesOf(trajectory),
     now_s,
     is_denial: isDenial(error),
@@ -78,7 +83,7 @@ export async function recordFault(
     denied_since === undefined ? error : judged(error, { denied_s: now_s - denied_since });
   await journal.append({
     kind: 'fault',
-    turn: trajectory.turns.length,
+    turn,
     type,
     message: fault.message.slice(0, 2000),
     replica: at,
@@ -89,7 +94,7 @@ export async function recordFault(
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
   return judged(faultWith(fault, { waited }), {
-    of_turn: openAnswer(trajectory).faults,
+    of_turn: openAnswer(trajectory, turn).faults,
     ...(allowed && { attempts: allowed }),
   });
 }

@@ -53,14 +53,16 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
 
 /** After any of these lines, totals are known. */
 const TOTALS = ['observation', 'start', 'answer', 'end'].map((kind) => `\n{"kind":"${kind}"`);
-const CHUNK = '{"kind":"chunk"';
+/** A name that is quoted so stands in no text, where quotes are escaped. */
+const CHUNK = /^\{"kind":"chunk".*?"turn":(\d+)/;
 
-/** As in `TrajectoryStore`. */
+/** As in `TrajectoryStore`. A chunk says how long its answer is, so the last of each answer is enough. */
 export async function readLastLines(tailOf: TailOf): Promise<JournalLine[]> {
   const texts = await linesAfterTotals(tailOf);
-  const chunk = texts.findLastIndex((text) => text.startsWith(CHUNK));
+  const turns = texts.map((text) => CHUNK.exec(text)?.[1]);
+  const last = new Map(turns.map((turn, i) => [turn, i]));
   return texts
-    .filter((text, i) => i === chunk || !text.startsWith(CHUNK))
+    .filter((_, i) => turns[i] === undefined || last.get(turns[i]) === i)
     .flatMap((text) => parseLine(text) ?? []);
 }
 

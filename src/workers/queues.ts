@@ -1,3 +1,5 @@
+import type { EnvironmentSettings } from '../environments/registry.js';
+import { isInProcess } from '../environments/registry.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import type { TaskQueue } from '../platform/pollers.js';
 
@@ -31,6 +33,21 @@ export function ownQueue(settings: object | undefined): string | undefined {
 export const isLimited = (settings: object): boolean =>
   ownQueue(settings) !== undefined ||
   ('max_concurrent' in settings && settings.max_concurrent !== undefined);
+
+/**
+ * On how many queues of activities a worker of these roles plays turns. With both roles, rollouts are played where they
+ * are opened, unless their environment has a queue or a limit.
+ */
+export function queuesOfTurns(
+  roles: readonly string[],
+  environments: Record<string, EnvironmentSettings>,
+): number {
+  const plays = roles.includes('generation');
+  const isElsewhere = (one: EnvironmentSettings): boolean =>
+    !isInProcess(one) && (!plays || isLimited(one));
+  const steps = roles.includes('environment') && Object.values(environments).some(isElsewhere);
+  return plays && steps ? 2 : 1;
+}
 
 export interface RoleQueue extends TaskQueue {
   role: 'workflow' | 'generation' | 'environment';

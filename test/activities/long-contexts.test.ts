@@ -29,6 +29,10 @@ async function playing(t: TestContext) {
         signal,
         reportWaiting: () => Promise.resolve(),
         asks: (_, answer) => answer(),
+        isCrowded: () => false,
+        isHeld: () => false,
+        isAt: () => undefined,
+        hasGivenWay: false,
         warn: () => assert.fail('nothing to warn of'),
         play: async ({ journal }: Hold) => {
           started.push(row);

@@ -75,8 +75,8 @@ describe('the answers of one journal', () => {
       a.chunk({ turn: 0 }),
     ]);
     assert.deepEqual(openAnswer(fold, 0).faults, { ProtocolError: 1 });
-    assert.equal(openAnswer(fold, 0).fault, null);
-    assert.deepEqual(openAnswer(fold, 1).fault?.waited, waited);
+    assert.equal(fold.standing.faults.get(0), undefined);
+    assert.deepEqual(fold.standing.faults.get(1)?.waited, waited);
   });
 });
 

@@ -118,6 +118,32 @@ onEachStore((open) => {
       assert.ok(last.length <= 3, `${last.length} lines`);
     });
 
+    test('say what all say of several answers at once', async (t) => {
+      const { elsewhere, putLines, most_runs } = await open(t);
+      const text = 'it says "turn":7, or {"kind":"chunk","turn":8';
+      const line = fc.nat({ max: 3 }).chain((turn) =>
+        fc.oneof(
+          fc.nat({ max: 9 }).map((offset) => a.chunk({ turn, offset, text })),
+          fc.constant(a.generation({ turn, token_count: 5 })),
+          fc.constant(a.fault({ turn, message: text })),
+        ),
+      );
+      await fc.assert(
+        fc.asyncProperty(fc.array(line, { maxLength: 30, size: 'max' }), async (lines) => {
+          const timed = lines.map((one, i) => ({ ...one, at: i }));
+          const all = [a.claim(), a.start({ plays: 'agent', prompt: [] }), ...timed];
+          await putLines(all);
+          const last = await elsewhere().readLastLines(REF);
+          assert.deepEqual(standingOf(last), standingOf(all));
+          const answers = new Set(
+            timed.flatMap(({ kind, turn }) => (kind === 'chunk' ? turn : [])),
+          );
+          assert.equal(last.filter(({ kind }) => kind === 'chunk').length, answers.size);
+        }),
+        { numRuns: Math.min(200, most_runs) },
+      );
+    });
+
     test('begin with the last answer, prompt or end, whatever lines and texts lie around it', async (t) => {
       const { elsewhere, putLines, most_runs } = await open(t);
       // Each has all the words that begin a line, where no line begins.

@@ -21,7 +21,8 @@ const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number 
   plan.request_bytes * 4 * 2 +
   Math.max(
     plan.played_fold_bytes * 2,
-    (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024,
+    (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024 +
+      (plan.plays - plan.generations) * 64 * 1024,
   );
 
 describe('what fits into worker.memory', () => {
@@ -30,6 +31,7 @@ describe('what fits into worker.memory', () => {
     assert.deepEqual({ generations, steps, others }, { generations: 256, steps: 256, others: 64 });
     const smaller = planOf(512);
     assert.deepEqual([smaller.generations, smaller.others], [256, 38]);
+    assert.deepEqual([planOf(1024).plays, smaller.plays], [2662, 308]);
     // Those in flight, and the slices of 10,000 rollouts.
     assert.ok(smaller.cached_workflows >= 256 + 79, `${smaller.cached_workflows}`);
   });
@@ -70,6 +72,7 @@ describe('what fits into worker.memory', () => {
       request_bytes: 0,
       sample_bytes: Math.floor(0.05 * MIB),
       generations: 8,
+      plays: 8,
       steps: 8,
       others: 8,
     });
@@ -99,8 +102,9 @@ describe('what fits into a limit of open files', () => {
         (open_files, queues) => {
           const plan = planOf(65_536, { max_generations: 100_000, queues, open_files });
           const activities = plan.generations + (queues === 2 ? plan.steps : 0) + plan.others;
+          const waiting = plan.plays - plan.generations;
           assert.ok(
-            112 + activities * 3 <= open_files,
+            112 + activities * 3 + waiting * 2 <= open_files,
             `${activities} activities with ${open_files} files`,
           );
         },
@@ -124,7 +128,7 @@ Max locked memory         8388608              8388608              bytes
     assert.equal(cutByOpenFiles(config, 10_000), null);
     assert.equal(
       cutByOpenFiles(config, 512),
-      'a process may open 512 files and connections: at most 40 turns and 40 steps of environments at once',
+      'a process may open 512 files and connections: at most 80 rollouts, 80 generations and 80 steps of environments at once',
     );
     const [few, many] = [256, 10_000].map((files) => sandboxesAtOnce({ max_sandboxes: 64 }, files));
     assert.deepEqual([few, many], [10, 64]);

@@ -1,7 +1,10 @@
 /** A batch that runs as slices: what each slice is given, and that none of them costs the others anything. */
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { filledUp } from '../../src/workflows/children/open-slices.js';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { writeHistory } from '../harness/written-history.js';
+import { notesPatch, writeHistory } from '../harness/written-history.js';
 
 const SLICES = [
   { first: 0, last: 3 },
@@ -20,19 +23,23 @@ const PLAN = {
   refill: { max_replacements: 3 },
   continued: false,
 };
+const sumOf = (values: readonly number[]): number => values.reduce((sum, one) => sum + one, 0);
 const TALLY = { done: 8, running: 0, valid: 8, turns: 8, tokens: 80, reward_sum: 8 };
 const RESULT = { batch_id: 'b', counts: { requested: 14, completed: 14 } };
 
 /** Each slice with its own rows and its share of what may be in flight and replaced. */
-function sliced({ areStarted = true } = {}) {
+function sliced({
+  areStarted = true,
+  max_in_flight = 5,
+  in_flight = [3, 2],
+  isMarked = false,
+} = {}) {
   const history = writeHistory({ type: 'rolloutBatch', workflowId: 'b' }, {});
   history.task();
-  history.activity('planBatch', PLAN);
+  history.activity('planBatch', { ...PLAN, max_in_flight });
   history.task();
-  const shares = [
-    { max_in_flight: 3, max_replacements: 2 },
-    { max_in_flight: 2, max_replacements: 1 },
-  ];
+  if (isMarked) notesPatch(history, 'fills slices up to their rollouts');
+  const shares = [2, 1].map((max_replacements, i) => ({ max_in_flight: in_flight[i], max_replacements })); // prettier-ignore
   const slices = IDS.map((id, i) => {
     const child = history.startChild('rolloutSlice', id);
     history.gives({ batch_id: 'b', ...SLICES[i], num_repeats: 2, tallies: 3, k: null, ...shares[i] }); // prettier-ignore
@@ -56,7 +63,42 @@ async function closes(history: WrittenHistory, stopped = false): Promise<void> {
   await history.replay();
 }
 
+async function oneThenTheOther(
+  history: WrittenHistory,
+  [first, second]: [string, string],
+): Promise<void> {
+  history.childCompleted(first, TALLY);
+  history.task();
+  history.signalChild('share', IDS[1]);
+  history.childCompleted(second, TALLY);
+  await closes(history);
+}
+
 describe('a batch of slices', () => {
+  test('gives a slice no more than it can use while another has less', async () => {
+    const { history, first, second } = sliced({ max_in_flight: 14, in_flight: [8, 6], isMarked: true }); // prettier-ignore
+    await oneThenTheOther(history, [first, second]);
+  });
+
+  test('shares equally where its history is from before', async () => {
+    const { history, first, second } = sliced({ max_in_flight: 14, in_flight: [7, 7] });
+    await oneThenTheOther(history, [first, second]);
+  });
+
+  test('shares out all of max_in_flight, as equally as the slices can use it', () => {
+    const slices = fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(slices, fc.integer({ min: 0, max: 3000 }), (rollouts, whole) => {
+        const shares = filledUp(whole, rollouts);
+        const all = sumOf(rollouts);
+        assert.equal(sumOf(shares), Math.min(whole, all));
+        const most = Math.max(...shares);
+        for (const [i, share] of shares.entries())
+          assert.ok(share === rollouts[i] || share >= most - 1, `${share} of ${String(rollouts[i])}, another has ${most}`); // prettier-ignore
+      }),
+    );
+  });
+
   test('passes on what a slice that has ended had in flight and has not replaced', async () => {
     const { history, first, second } = sliced();
     history.childCompleted(first, { ...TALLY, replacements: 1 });

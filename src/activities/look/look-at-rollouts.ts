@@ -4,8 +4,10 @@ import type { Standing } from '../../model/journal/standing.js';
 import {
   applyToStanding,
   generationCall,
+  lastFault,
   NO_ANSWER,
   newStanding,
+  openTokens,
   waitingOf,
 } from '../../model/journal/standing.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
@@ -55,7 +57,7 @@ export function createLookAtRollouts({
         const standing = newStanding();
         for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
         totals.turns += standing.turns;
-        totals.tokens += standing.tokens + standing.open_tokens;
+        totals.tokens += standing.tokens + openTokens(standing);
         if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
@@ -194,7 +196,7 @@ async function waitingAt(
   const now_s = commonMs() / 1000;
   const waiting = waitingOf(standing, { names: { task: '', service }, now_s });
   // A fault contains the name; without one the sample has it.
-  if (waiting === null || standing.fault !== null || standing.asks !== 'environment')
+  if (waiting === null || lastFault(standing) !== null || standing.asks !== 'environment')
     return waiting;
   const { task_name: task } = await store.readSample(ref);
   return waitingOf(standing, { names: { task, service }, now_s });

@@ -1,7 +1,7 @@
 import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
 import type { Standing } from '../../model/journal/standing.js';
-import { waitingOf } from '../../model/journal/standing.js';
+import { lastFault, waitingOf } from '../../model/journal/standing.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { shortened } from '../../platform/errors.js';
 import { plainLine } from '../../platform/plain.js';
@@ -82,7 +82,7 @@ export function entryOf({ row, repeat }: Place, read: Read & { now_s: number }):
 const REASON_CHARACTERS = 240;
 
 function reasonOf({ glance, end, standing, now_s }: Read & { now_s: number }): string | null {
-  const trouble = end === null ? standing?.fault : end.failure;
+  const trouble = end === null ? standing && lastFault(standing) : end.failure;
   if (trouble) return inALine(`${trouble.type}: ${trouble.message}`);
   if (end !== null) return glance.last_words ?? null;
   const names = { task: glance.task_name ?? '', service: '' };

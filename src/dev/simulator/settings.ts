@@ -95,6 +95,10 @@ const changeable = {
   thinking_tokens: z.union([count, ThinkingRange]),
   /** 0 plays at random; from 3 on nearly every move is a best one. */
   skill: z.number().nonnegative(),
+  /** The thoughts are between `<think>` and `</think>`. */
+  think_tags: z.boolean(),
+  /** The share of calls of tools that are no JSON. */
+  malformed_calls: z.number().min(0).max(1),
   /** Seed of the stream for requests without a seed; null: another one at each start. */
   seed: z.int().nullable(),
   /** Concurrent generations; others wait. */
@@ -106,6 +110,8 @@ export const SimulatorSettings = z.strictObject({
   ms_to_first_token: changeable.ms_to_first_token.default(0),
   thinking_tokens: changeable.thinking_tokens.default([8, 40]),
   skill: changeable.skill.default(1),
+  think_tags: changeable.think_tags.default(false),
+  malformed_calls: changeable.malformed_calls.default(0),
   seed: changeable.seed.default(null),
   max_num_seqs: changeable.max_num_seqs.default(256),
   /** As vLLM's `--logprobs-mode`, whose default is `raw`. */
@@ -143,6 +149,8 @@ export const SettingsChange = z.strictObject({
   ms_to_first_token: changeable.ms_to_first_token.optional(),
   thinking_tokens: changeable.thinking_tokens.optional(),
   skill: changeable.skill.optional(),
+  think_tags: changeable.think_tags.optional(),
+  malformed_calls: changeable.malformed_calls.optional(),
   seed: changeable.seed.optional(),
   max_num_seqs: changeable.max_num_seqs.optional(),
 });

@@ -1,4 +1,4 @@
-import type { Finish, JournalLine, LineOf, TopLogprobs } from '../journal.js';
+import type { Finish, LineOf, TopLogprobs } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
 
 /** The answers of a journal that are in progress, by the number under which their lines stand. */
@@ -46,8 +46,6 @@ export interface OpenAnswer {
   line: LineOf<'generation'> | null;
   /** Fault lines by type since the last reopening: some types have a limit. */
   faults: Record<string, number>;
-  /** The last fault since it progressed. */
-  fault: LineOf<'fault'> | null;
   /** How many of the tokens an earlier attempt sampled. */
   inherited: number;
 }
@@ -61,7 +59,6 @@ const emptyAnswer = (): OpenAnswer => ({
   finish: null,
   line: null,
   faults: {},
-  fault: null,
   inherited: 0,
 });
 
@@ -72,11 +69,15 @@ export const noAnswers = (): Answers => ({
   restarted_turns: [],
 });
 
+/** Of a call that has none yet. Nothing is written into it. */
+const NO_ANSWER = Object.freeze(emptyAnswer());
+Object.values(NO_ANSWER).forEach(Object.freeze);
+
 /** The answer of this number as the journal has it, by default that of the turn in progress. */
 export const openAnswer = (
   { open, turns }: Pick<Played, 'open' | 'turns'>,
   turn = turns.length,
-): OpenAnswer => open.get(turn) ?? emptyAnswer();
+): Readonly<OpenAnswer> => open.get(turn) ?? NO_ANSWER;
 
 /** Whether lines of this number count. A loop goes on with the turn that follows those it has, and no other. */
 const mayOpen = (played: Played, turn: number): boolean =>
@@ -102,33 +103,19 @@ export function inheritAnswers(answers: Answers): void {
 
 export function applyFault(played: Played, line: LineOf<'fault'>): void {
   if (!mayOpen(played, line.turn)) return;
-  const answer = openAnswer(played, line.turn);
+  const answer = played.open.get(line.turn) ?? emptyAnswer();
   played.open.set(line.turn, answer);
   answer.faults[line.type] = (answer.faults[line.type] ?? 0) + 1;
-  answer.fault = line;
-}
-
-/** What an answer, or every one, has waited for has come. */
-export function endWaits({ open }: Answers, line: JournalLine): void {
-  const hasCome =
-    line.kind === 'chunk' ||
-    line.kind === 'generation' ||
-    line.kind === 'start' ||
-    (line.kind === 'step' && line.answer !== null) ||
-    (line.kind === 'begin' && line.session !== 'asked');
-  if (!hasCome) return;
-  for (const [turn, answer] of open)
-    if (!('turn' in line) || line.turn === turn) answer.fault = null;
 }
 
 /** What is allowed only so often is allowed as often again. */
 export function forgetFaults({ open }: Answers): void {
-  for (const answer of open.values()) Object.assign(answer, { faults: {}, fault: null });
+  for (const answer of open.values()) answer.faults = {};
 }
 
 export function applyChunk(played: Played, chunk: LineOf<'chunk'>): void {
   if (!mayOpen(played, chunk.turn)) return;
-  const answer = openAnswer(played, chunk.turn);
+  const answer = played.open.get(chunk.turn) ?? emptyAnswer();
   if (answer.line !== null || chunk.offset > answer.token_ids.length) return;
   played.open.set(chunk.turn, answer);
   const { restarted_turns } = played;
@@ -192,7 +179,7 @@ export function dropAnswers(answers: Answers): void {
 
 export function applyGeneration(played: Played, line: LineOf<'generation'>): void {
   if (!mayOpen(played, line.turn)) return;
-  const answer = openAnswer(played, line.turn);
+  const answer = played.open.get(line.turn) ?? emptyAnswer();
   if (answer.line !== null || line.token_count !== answer.token_ids.length) return;
   played.open.set(line.turn, answer);
   answer.line = line;

@@ -10,36 +10,45 @@ import { timeText } from '../workflow-safe/waiting.js';
  * result as folding all.
  */
 export interface Standing {
-  /** Whole turns. */
+  /** Turns before the last that began: in a loop of ours, the whole ones. */
   turns: number;
   /** Tokens of whole turns, the environment's included. */
   tokens: number;
-  /** Tokens of the turn in progress. */
-  open_tokens: number;
+  /** Tokens of the answers in progress, by turn. */
+  open: Map<number, number>;
   /** The call that comes next. */
   asks: 'generation' | 'environment';
   /** When the rollout last progressed, in seconds since 1970; null: no line says so. */
   moved_at: number | null;
   /** How it ended; null: it has not. */
   ended: StopReason | null;
-  /** The last fault since then. */
-  fault: LineOf<'fault'> | null;
+  /** The last fault of each turn since that progressed, oldest first. */
+  faults: Map<number, LineOf<'fault'>>;
 }
 
 export const newStanding = (): Standing => ({
   turns: 0,
   tokens: 0,
-  open_tokens: 0,
+  open: new Map(),
   asks: 'environment',
   moved_at: null,
   ended: null,
-  fault: null,
+  faults: new Map(),
 });
+
+/** Of all answers in progress. */
+export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
+  [...open.values()].reduce((sum, count) => sum + count, 0);
+
+/** What it waits for, by the last fault of all. */
+export const lastFault = ({ faults }: Pick<Standing, 'faults'>): LineOf<'fault'> | null =>
+  [...faults.values()].at(-1) ?? null;
 
 /** Folds one line in, in place, whoever wrote it: any writer's line shows progress. */
 export function applyToStanding(standing: Standing, line: JournalLine): void {
   const moved = (change: Partial<Standing>): void => {
-    Object.assign(standing, change, { moved_at: line.at, fault: null });
+    Object.assign(standing, change, { moved_at: line.at });
+    endWaits(standing, line);
   };
   switch (line.kind) {
     case 'claim':
@@ -49,19 +58,21 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       if (line.reopen && !isValid(standing.ended)) standing.ended = null;
       break;
     case 'start':
-      moved({ asks: line.plays === 'agent' ? 'environment' : 'generation', ...NOTHING_PLAYED });
+      moved({ asks: line.plays === 'agent' ? 'environment' : 'generation', turns: 0, tokens: 0 });
+      standing.open.clear();
       break;
-    case 'chunk': {
-      const open_tokens = line.offset + line.token_ids.length;
-      moved({ asks: 'generation', turns: line.turn, open_tokens });
+    case 'chunk':
+      moved({ asks: 'generation', turns: Math.max(standing.turns, line.turn) });
+      standing.open.set(line.turn, line.offset + line.token_ids.length);
       break;
-    }
     case 'generation':
-      moved({ asks: 'environment', turns: line.turn, open_tokens: line.token_count });
+      moved({ asks: 'environment', turns: Math.max(standing.turns, line.turn) });
+      standing.open.set(line.turn, line.token_count);
       break;
     case 'observation': {
       const { total_tokens: tokens = standing.tokens, turn } = line;
-      moved({ asks: 'generation', turns: turn + 1, tokens, open_tokens: 0 });
+      moved({ asks: 'generation', turns: turn + 1, tokens });
+      standing.open.clear();
       break;
     }
     case 'begin':
@@ -71,13 +82,22 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       if (line.answer !== null) moved({});
       break;
     case 'fault':
-      standing.fault = line;
+      standing.faults.delete(line.turn);
+      standing.faults.set(line.turn, line);
       break;
     case 'call':
-    case 'answer':
+      moved({ asks: 'generation', turns: Math.max(standing.turns, line.turn) });
+      break;
+    case 'answer': {
+      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
+        line.glance ?? {};
+      moved({ asks: 'environment', turns, tokens });
+      standing.open.delete(line.turn);
+      break;
+    }
     case 'life':
     case 'exit':
-      moved(progressOf(standing, line));
+      moved({ asks: 'environment' });
       break;
     case 'run':
     case 'result':
@@ -86,33 +106,24 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
     case 'served':
     case 'refused':
       break;
-    case 'end':
-      moved({
-        ended: line.stop_reason,
-        turns: line.totals.turn_count,
-        tokens: line.totals.total_tokens,
-        open_tokens: 0,
-      });
+    case 'end': {
+      const { turn_count: turns, total_tokens: tokens } = line.totals;
+      moved({ ended: line.stop_reason, turns, tokens });
+      standing.open.clear();
       break;
+    }
   }
 }
 
-/** Of a rollout whose agent asks for answers by itself. */
-function progressOf(
-  { tokens: before }: Standing,
-  line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
-): Partial<Standing> {
-  if (line.kind === 'call') return { asks: 'generation', turns: line.turn, open_tokens: 0 };
-  if (line.kind !== 'answer') return { asks: 'environment' };
-  const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = before } =
-    line.glance ?? {};
-  return { asks: 'environment', turns, tokens, open_tokens: 0 };
+/** What a call has waited for has come. Another answer of an agent may wait on. */
+function endWaits({ faults }: Standing, line: JournalLine): void {
+  if (line.kind === 'chunk' || line.kind === 'generation' || line.kind === 'answer')
+    faults.delete(line.turn);
+  else if (line.kind !== 'call') faults.clear();
 }
 
 const isValid = (ended: StopReason | null): boolean =>
   ended !== null && VALID_STOP_REASONS.has(ended);
-
-const NOTHING_PLAYED = { turns: 0, tokens: 0, open_tokens: 0 };
 
 /** Of a call without a fault, whose service says nothing. */
 export const NO_ANSWER = 'no answer yet';
@@ -134,7 +145,7 @@ export const environmentCall = (task: string): string =>
 export const generationCall = (service: string): string =>
   service === '' ? 'the generation service' : `generation service ${service}`;
 
-/** For one more fault: the call, how often it was tried, and since when. `before`: the last one since it progressed. */
+/** For one more fault: the call, how often it was tried, and since when. `before`: the last one of its turn since that progressed. */
 export function waitedFor(
   type: string,
   {
@@ -161,9 +172,10 @@ const isOfEnvironment = (type: string): boolean => /^(Environment|Agent|State)/.
 
 /** null if it progressed less than `silent_s` ago. */
 export function waitingOf(
-  { fault, moved_at, asks }: Standing,
+  { faults, moved_at, asks }: Standing,
   { names, now_s, silent_s = SILENT_S }: { names: Names; now_s: number; silent_s?: number },
 ): Waiting | null {
+  const fault = lastFault({ faults });
   if (fault !== null) {
     const { waited, replica, message, at, type } = fault;
     const { call, tries = 1, since = at } = waited ?? {};

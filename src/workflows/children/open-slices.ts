@@ -1,4 +1,5 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import { patched } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import {
@@ -37,15 +38,17 @@ export type OpenSlices = Map<number, OpenSlice>;
 
 /** By their first rows; none is started yet. */
 export function openSlices({ slices, num_repeats, max_in_flight, refill }: BatchPlan): OpenSlices {
-  const inFlight = sharesOf(max_in_flight, slices.length);
+  const rolloutsOf = ({ first, last }: BatchPlan['slices'][number]): number =>
+    (last - first + 1) * num_repeats;
+  const inFlight = sharesInFlight(max_in_flight, slices.map(rolloutsOf));
   const replacements = refill && sharesOf(refill.max_replacements, slices.length);
   return new Map(
-    slices.map(({ first, last }, i) => {
+    slices.map((slice, i) => {
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
-      const rollouts = (last - first + 1) * num_repeats;
+      const rollouts = rolloutsOf(slice);
       const children = refill === null ? rollouts : MOST_CHILDREN;
       const events = eventsOfSlice(children);
-      return [first, { share, rollouts, children, reported: null, events, handle: null }];
+      return [slice.first, { share, rollouts, children, reported: null, events, handle: null }];
     }),
   );
 }
@@ -107,6 +110,37 @@ export function sharesOf(whole: number, slices: number): number[] {
   const base = Math.floor(whole / slices);
   const rest = whole % slices;
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
+}
+
+/** Histories from before have equal shares whatever a slice has to play. */
+const FILLS = 'fills slices up to their rollouts';
+
+/**
+ * Shares of `max_in_flight` for slices of so many rollouts. Equal, unless some would then have more than they can use
+ * and others less.
+ */
+export function sharesInFlight(whole: number, rollouts: readonly number[]): number[] {
+  const equal = sharesOf(whole, rollouts.length);
+  const of = (i: number): number => equal[i] ?? 0;
+  const fits = rollouts.every((own, i) => own >= of(i)) || rollouts.every((own, i) => own <= of(i));
+  return fits || !patched(FILLS) ? equal : filledUp(whole, rollouts);
+}
+
+/** What one slice cannot use goes to the others. */
+export function filledUp(whole: number, rollouts: readonly number[]): number[] {
+  const shares = rollouts.map(() => 0);
+  let left = whole;
+  for (;;) {
+    const open = rollouts.flatMap((own, i) => (own > (shares[i] ?? 0) ? [i] : []));
+    if (left === 0 || open.length === 0) return shares;
+    // Only the last round makes them unequal.
+    const each = Math.max(1, Math.floor(left / open.length));
+    for (const i of open.slice(0, left)) {
+      const now = shares[i] ?? 0;
+      shares[i] = Math.min(rollouts[i] ?? 0, now + each);
+      left -= (shares[i] ?? 0) - now;
+    }
+  }
 }
 
 /** Why an update is rejected: the batch's history, or that of a slice, has no room for it. null: it is accepted. */

@@ -19,7 +19,7 @@ import {
   limitsTo,
   sendLimits,
   setShare,
-  sharesOf,
+  sharesInFlight,
   slicesProblem,
   signalShare,
 } from './open-slices.js';
@@ -85,8 +85,12 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       for (const { handle } of open.values()) unawaited(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
-      const shares = sharesOf(maxInFlight, open.size);
-      for (const [i, slice] of [...open.values()].entries())
+      const slices = [...open.values()];
+      const shares = sharesInFlight(
+        maxInFlight,
+        slices.map(({ rollouts }) => rollouts),
+      );
+      for (const [i, slice] of slices.entries())
         setShare(slice, { ...slice.share, in_flight: shares[i] ?? 0 });
     },
     setLimits: (change) => {
@@ -156,6 +160,9 @@ function startSlice({
         ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
         rollout_timeout: plan.limits.rollout_timeout,
+        ...(plan.heartbeat_timeout_ms !== undefined && {
+          heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
+        }),
         ...(plan.plays_rollouts === true && { plays_rollouts: true as const }),
       },
     ],

@@ -1,4 +1,5 @@
-import { encode, renderChat } from '../../../src/dev/simulator/policy/tokenizer.js';
+import { renderChat } from '../../../src/dev/simulator/policy/chat-template.js';
+import { encode } from '../../../src/dev/simulator/policy/tokenizer.js';
 
 /** Texts of the sliding puzzle as upstream's environment writes them. */
 

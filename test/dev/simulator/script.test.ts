@@ -6,7 +6,8 @@ import {
   type PolicyRequest,
 } from '../../../src/dev/simulator/policy/policy.js';
 import { createRandom } from '../../../src/dev/simulator/random.js';
-import { decode, encode, IM_END, renderChat } from '../../../src/dev/simulator/policy/tokenizer.js';
+import { renderChat } from '../../../src/dev/simulator/policy/chat-template.js';
+import { decode, encode, IM_END } from '../../../src/dev/simulator/policy/tokenizer.js';
 import { BOARD_2X2, taskText } from './puzzle-prompts.js';
 
 const policy = createPolicy();

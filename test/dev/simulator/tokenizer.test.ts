@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { renderChat } from '../../../src/dev/simulator/policy/chat-template.js';
 import {
   createTextStream,
   decode,
@@ -9,7 +10,6 @@ import {
   IM_END,
   IM_START,
   logprobStrings,
-  renderChat,
   vocabularyStrings,
   VOCABULARY_SIZE,
 } from '../../../src/dev/simulator/policy/tokenizer.js';

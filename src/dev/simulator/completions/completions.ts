@@ -254,6 +254,8 @@ function generate(
     ignore_eos: request.ignore_eos,
     sampling: request.sampling,
     skill,
+    think_tags: settings.think_tags,
+    malformed_calls: settings.malformed_calls,
     logprobs_mode,
     top_logprobs: request.top_logprobs,
     thinking: typeof thinking === 'number' ? [thinking, thinking] : thinking,

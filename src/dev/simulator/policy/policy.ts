@@ -2,10 +2,11 @@ import { createActions } from './actions.js';
 import { choose, isGreedy, nextBytes } from './distribution.js';
 import type { Distribution, LogprobsMode, Sampling } from './distribution.js';
 import type { Random } from '../random.js';
-import { readScene } from './scene.js';
+import { readScene, type Scene } from './scene.js';
 import type { ScriptedAnswer } from './script.js';
 import { beginsWord, createWords, readWords } from './thinking.js';
 import { IM_END } from './tokenizer.js';
+import { toolActions } from './tool-use.js';
 
 export interface PolicyRequest {
   prompt: readonly number[];
@@ -25,6 +26,10 @@ export interface PolicyRequest {
    * beyond the maximum.
    */
   thinking: readonly [min: number, max: number];
+  /** Thoughts are between tags; default false. */
+  think_tags?: boolean;
+  /** The share of calls of tools that are no JSON; default 0. */
+  malformed_calls?: number;
   random: Random;
 }
 
@@ -43,14 +48,30 @@ export type Top = [id: number, logprob: number];
 
 /** The position in an answer. `said` is the incomplete word or action so far. */
 type Place =
+  | { part: 'opening'; said: readonly number[] }
   | { part: 'thinking'; length: number; last_start: number; said: readonly number[] }
+  | { part: 'closing'; said: readonly number[] }
   | { part: 'acting'; said: readonly number[] }
   | { part: 'ending' }
   | { part: 'overtime'; said: readonly number[] };
 
+/** What is around the thoughts. */
+interface Frame {
+  opening: readonly number[];
+  /** Before an action, if there is one, else at the end; empty: the end of sequence is. */
+  closing: readonly number[];
+}
+
+const bytesOf = (text: string): number[] => Array.from(Buffer.from(text));
+const TAGS: Frame = { opening: bytesOf('<think>\n'), closing: bytesOf('\n</think>\n\n') };
+const NEWLINE = 10;
+const NEW_LINE: Frame = { opening: [], closing: [NEWLINE] };
+const NO_FRAME: Frame = { opening: [], closing: [] };
+
 /**
- * The policy: thinks in words, then, if the prompt shows a sliding puzzle, writes an action on a new line, then ends. A
- * prompt whose last message has lines `Say: <text>` gets these instead, one per answer (script.ts). The distribution of
+ * The policy: thinks in words, then, if the prompt shows a sliding puzzle or prescribes calls of tools (tool-use.ts),
+ * writes an action on a new line, then ends. A prompt whose last message has lines `Say: <text>` gets these instead,
+ * one per answer (script.ts). The distribution of
  * the next token depends only on the tokens before it. So a resumed answer continues as it would have, a greedy one
  * with the same tokens and logprobs (captures 126 to 132).
  */
@@ -59,47 +80,69 @@ export function createPolicy(): (request: PolicyRequest) => Generation {
   const actionsFor = createActions();
 
   return (request) => {
-    const { sampling, logprobs_mode: mode = 'processed', skill, prompt } = request;
+    const { prompt, think_tags = false } = request;
     const scene = readScene(prompt);
-    const actions =
-      scene.script !== null
-        ? certainly(scene.script.bytes)
-        : scene.board && actionsFor({ board: scene.board, skill, sampling, mode });
+    const actions = actionsIn(scene, { request, actionsFor });
     const writer = createWriter(request);
+    const frame = think_tags ? TAGS : actions === null ? NO_FRAME : NEW_LINE;
+    const saying = { actions, frame };
     let place: Place | null =
-      scene.script === null ? findPlace(scene.said, actions) : findLine(scene.script);
+      scene.script === null ? findPlace(scene.said, saying) : findLine(scene.script);
     while (place !== null && !writer.isFull()) {
-      place = step(place, { request, writer, actions, wordsFor });
+      place = step(place, { request, writer, wordsFor, ...saying });
     }
     return writer.generation;
   };
 }
 
-const NEWLINE = 10;
-const START: Place = { part: 'thinking', length: 0, last_start: -1, said: [] };
+/** null: it only thinks. */
+function actionsIn(
+  { script, tools, board }: Scene,
+  { request, actionsFor }: { request: PolicyRequest; actionsFor: ReturnType<typeof createActions> },
+): Distribution | null {
+  const { sampling, logprobs_mode: mode = 'processed', skill, malformed_calls = 0 } = request;
+  if (script !== null) return certainly(script.bytes);
+  if (tools !== null) return toolActions(tools, { skill, malformed_calls, sampling, mode });
+  return board && actionsFor({ board, skill, sampling, mode });
+}
+
+interface Saying {
+  actions: Distribution | null;
+  frame: Frame;
+}
+
+const startOf = ({ opening }: Frame): Place =>
+  opening.length > 0
+    ? { part: 'opening', said: [] }
+    : { part: 'thinking', length: 0, last_start: -1, said: [] };
 
 /**
  * The position after `said`; the start if this policy would not say it. An observation has no end mark, so text after
  * one of its lines counts, too.
  */
-function findPlace(said: readonly number[], actions: Distribution | null): Place {
+function findPlace(said: readonly number[], saying: Saying): Place {
   for (let begin = 0; ;) {
-    const place = placeOf(said.slice(begin), actions);
+    const place = placeOf(said.slice(begin), saying);
     if (place !== null) return place;
     const newline = said.indexOf(NEWLINE, begin);
-    if (newline === -1) return START;
+    if (newline === -1) return startOf(saying.frame);
     begin = newline + 1;
   }
 }
 
 /** null for text that this policy does not say. */
-function placeOf(said: readonly number[], actions: Distribution | null): Place | null {
-  const { length, last_start, rest } = readWords(said);
+function placeOf(said: readonly number[], { actions, frame }: Saying): Place | null {
+  const { opening, closing } = frame;
+  if (!agree(said, opening)) return null;
+  if (said.length < opening.length) return { part: 'opening', said };
+  const { length, last_start, rest } = readWords(said.slice(opening.length));
   if (rest.length === 0 || beginsWord(rest)) {
     return { part: 'thinking', length, last_start, said: rest };
   }
-  if (actions === null || rest[0] !== NEWLINE) return null;
-  const action = rest.slice(1);
+  if (!agree(rest, closing)) return null;
+  if (rest.length < closing.length) return { part: 'closing', said: rest };
+  const action = rest.slice(closing.length);
+  if (actions === null) return action.length === 0 && rest.length > 0 ? { part: 'ending' } : null;
   for (const { bytes } of actions.choices) {
     if (action.every((byte, i) => bytes[i] === byte)) {
       return action.length === bytes.length ? { part: 'ending' } : { part: 'acting', said: action };
@@ -107,6 +150,10 @@ function placeOf(said: readonly number[], actions: Distribution | null): Place |
   }
   return null;
 }
+
+/** One begins with the other. */
+const agree = (one: readonly number[], other: readonly number[]): boolean =>
+  one.slice(0, other.length).every((byte, i) => other[i] === byte);
 
 function findLine({ bytes, said }: ScriptedAnswer): Place {
   return said === bytes.length
@@ -149,18 +196,23 @@ function likeliest([id, logprob]: Top, others: readonly Top[]): Top[] {
   return all.map(([token, of]): Top => [token, Math.fround(of)]).sort(([, a], [, b]) => b - a);
 }
 
-interface Tools {
+interface Tools extends Saying {
   request: PolicyRequest;
   writer: Writer;
-  actions: Distribution | null;
   wordsFor: ReturnType<typeof createWords>;
 }
 
 /** Says the next thing; null when the answer has ended. */
 function step(place: Place, tools: Tools): Place | null {
   switch (place.part) {
+    case 'opening':
+      say(certainly(tools.frame.opening), { said: place.said, extra: 0, beside: [], tools });
+      return { part: 'thinking', length: 0, last_start: -1, said: [] };
     case 'thinking':
       return think(place, tools);
+    case 'closing':
+      say(certainly(tools.frame.closing), { said: place.said, extra: 0, beside: [], tools });
+      return tools.actions === null ? { part: 'ending' } : { part: 'acting', said: [] };
     case 'acting':
       say(tools.actions, { said: place.said, extra: 0, beside: [], tools });
       return { part: 'ending' };
@@ -174,20 +226,21 @@ function step(place: Place, tools: Tools): Place | null {
 }
 
 function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null {
-  const { request, writer, actions, wordsFor } = tools;
+  const { request, writer, frame, wordsFor } = tools;
   const { random, sampling, logprobs_mode = 'processed', thinking } = request;
+  const [mark] = frame.closing;
   let goOn = 0;
   let beside: Top[] = [];
   if (place.said.length === 0) {
-    const mayStop = actions !== null || writer.mayEnd();
+    const mayStop = mark !== undefined || writer.mayEnd();
     const stop = mayStop ? stopProbability(place, thinking) : 0;
     if (isGreedy(sampling) ? stop >= 0.5 : random() < stop) {
-      if (actions === null) return end(Math.log(stop), tools);
-      writer.write([NEWLINE, Math.log(stop)], () => []);
-      return { part: 'acting', said: [] };
+      if (mark === undefined) return end(Math.log(stop), tools);
+      writer.write([mark, Math.log(stop)], () => []);
+      return { part: 'closing', said: [mark] };
     }
     goOn = Math.log(1 - stop);
-    if (stop > 0) beside = [[actions === null ? IM_END : NEWLINE, Math.log(stop)]];
+    if (stop > 0) beside = [[mark ?? IM_END, Math.log(stop)]];
   }
   const room = thinking[1] - place.length;
   const words = room > 0 ? wordsFor({ sampling, mode: logprobs_mode, room }) : anyWord(tools);
@@ -223,7 +276,7 @@ function anyWord({ request, wordsFor }: Tools): Distribution {
   return wordsFor({ sampling, mode, room: Infinity });
 }
 
-interface Saying {
+interface Spoken {
   /** The part that the prompt already has. */
   said: readonly number[];
   /** Added to the first token's logprob. */
@@ -234,7 +287,7 @@ interface Saying {
 }
 
 /** Draws one choice and writes the rest of it. Returns its whole length. */
-function say(distribution: Distribution | null, { said, extra, beside, tools }: Saying): number {
+function say(distribution: Distribution | null, { said, extra, beside, tools }: Spoken): number {
   const { random } = tools.request;
   // With little room left, text begun under other settings may be too long; then any word is good enough.
   const choiceOf = (from: Distribution) => choose(from, { prefix: said, random });

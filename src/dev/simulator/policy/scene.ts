@@ -1,5 +1,6 @@
 import { currentBoard, type Board } from './board.js';
 import { scriptedAnswer, type ScriptedAnswer } from './script.js';
+import { nextStep, type ToolStep } from './tool-use.js';
 import { END_OF_TEXT, IM_END, IM_START, isSpecial, PICTURE } from './tokenizer.js';
 
 /** What the policy understands of a prompt. */
@@ -8,6 +9,8 @@ export interface Scene {
   board: Board | null;
   /** The answer that the prompt itself prescribes; null if it prescribes none. */
   script: ScriptedAnswer | null;
+  /** The next step with tools; null if the prompt prescribes none. */
+  tools: ToolStep | null;
   /** What the assistant has already said in this answer: a resumed request ends with it. */
   said: readonly number[];
 }
@@ -40,6 +43,7 @@ export function readScene(prompt: readonly number[]): Scene {
   return {
     board: currentBoard(text),
     script: scriptedAnswer(text),
+    tools: nextStep(text),
     said: begin === -1 ? [] : prompt.slice(begin),
   };
 }

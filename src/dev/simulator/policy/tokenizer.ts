@@ -63,25 +63,6 @@ function specialText(id: number): string {
   return SPECIAL_TEXTS.get(id) ?? '';
 }
 
-export interface ChatMessage {
-  role: string;
-  content: string;
-}
-
-export interface RenderOptions {
-  /** Opens the assistant's answer. */
-  add_generation_prompt: boolean;
-}
-
-/** The ChatML template. */
-export function renderChat(
-  messages: readonly ChatMessage[],
-  { add_generation_prompt }: RenderOptions,
-): string {
-  const turns = messages.map(({ role, content }) => `<|im_start|>${role}\n${content}<|im_end|>\n`);
-  return turns.join('') + (add_generation_prompt ? '<|im_start|>assistant\n' : '');
-}
-
 /**
  * The tokens' names as `/tokenize` gives them with `return_token_strs`: bytes as the printable characters that
  * byte-level vocabularies use, a space as Ġ (capture 091).

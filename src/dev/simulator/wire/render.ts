@@ -1,4 +1,5 @@
-import { encode, renderChat } from '../policy/tokenizer.js';
+import { renderChat } from '../policy/chat-template.js';
+import { encode } from '../policy/tokenizer.js';
 import type { SimulatorSettings } from '../settings.js';
 import { sendJson, type Exchange } from './http-exchange.js';
 import { expand, scaleOutIsOff, sha256 } from './pictures.js';
@@ -12,7 +13,7 @@ export async function render(exchange: Exchange, settings: SimulatorSettings): P
   checkModel(body.model ?? null, settings);
   const { add_generation_prompt } = body;
   const { token_ids, places } = expand(
-    encode(renderChat(messages, { add_generation_prompt })),
+    encode(renderChat(messages, { add_generation_prompt, tools: body.tools ?? [] })),
     pictures,
   );
   const image = pictures.map((url) => sha256(url).toString('hex'));

@@ -3,20 +3,21 @@ import { readBody } from './body-reader.js';
 import { badRequest, sendJson, type Exchange } from './http-exchange.js';
 import { checkModel, type Limits } from './request-limits.js';
 import { expand } from './pictures.js';
-import {
-  decode,
-  encode,
-  PICTURE_TEXT,
-  renderChat,
-  vocabularyStrings,
-  type ChatMessage,
-} from '../policy/tokenizer.js';
+import { renderChat, type ChatMessage, type ToolCall } from '../policy/chat-template.js';
+import { decode, encode, PICTURE_TEXT, vocabularyStrings } from '../policy/tokenizer.js';
+
+const Calls = z.array(
+  z.looseObject({ function: z.looseObject({ name: z.string(), arguments: z.unknown() }) }),
+);
 
 const TokenizeBody = z
   .looseObject({
     model: z.string().nullish(),
     prompt: z.string().optional(),
-    messages: z.array(z.looseObject({ role: z.string(), content: z.unknown() })).optional(),
+    messages: z
+      .array(z.looseObject({ role: z.string(), content: z.unknown(), tool_calls: Calls.nullish() }))
+      .optional(),
+    tools: z.array(z.looseObject({})).nullish(),
     // There is no beginning-of-sequence token, so this is checked but has no effect.
     add_special_tokens: z.boolean().optional(),
     add_generation_prompt: z.boolean().default(true),
@@ -33,7 +34,9 @@ export async function tokenize(exchange: Exchange, limits: Limits): Promise<void
   const { body, messages, pictures } = await readChat(exchange);
   const { prompt = '', add_generation_prompt } = body;
   const text =
-    body.messages === undefined ? prompt : renderChat(messages, { add_generation_prompt });
+    body.messages === undefined
+      ? prompt
+      : renderChat(messages, { add_generation_prompt, tools: body.tools ?? [] });
   checkModel(body.model ?? null, limits);
   const tokens = expand(encode(text), pictures).token_ids;
   sendJson(exchange, {
@@ -62,15 +65,32 @@ export async function readChat(exchange: Exchange): Promise<Chat> {
 
 /** Templates with unsupported parts are refused, because their tokens would be wrong. */
 function readMessages(body: TokenizeBody, pictures: string[]): ChatMessage[] {
-  for (const field of ['tools', 'chat_template', 'continue_final_message'] as const) {
+  for (const field of ['chat_template', 'continue_final_message'] as const) {
     const value = body[field];
     if (value != null && value !== false && JSON.stringify(value) !== '[]')
       throw badRequest(`The simulator does not implement ${field}`, field);
   }
-  return (body.messages ?? []).map(({ role, content }, index) => ({
+  return (body.messages ?? []).map(({ role, content, tool_calls }, index) => ({
     role,
     content: contentText(content, { index, pictures }),
+    ...(tool_calls && { tool_calls: tool_calls.map(({ function: call }) => readCall(call)) }),
   }));
+}
+
+/** Arguments come as JSON in a text; the template gets the object, as in vLLM. */
+function readCall({
+  name,
+  arguments: given = {},
+}: {
+  name: string;
+  arguments?: unknown;
+}): ToolCall {
+  if (typeof given !== 'string') return { name, arguments: given };
+  try {
+    return { name, arguments: JSON.parse(given) as unknown };
+  } catch {
+    throw badRequest(`tool_calls: expected arguments in JSON, got ${given.slice(0, 100)}`);
+  }
 }
 
 /** A text, a list of text and image parts, or nothing. The text has a placeholder for each picture. */
