@@ -42,13 +42,19 @@ describe('the sequences of calls', () => {
   });
 
   test('have a compaction in the main one, which counts what it continues', () => {
-    const compacted = read({ turn: 3, parent: 2, message: 0, cause: 'shortened', prompt_ids: [30], ids: [31] }); // prettier-ignore
     const helper = read({ turn: 2, parent: null, cause: 'separate', prompt_ids: [20], ids: [21, 22] }); // prettier-ignore
     const played = [...FIRST, ...next(1, 0), ...helper];
     assert.deepEqual(shown(played), ['0,1', '2']);
     const after = read({ turn: 3, parent: 1, message: 0, cause: 'shortened', prompt_ids: [30], ids: [31] }); // prettier-ignore
     assert.deepEqual(shown([...played, ...after]), ['3', '0,1', '2']);
-    assert.equal(compacted.length, 5);
+  });
+
+  test('have a conversation that was edited in the main one, but no attempt at another answer', () => {
+    const edited = (news: object[]) => read({ turn: 3, parent: 0, cause: 'edited', fork: { call: 0, ids: 5 }, prompt_ids: [30], ids: [31], news: news as never }); // prettier-ignore
+    const long = [...FIRST, ...next(1, 0), ...next(2, 1)];
+    const cleared = [{ role: 'tool', content: '(cleared)' }, { role: 'assistant', content: 'said' }, { role: 'user', content: 'on' }]; // prettier-ignore
+    assert.deepEqual(shown([...long, ...edited(cleared)]), ['0,3', '1,2 @0:5']);
+    assert.deepEqual(shown([...long, ...edited(cleared.slice(2))]), ['0,1,2', '3 @0:5']);
   });
 
   test('keep messages, ids and logprobs together', () => {

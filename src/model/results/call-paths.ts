@@ -149,6 +149,28 @@ function isLeftOut(
 /** A conversation that was changed goes on with what it was. */
 const GOES_ON: ReadonlySet<string | undefined> = new Set(['shortened', 'edited', 'template']);
 
+/**
+ * The call whose conversation goes on here. One that was edited further up repeats answers behind the one that its ids
+ * continue: those of the latest conversation there.
+ */
+function goesOnFrom(
+  calls: readonly JournalCall[],
+  { number, before }: { number: number; before: readonly (number | null)[] },
+): number | null {
+  const above = before[number] ?? null;
+  const { cause, parent = null, news = [] } = calls[number]?.line ?? {};
+  if (!GOES_ON.has(cause)) return above;
+  if (above === null) return parent;
+  if (!news.some(({ role }) => role === 'assistant')) return above;
+  const isBehind = (call: number): boolean => {
+    for (let at: number | null = call; at !== null; at = before[at] ?? null)
+      if (at === above) return true;
+    return false;
+  };
+  for (let call = number - 1; call > above; call--) if (isBehind(call)) return call;
+  return above;
+}
+
 /** The last call of the path with most sampled tokens that the last life was given. */
 function mainOf(
   { calls, lives }: Played,
@@ -160,8 +182,7 @@ function mainOf(
   const totals: number[] = [];
   for (const [number, call] of calls.entries()) {
     const isGiven = call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length)); // prettier-ignore
-    const { cause, parent } = call.line;
-    const above = before[number] ?? (GOES_ON.has(cause) ? parent : null);
+    const above = goesOnFrom(calls, { number, before });
     totals.push(
       (isGiven ? (tokens[number] ?? 0) : 0) + (above === null ? 0 : (totals[above] ?? 0)),
     );
