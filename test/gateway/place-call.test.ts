@@ -27,17 +27,27 @@ const request = (messages: CallMessage[], given: Partial<AgentRequest> = {}): Ag
   ...given,
 });
 
+interface Answering {
+  ids?: number[];
+  stop_reason?: string | null;
+  /** To the life, whole. */
+  is_given?: boolean;
+}
+
 /** A rollout whose calls are answered as soon as they are asked for. */
-function createRollout({ history = 'append' as 'append' | 'template', is_replaying = false } = {}) {
+function createRollout({
+  history = 'append',
+  is_replaying = false,
+}: { history?: 'append' | 'template'; is_replaying?: boolean } = {}) {
   const trajectory = foldOf([a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life()]);
   const tree = createCallTree();
   const put = (line: Entry | JournalLine): void => {
-    applyLine(trajectory, { at: 0, writer: 'a', ...line } as JournalLine);
+    applyLine(trajectory, { at: 0, writer: 'a', ...line });
     tree.grow(trajectory.calls);
   };
   return async (
     asked: AgentRequest,
-    { answer = 'done', ids = [...encode(answer), END], stop_reason = null as string | number | null, is_given = true } = {}, // prettier-ignore
+    { ids = [...encode('done'), END], stop_reason = null, is_given = true }: Answering = {},
   ): Promise<LineOf<'call'> & { sent: string }> => {
     const { calls, materials } = trajectory;
     const turn = calls.length;
@@ -49,7 +59,7 @@ function createRollout({ history = 'append' as 'append' | 'template', is_replayi
     for (const entry of callEntries(of, { ...session, prompt, is_replaying })) put(entry);
     put(a.chunk({ turn, token_ids: ids, logprobs: ids.map(logprobOf) }));
     put(a.generation({ turn, token_count: ids.length, stop_reason }));
-    put(a.answer({ turn, content: answer }));
+    put(a.answer({ turn, content: 'done' }));
     if (is_given) put(a.served({ turn }));
     const call = calls[turn];
     assert.ok(call !== undefined);
