@@ -1,10 +1,14 @@
 import { z } from 'zod';
 import { KeptJson, readJson, writeJson } from '../platform/json/kept.js';
 import { membersOf, objectText } from '../platform/json/members.js';
+import { isRecord } from '../platform/json/object.js';
 import { recordOf } from './untrusted.js';
 
 /** An object of others: plain, or its text if JavaScript would lose something of it. */
 export type ForeignObject = Record<string, unknown> | KeptJson;
+
+export const isForeignObject = (value: unknown): value is ForeignObject =>
+  value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);
 
 /**
  * The schema of an object whose fields are all foreign. It is passed on as it is. `example`: of what belongs there, for

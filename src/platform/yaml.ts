@@ -1,7 +1,8 @@
-import { once } from 'node:events';
+import { fork } from 'node:child_process';
+import path from 'node:path';
 import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yaml';
 import { LineCounter, parseDocument, visit } from 'yaml';
-import { startThread } from './process/threads.js';
+import type { Parsed } from './yaml-process.js';
 
 /** YAML that people write. Problems that the parser would ignore are errors here, with their place. */
 export interface YamlProblem {
@@ -69,19 +70,38 @@ const FOREIGN_HEAP_MB = 256;
 const FOREIGN_MS = 30_000;
 
 /**
- * YAML that another process wrote, as a value. A few bytes may take seconds and hundreds of times their size, so a
- * thread with its own limits reads it. Throws the parser's error, or that of a limit.
+ * YAML that another process wrote, as a value. A few bytes may take seconds and hundreds of times their size. A thread
+ * whose heap is full may take its process along, so a process with its own limits reads it. Throws the parser's error,
+ * or that of a limit.
  */
 export async function parseForeignYaml(text: string): Promise<unknown> {
-  const thread = startThread(
-    { beside: import.meta.url, name: 'yaml-thread' },
-    { workerData: text, resourceLimits: { maxOldGenerationSizeMb: FOREIGN_HEAP_MB } },
-  );
+  const parser = fork(new URL(`./yaml-process${path.extname(import.meta.url)}`, import.meta.url), {
+    execArgv: [...process.execArgv, `--max-old-space-size=${FOREIGN_HEAP_MB}`],
+    env: {},
+    serialization: 'advanced',
+    stdio: 'ignore',
+    timeout: FOREIGN_MS,
+    killSignal: 'SIGKILL',
+  });
   try {
-    const signal = AbortSignal.timeout(FOREIGN_MS);
-    const [value] = (await once(thread, 'message', { signal })) as [unknown];
-    return value;
+    const parsed = await new Promise<Parsed>((resolve, reject) => {
+      parser.once('message', (message) => {
+        resolve(message as Parsed);
+      });
+      parser.once('error', reject);
+      parser.once('exit', (code, signal) => {
+        reject(
+          new RangeError(`its YAML takes more than ${LIMITS} (${signal ?? `exit code ${code}`})`),
+        );
+      });
+      // Where it is gone already, its end says so.
+      parser.send(text, () => undefined);
+    });
+    if ('value' in parsed) return parsed.value;
+    throw Object.assign(new Error(parsed.message), { name: parsed.name });
   } finally {
-    await thread.terminate();
+    parser.kill('SIGKILL');
   }
 }
+
+const LIMITS = `${FOREIGN_HEAP_MB} MB or ${FOREIGN_MS / 1000} s`;

@@ -18,7 +18,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_rollout_turns: 2 });
 const PADDING = '#\n'.repeat(120_000);
 const PADDED_ROWS = [4, 5, 6, 7];
 
-describe('a batch whose worker is killed while it closes', { timeout: 400_000 }, () => {
+describe('a batch whose worker is killed while it closes', { timeout: 600_000 }, () => {
   let bed: RecoveryBed;
   let directory: string;
 
@@ -80,7 +80,7 @@ describe('a batch whose worker is killed while it closes', { timeout: 400_000 },
 
       await padJournals();
       await batch.start(REQUEST);
-      const wait = { what: 'half of the rows', timeout_ms: 120_000 };
+      const wait = { what: 'half of the rows', timeout_ms: 300_000 };
       await eventually(wait, async () => {
         // It finished between two looks.
         if (await isOver(batch)) await batch.start(REQUEST);

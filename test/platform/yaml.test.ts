@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseYaml } from '../../src/platform/yaml.js';
+import { parseForeignYaml, parseYaml } from '../../src/platform/yaml.js';
 
 const bomb = [
   'a: &a [1,1,1,1,1,1,1,1,1]',
@@ -50,4 +50,17 @@ describe('YAML that people write', () => {
       );
     });
   }
+});
+
+describe('YAML of another program', () => {
+  test('is its value, the last of a repeated name, with what JSON cannot write', async () => {
+    const value = await parseForeignYaml('a: 1\na: .nan\nb: &x [.inf]\nc: *x');
+    assert.deepEqual(value, { a: NaN, b: [Infinity], c: [Infinity] });
+  });
+
+  test('that is none is an error of its parser, and one that is too large a limit', async () => {
+    await assert.rejects(parseForeignYaml('a: *x'), { name: 'ReferenceError', message: /x/ });
+    const large = `a: [${'1,'.repeat(1e6)}]`;
+    await assert.rejects(parseForeignYaml(large), { name: 'RangeError', message: /more than 256 MB or 30 s/ }); // prettier-ignore
+  });
 });

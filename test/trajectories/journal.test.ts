@@ -77,6 +77,16 @@ onEachStore((open) => {
       await second.stored();
     });
 
+    test('makes the first hear of it when it asks whether its lines are stored, though none is new', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.stored();
+      await first.stored();
+      await elsewhere().claim(REF, by);
+      await assert.rejects(first.stored(), faultOf('StoreFault', 'taken over'));
+    });
+
     test('makes the sync of the first throw the same', async (t) => {
       const { store, elsewhere } = await open(t);
       const first = await store.claim(REF, by);

@@ -1,9 +1,14 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
-import { fieldIn, fieldsIn, withField, type ForeignObject } from '../../model/foreign-object.js';
-import { KeptJson, plainOf, writeJson } from '../../platform/json/kept.js';
-import { isRecord } from '../../platform/json/object.js';
+import {
+  fieldIn,
+  fieldsIn,
+  isForeignObject,
+  withField,
+  type ForeignObject,
+} from '../../model/foreign-object.js';
+import { plainOf, writeJson } from '../../platform/json/kept.js';
 import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
 import { listOf, numberOfBoolean, recordOf } from '../../model/untrusted.js';
 
@@ -37,13 +42,10 @@ export function rowOf(
   const name = 'responses_create_params';
   const row = withoutSession(metadata);
   const given = fieldIn(row, name);
-  const params = isObject(given) ? given : {};
+  const params = isForeignObject(given) ? given : {};
   const input = prompt.map(({ role, content }) => ({ role, content }));
   return withField(row, { name, value: withField(params, { name: 'input', value: input }) });
 }
-
-const isObject = (value: unknown): value is ForeignObject =>
-  value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);
 
 /** The same for every attempt at a step, and different in each life and deployment. Gym's servers accept at most 128 characters. */
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>

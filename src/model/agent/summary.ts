@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { fieldsIn, type ForeignObject } from '../foreign-object.js';
-import { KeptJson, plainOf } from '../../platform/json/kept.js';
-import { isRecord } from '../../platform/json/object.js';
+import { fieldsIn, isForeignObject } from '../foreign-object.js';
+import { plainOf } from '../../platform/json/kept.js';
 import { Shaping } from '../journal.js';
 import type { Row } from '../results/row-columns.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -57,6 +56,3 @@ function numberIn(value: unknown): number | null {
   if (typeof value === 'boolean') return Number(value);
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
-
-const isForeignObject = (value: unknown): value is ForeignObject =>
-  value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);

@@ -110,13 +110,13 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
 
 /** Of a rollout whose agent asks for answers by itself. */
 function progressOf(
-  { turns, tokens }: Standing,
+  { turns: before, tokens: whole }: Standing,
   line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
 ): Partial<Standing> {
-  if (line.kind === 'call') return { asks: 'generation', turns: Math.max(turns, line.turn) };
+  if (line.kind === 'call') return { asks: 'generation', turns: Math.max(before, line.turn) };
   if (line.kind !== 'answer') return { asks: 'environment' };
-  const { turn_count = line.turn + 1, assistant_tokens = tokens } = line.glance ?? {};
-  return { asks: 'environment', turns: turn_count, tokens: assistant_tokens };
+  const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = whole } = line.glance ?? {};
+  return { asks: 'environment', turns, tokens };
 }
 
 /** What a call has waited for has come. Another answer of an agent may wait on. */

@@ -119,10 +119,8 @@ interface Appender {
   put: (text: string) => number;
   /** Throws the same, without putting anything. */
   checkLost: () => void;
-  /** Resolves when everything put is stored, which only the journal's owner can do. */
+  /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
   stored: () => Promise<void>;
-  /** The same; the journal was still this writer's afterwards. */
-  flush: () => Promise<void>;
 }
 
 function createAppender({ id, fold, writer, journals: { table, commit } }: Claimed): Appender {
@@ -140,7 +138,7 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     fold.offset += 1;
     fold.head = writer;
   };
-  const stored = (): Promise<void> => {
+  const flush = (): Promise<void> => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
     flushed = flushed.then(insert);
@@ -155,13 +153,12 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     put: (text) => {
       checkLost();
       pending.push(text);
-      timer ??= setTimeout(() => void stored().catch(() => undefined), COMPANY_MS);
+      timer ??= setTimeout(() => void flush().catch(() => undefined), COMPANY_MS);
       return Buffer.byteLength(text);
     },
-    stored,
-    flush: async () => {
+    stored: async () => {
       const before = fold.offset;
-      await stored();
+      await flush();
       // A stored row shows by itself who owns the journal.
       if (fold.offset > before) return;
       if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
@@ -195,17 +192,17 @@ function claimed({ id, fold, writer, journals }: Claimed): Journal {
       }),
     commit: () =>
       ofJournal(async () => {
-        await appender.flush();
+        await appender.stored();
         isOpen = false;
         journals.cache.put(id, fold);
       }),
     stillOurs: () => ofJournal(appender.checkLost),
     stored: () => ofJournal(appender.stored),
-    sync: () => ofJournal(appender.flush),
+    sync: () => ofJournal(appender.stored),
     release: async () => {
       if (!isOpen) return;
       isOpen = false;
-      await appender.flush().catch(() => undefined);
+      await appender.stored().catch(() => undefined);
     },
   };
 }
