@@ -33,7 +33,7 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
       const { rollout_timeout = given.rollout_timeout } = limits;
-      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, changed);
+      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, { changed });
       const limited = { rollout_timeout, spent_ms, attempt, follow };
       return await beforeDeadline(limited, async (signal) => {
         const inTime = { ...attempt, signal };
