@@ -7,7 +7,6 @@ import type {
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import type { ExactEnvironment } from '../environments/environment.js';
-import type { EnvironmentSettings } from '../environments/registry.js';
 import { isInProcess, isRemote, observationRoles } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
