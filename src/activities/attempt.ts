@@ -52,7 +52,7 @@ export interface Attempt {
 }
 
 /** Beside what it waits for; small, because Temporal keeps it with each beat. */
-export export interface Asked {
+export interface Asked {
   /** Name of the call, as in `Waiting`. */
   call: string;
   /** When the last part of the answer came, in seconds since 1970; null: none has. */
