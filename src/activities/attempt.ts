@@ -172,12 +172,12 @@ function attemptOf(
   { context, before, details, held, reportWaiting }: Running,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
 ): Attempt {
-  const { info, cancellationSignal: signal } = context;
+  const { info } = context;
   return {
     workflow_id: info.workflowExecution?.workflowId ?? '',
     run_id: info.workflowExecution?.runId ?? '',
     number: info.attempt,
-    signal,
+    signal: context.cancellationSignal,
     elapsed_ms: elapsedOf(info, held),
     get checkpoint() {
       return details.checkpoint;
@@ -210,11 +210,10 @@ async function failureAfter(
     context.heartbeat({ ...details, held_ms, gave_way: true });
     return toFailure(error);
   }
-  const { info, cancellationSignal: signal, log } = context;
-  if (error instanceof Fault && error.trace !== null) log.warn(error.trace);
-  const bug = signal.aborted ? null : bugIn(error, before.bug ?? null);
+  if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
+  const bug = context.cancellationSignal.aborted ? null : bugIn(error, before.bug ?? null);
   const waited = waitingFor(error) ?? waitingForRepair(bug);
-  const waiting = waited && { tries: info.attempt, since: sinceOf(details), ...waited };
+  const waiting = waited && { tries: context.info.attempt, since: sinceOf(details), ...waited };
   if (waiting !== null) await reportWaiting(waiting);
   context.heartbeat({ ...details, waits_for: waiting, bug });
   return finalFailure(toFailure(error), bug);
