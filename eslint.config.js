@@ -18,6 +18,7 @@ const PARSERS = {
   'reads files and records that this project alone writes': [
     'src/platform/claim.ts',
     'src/activities/facts.ts',
+    'src/activities/limits/limit-facts.ts',
     'src/activities/close/closing.ts',
     'src/trajectories/same-batch.ts',
     'src/workers/log.ts',
@@ -33,7 +34,7 @@ const PARSERS = {
     'gym/metrics/table/{rollout-cells,read-rows,labels}.ts',
   ],
   'reads known fields only: replies of engines, errors, processes of this project, a text column': [
-    'src/generation/vllm/{wire-faults,replies}.ts',
+    'src/generation/vllm/{wire-faults,replies,completion-stream,known-events}.ts',
     'src/cli/policy.ts',
     'src/environments/http/call.ts',
     'src/environments/gym-agent/head-server.ts',

@@ -8,6 +8,7 @@ import type {
   BatchResult,
   TurnProgress,
 } from '../src/activities/contract.js';
+import { createRunAttempt } from '../src/activities/attempt.js';
 import type { AllActivities } from '../src/activities/contract/stream.js';
 import { RolloutRef } from '../src/model/batch-request.js';
 import { talliesOf } from '../src/model/workflow-safe/slices.js';
@@ -37,11 +38,21 @@ export interface EmptyWorkerOptions {
   turns: number;
   /** How many turns one `playTurns` reports. */
   turns_a_call: number;
+  /** Each turn is an attempt with heartbeats, and opening plays none; absent: it is a plain activity without any. */
+  heartbeat_timeout_ms?: number;
 }
+
+/** How many turns are played now; the answer to any question. */
+const counts = { playing: 0 };
 
 const PREVIEW = '<action>up</action>'.padStart(100, 'the tile is ');
 
-function cannedActivities({ config, turns, turns_a_call }: EmptyWorkerOptions): AllActivities {
+function cannedActivities({
+  config,
+  turns,
+  turns_a_call,
+  heartbeat_timeout_ms,
+}: EmptyWorkerOptions): AllActivities {
   /** How long each turn of a batch takes. */
   const turnsTake = new Map<string, number>();
   const progress = (turn: number): TurnProgress => ({
@@ -53,11 +64,17 @@ function cannedActivities({ config, turns, turns_a_call }: EmptyWorkerOptions): 
     preview: turn === 0 ? '' : PREVIEW,
   });
   const queue = generationQueue(config);
-  const playTurns: Activities['playTurns'] = async ({ batch_id, turn }) => {
+  const attempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+  const play: Activities['playTurns'] = async ({ batch_id, turn }) => {
     const next = Math.min(turns, turn + turns_a_call);
     const turn_ms = turnsTake.get(batch_id) ?? 0;
     if (turn_ms > 0) await sleep((next - turn) * turn_ms);
     return progress(next);
+  };
+  const beats = heartbeat_timeout_ms !== undefined;
+  const playTurns: Activities['playTurns'] = async (at) => {
+    counts.playing += 1;
+    return await (beats ? attempt(() => play(at)) : play(at)).finally(() => (counts.playing -= 1));
   };
   return {
     planBatch: (input) => {
@@ -73,11 +90,11 @@ function cannedActivities({ config, turns, turns_a_call }: EmptyWorkerOptions): 
         task_name: 'sliding_puzzle',
         policy_version: null,
         plays: 'in_slices',
-        heartbeat_timeout_ms: 10_000,
+        heartbeat_timeout_ms: heartbeat_timeout_ms ?? 10_000,
         queues: { playTurns: queue, generateTurn: queue, stepEnvironment: queue },
         is_batch: false,
         limits: LIMITS,
-        progress: await playTurns({ ...ref, turn: 0 }),
+        progress: beats ? progress(0) : await play({ ...ref, turn: 0 }),
       };
     },
     playTurns,
@@ -98,6 +115,7 @@ function cannedActivities({ config, turns, turns_a_call }: EmptyWorkerOptions): 
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
+    setLimits: notPlayed,
     findInputs: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
@@ -167,7 +185,7 @@ const workers = await createWorkers({
 });
 const running = Promise.all(workers.map((worker) => worker.run()));
 serveParent(
-  () => Promise.resolve(null),
+  () => Promise.resolve(counts.playing),
   async () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     await running;

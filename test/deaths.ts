@@ -18,10 +18,22 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
       `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
-    'Its heartbeats stop; after `heartbeat_timeout` (10 s) another worker gets its next attempt.': [
-      'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
-      `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
-    ],
+    'A worker of its machine sees at once that its process has ended, others within 10 s that it reports no more.':
+      [
+        'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
+        'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
+        'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
+      ],
+    "Who sees it fails the dead one's activities: their next attempts start within a second, with what heartbeats kept.":
+      [
+        'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
+        `${LONG}/recovery-dead.test.ts › are played on by the other worker, long before their heartbeat timeout`,
+      ],
+    'Where nobody sees it, its heartbeats stop; after `heartbeat_timeout` another worker gets its next attempt.':
+      [
+        'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
+        `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+      ],
     'Its workflow is replayed from its history by any worker.': [
       `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
     ],

@@ -61,7 +61,8 @@ def weights_of(loss_mask: NDArray[np.float32], rollouts: NDArray[np.int64], norm
         each = np.maximum(1.0, of_rollout[rollouts] * np.count_nonzero(of_rollout))
     else:
         raise ValueError(f'norm: expected "token" or "rollout", got {norm!r}')
-    return (loss_mask / each[:, None]).astype(np.float32)
+    weights: NDArray[np.float32] = (loss_mask / each[:, None]).astype(np.float32)
+    return weights
 
 
 def _largest(values: NDArray[np.float64], groups: NDArray[np.int64], count: int) -> NDArray[np.float64]:

@@ -5,29 +5,36 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .advantages import Kind, Norm, advantages_of, weights_of
 from .columns import failure_of, present
 from .results import Row
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows.
+    """``N`` sequences of at most ``T`` tokens, padded on the right, in the order of the rows. A rollout is one sequence,
+    or several where an agent's conversation branched: the main one first, then each other that trains.
 
     input_ids: int64 ``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``
     attention_mask: int64 ``(N, T)``: 1 for ids of the log, 0 for padding
     loss_mask: float32 ``(N, T)``: ``loss_multiplier`` for the ids of ``train_mask``; else 0
     logprobs: float32 ``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for
       other ids
-    rewards: float32 ``(N,)``: ``total_reward``
+    rewards: float32 ``(N,)``: ``total_reward``; the sequences of a rollout have one
     versions: int64 ``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label
       is unknown or not a whole number
     group_ids: int64 ``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in
       the order of the rows
+    rollout_ids: int64 ``(N,)``: which of the rows it is of, from 0 on
+    sequence: int64 ``(N,)``: which of the rollout's sequences it is; 0: the main one
+    advantages: float32 ``(N,)``: what the rollout's reward is worth, by ``advantages``
+    weights: float32 ``(N, T)``: how much each token counts, by ``norm``. The loss is minus the sum of weight, advantage
+      and ratio; nothing else is divided
 
     ``len(arrays)`` is ``N``. docs/training-data.md explains the content.
     """
@@ -39,6 +46,10 @@ class Arrays:
     rewards: NDArray[np.float32]
     versions: NDArray[np.int64]
     group_ids: NDArray[np.int64]
+    rollout_ids: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    advantages: NDArray[np.float32]
+    weights: NDArray[np.float32]
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
@@ -54,11 +65,12 @@ class Arrays:
         return {one.name: torch.from_numpy(getattr(self, one.name)) for one in fields(self)}
 
     def __repr__(self) -> str:
-        rollouts, length = self.input_ids.shape
+        sequences, length = self.input_ids.shape
         trained = int(np.count_nonzero(self.loss_mask))
-        groups = len(np.unique(self.group_ids))
+        rollouts, groups = (len(np.unique(ids)) for ids in (self.rollout_ids, self.group_ids))
+        several = "" if sequences == rollouts else f"{sequences} sequences of "
         return (
-            f"Arrays({rollouts} rollouts in {groups} groups, at most {length} tokens; "
+            f"Arrays({several}{rollouts} rollouts in {groups} groups, at most {length} tokens; "
             f"{trained} of {int(self.attention_mask.sum())} tokens are trained on)"
         )
 
@@ -69,6 +81,9 @@ def to_arrays(
     pad_id: int = 0,
     length: Optional[int] = None,
     require_logprobs: bool = True,
+    sequences: Literal["all", "main"] = "all",
+    advantages: Kind = "none",
+    norm: Norm = "token",
 ) -> Arrays:
     """Pads rollouts to one length, and copies what they say of each token (docs/training-data.md).
 
@@ -76,6 +91,10 @@ def to_arrays(
     pad_id: follows each log in ``input_ids``
     length: ``T``, in tokens; None: that of the longest log
     require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN
+    sequences: ``"main"`` leaves out all others of rollouts that have several, and warns with the share of tokens
+    advantages: ``"grpo"``: minus the group's mean, divided by its standard deviation plus 1e-6; ``"rloo"``: minus the mean
+      of the others; ``"none"``: the reward. Each rollout counts once, whatever its sequences; alone in its group it is 0
+    norm: ``"token"``: all trained tokens weigh alike; ``"rollout"``: all rollouts do
 
     Returns arrays of shape ``(N, T)`` and ``(N,)``: ``help(durable_rollouts.Arrays)``. Raises ``ValueError``, naming
     the rollout: for a failure, a row without tokens (``untokenized``), a log longer than ``length``, an inconsistent
@@ -87,60 +106,115 @@ def to_arrays(
     docs/training-data.md has the rules.
     """
     all_rows = list(rows)
-    played = [_Played(row, require_logprobs) for row in all_rows]
-    longest = max((len(one.ids) for one in played), default=0)
+    rollouts = [_Rollout(row, require_logprobs) for row in all_rows]
+    if sequences not in ("all", "main"):
+        raise ValueError(f'sequences: expected "all" or "main", got {sequences!r}')
+    _warn(rollouts, sequences)
+    played = [(i, one) for i, rollout in enumerate(rollouts) for one in rollout.sequences(sequences)]
+    longest = max((len(one.ids) for _, one in played), default=0)
     width = longest if length is None else length
-    for one in played:
+    for _, one in played:
         if len(one.ids) > width:
             raise ValueError(f"{one.name}: expected at most {width} tokens (length), got {len(one.ids)}")
-    unknown = sum(present(row, "logprobs_mode") == "unknown" for row in all_rows)
-    if unknown > 0:
-        warnings.warn(
-            f"logprobs_mode of {unknown} of {len(all_rows)} rollouts is unknown: do not compute importance ratios from them",
-            stacklevel=2,
-        )
-    shape = (len(played), width)
+    of = np.array([i for i, _ in played], np.int64)
+    rewards = np.array([rollout.main.reward for rollout in rollouts], np.float32)
+    groups = _group_ids([rollout.main for rollout in rollouts])
+    loss_mask = np.zeros((len(played), width), np.float32)
+    for i, (_, one) in enumerate(played):
+        for start, end in one.trained():
+            loss_mask[i, start:end] = one.loss_multiplier
     arrays = Arrays(
-        input_ids=np.full(shape, pad_id, np.int64),
-        attention_mask=np.zeros(shape, np.int64),
-        loss_mask=np.zeros(shape, np.float32),
-        logprobs=np.zeros(shape, np.float32),
-        rewards=np.array([one.reward for one in played], np.float32),
-        versions=np.full(shape, -1, np.int64),
-        group_ids=_group_ids(played),
+        input_ids=np.full(loss_mask.shape, pad_id, np.int64),
+        attention_mask=np.zeros(loss_mask.shape, np.int64),
+        loss_mask=loss_mask,
+        logprobs=np.zeros(loss_mask.shape, np.float32),
+        rewards=rewards[of],
+        versions=np.full(loss_mask.shape, -1, np.int64),
+        group_ids=groups[of],
+        rollout_ids=of,
+        sequence=np.array([one.sequence for _, one in played], np.int64),
+        advantages=advantages_of(rewards, groups, advantages)[of],
+        weights=weights_of(loss_mask, of, norm),
     )
-    for i, one in enumerate(played):
+    for i, (_, one) in enumerate(played):
         end = len(one.ids)
         arrays.input_ids[i, :end] = one.ids
         arrays.attention_mask[i, :end] = 1
-        for start, end in one.trained():
-            arrays.loss_mask[i, start:end] = one.loss_multiplier
         arrays.logprobs[i, one.sampled] = one.logprobs
         arrays.versions[i, one.sampled] = one.versions_of_sampled()
     return arrays
 
 
-class _Played:
-    """A row's ids, and the positions of the sampled ones."""
+def _warn(rollouts: List[_Rollout], sequences: str) -> None:
+    unknown = sum(present(one.main.row, "logprobs_mode") == "unknown" for one in rollouts)
+    if unknown > 0:
+        warnings.warn(
+            f"logprobs_mode of {unknown} of {len(rollouts)} rollouts is unknown: do not compute importance ratios from them",
+            stacklevel=3,
+        )
+    trained = {kind: sum(one.trained_tokens(kind) for one in rollouts) for kind in ("all", "main")}
+    if sequences == "main" and trained["main"] < trained["all"]:
+        left = trained["all"] - trained["main"]
+        warnings.warn(
+            f'sequences="main" leaves out {left} of {trained["all"]} tokens to train on ({100 * left / trained["all"]:.0f} %)',
+            stacklevel=3,
+        )
+
+
+class _Rollout:
+    """A row's sequences: the main one, which the row's own columns describe, and others, which share ids with it."""
 
     def __init__(self, row: Row, require_logprobs: bool) -> None:
+        self.main = _Played(row, require_logprobs)
+        self.all = [self.main]
+        others = present(row, "sequences")
+        for number, given in enumerate(self.main.list("sequences", [] if others is None else others, dict), 1):
+            self.all.append(self._other(number, given, require_logprobs))
+
+    def _other(self, number: int, given: Mapping[str, Any], require_logprobs: bool) -> _Played:
+        where = f"sequences.{number - 1}"
+        parent, fork = given.get("parent"), given.get("fork")
+        begun: List[int] = []
+        if parent is not None or fork != 0:
+            at = self.main.count(f"{where}.parent", parent)
+            ids = self.all[at].ids if at < number else []
+            if not 0 < self.main.count(f"{where}.fork", fork) <= len(ids):
+                raise self.main.wrong(f"{where}.fork", f"a number of ids that sequence {at} has", fork)
+            begun = ids[:fork]
+        own = {name: None for name in ("assistant_tokens", "train_mask", "policy_versions", "masked")}
+        row = {**self.main.row, **own, **given, "prompt_tokens": len(begun)}
+        return _Played(row, require_logprobs, begun=begun, sequence=number)
+
+    def sequences(self, which: str) -> List[_Played]:
+        return [self.main, *(one for one in self.all[1:] if which == "all" and one.trains)]
+
+    def trained_tokens(self, which: str) -> int:
+        return sum(end - start for one in self.sequences(which) for start, end in one.trained())
+
+
+class _Played:
+    """A sequence's ids, and the positions of the sampled ones. It begins with ids of another one (``begun``)."""
+
+    def __init__(self, row: Row, require_logprobs: bool, begun: Iterable[int] = (), sequence: int = 0) -> None:
         if not isinstance(row, Mapping):
             raise ValueError(f"expected rollouts, got {_short(row)}")
         self.row = row
-        self.name = present(row, "rollout_id") or "a rollout"
+        self.sequence = sequence
+        self.name = (present(row, "rollout_id") or "a rollout") + (f", sequence {sequence}" if sequence > 0 else "")
+        self.trains = present(row, "train") is not False
         failure, untokenized = failure_of(row), present(row, "untokenized")
         if failure is not None:
             raise ValueError(f"{self.name}: expected a valid rollout, got a failure ({failure})")
         if untokenized is not None:
             raise ValueError(f"{self.name}: expected tokens, got none (untokenized): {untokenized}")
-        self.ids: List[int] = []
+        self.ids: List[int] = list(begun)
         self.sampled: List[int] = []
         self.logprobs: List[float] = []
         self.reward = self._number("total_reward", row.get("total_reward"), (-MOST_NUMBER, MOST_NUMBER))
         self.loss_multiplier = self._optional_number("loss_multiplier", (0, MOST_MULTIPLIER), 1)
         self.group = self._group()
-        self.prompt_tokens = self._count("prompt_tokens", row.get("prompt_tokens"))
-        for message in self._list("message_log", row.get("message_log"), dict):
+        self.prompt_tokens = self.count("prompt_tokens", row.get("prompt_tokens"))
+        for message in self.list("message_log", row.get("message_log"), dict):
             self._add(message)
         expected = present(row, "assistant_tokens")
         if expected is not None and len(self.sampled) != expected:
@@ -152,9 +226,9 @@ class _Played:
             )
 
     def _add(self, message: Dict[str, Any]) -> None:
-        ids: List[int] = self._list("token_ids", message.get("token_ids"), int)
+        ids: List[int] = self.list("token_ids", message.get("token_ids"), int)
         if ids and not 0 <= min(ids) <= max(ids) <= MOST_ID:
-            raise self._wrong("token_ids", f"ids from 0 to {MOST_ID}", min(ids) if min(ids) < 0 else max(ids))
+            raise self.wrong("token_ids", f"ids from 0 to {MOST_ID}", min(ids) if min(ids) < 0 else max(ids))
         start = len(self.ids)
         self.ids.extend(ids)
         if start < self.prompt_tokens:
@@ -162,25 +236,25 @@ class _Played:
         given = present(message, "generation_logprobs")
         if given is None and not _is_true(present(message, "sampled")):
             return
-        logprobs = [float("nan")] * len(ids) if given is None else self._list("generation_logprobs", given, float)
+        logprobs = [float("nan")] * len(ids) if given is None else self.list("generation_logprobs", given, float)
         if len(logprobs) != len(ids):
             raise ValueError(f"{self.name}: expected {len(ids)} logprobs of a message, got {len(logprobs)}")
         wrong = [one for one in logprobs if not (LEAST_LOGPROB < one <= MOST_LOGPROB or one != one)]
         if wrong:
-            raise self._wrong("generation_logprobs", f"numbers from {LEAST_LOGPROB} (excluded) to 0", wrong[0])
+            raise self.wrong("generation_logprobs", f"numbers from {LEAST_LOGPROB} (excluded) to 0", wrong[0])
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
 
     def trained(self) -> List[Tuple[int, int]]:
         """Runs of ids: the row says which."""
-        if present(self.row, "train_mask") is None:
+        if present(self.row, "train_mask") is None and self.sequence == 0:
             return self._trained_before_masks()
         runs = [(start, end) for start, end, _ in self._runs("train_mask", f"{len(self.ids)} ids", len(self.ids))]
         sampled = np.zeros(len(self.ids), np.bool_)
         sampled[self.sampled] = True
         for start, end in runs:
             if not sampled[start:end].all():
-                raise self._wrong("train_mask", "runs of sampled ids", {"start": start, "end": end})
+                raise self.wrong("train_mask", "runs of sampled ids", {"start": start, "end": end})
         return runs
 
     def _trained_before_masks(self) -> List[Tuple[int, int]]:
@@ -202,47 +276,47 @@ class _Played:
     def _runs(self, field: str, of: str, count: int) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
         """Start, end and the whole of each; they lie within as many."""
         runs = present(self.row, field)
-        for run in self._list(field, [] if runs is None else runs, dict):
-            start, end = (self._count(f"{field}.{name}", run.get(name)) for name in ("start", "end"))
+        for run in self.list(field, [] if runs is None else runs, dict):
+            start, end = (self.count(f"{field}.{name}", run.get(name)) for name in ("start", "end"))
             if not start <= end <= count:
-                raise self._wrong(field, f"runs of {of}", run)
+                raise self.wrong(field, f"runs of {of}", run)
             yield start, end, run
 
-    def _list(self, field: str, value: Any, kind: type) -> List[Any]:
+    def list(self, field: str, value: Any, kind: type) -> List[Any]:
         """A value that only looks like its kind (``True``, ``1.0`` and ``"1"`` for an id) would become a number silently."""
         items = value.tolist() if isinstance(value, np.ndarray) else value
         if not isinstance(items, (list, tuple)) or not all(_is_kind(one, kind) for one in set(map(type, items))):
-            raise self._wrong(field, f"a list of {NAMES[kind]}", value)
+            raise self.wrong(field, f"a list of {NAMES[kind]}", value)
         return list(items)
 
-    def _count(self, field: str, value: Any) -> int:
+    def count(self, field: str, value: Any) -> int:
         if not _is_kind(type(value), int) or value < 0:
-            raise self._wrong(field, "a whole number from 0 on", value)
+            raise self.wrong(field, "a whole number from 0 on", value)
         return int(value)
 
     def _group(self) -> Tuple[Any, ...]:
         """An agent of NeMo Gym may have a sample for each rollout; those of one task share a baseline."""
         batch = present(self.row, "batch_id")
-        row = self._count("row", self.row.get("row"))
+        row = self.count("row", self.row.get("row"))
         if present(self.row, "agent_result") is None:
             return batch, "row", row
         info = self.row.get("extra_env_info")
         task = info.get("task_index") if isinstance(info, Mapping) else None
         agent = info.get("agent") if isinstance(info, Mapping) else None
-        return batch, self.row.get("task_name"), agent, self._count("extra_env_info.task_index", task)
+        return batch, self.row.get("task_name"), agent, self.count("extra_env_info.task_index", task)
 
     def _number(self, field: str, value: Any, bounds: Tuple[float, float]) -> float:
         least, most = bounds
         if not _is_kind(type(value), float) or not least <= value <= most:
             expected = f"a number from {least:g} to {most:g}" if most < MOST_NUMBER else "a number that float32 has"
-            raise self._wrong(field, expected, value)
+            raise self.wrong(field, expected, value)
         return float(value)
 
     def _optional_number(self, field: str, bounds: Tuple[float, float], absent: float) -> float:
         value = present(self.row, field)
         return absent if value is None else self._number(field, value, bounds)
 
-    def _wrong(self, field: str, expected: str, got: Any) -> ValueError:
+    def wrong(self, field: str, expected: str, got: Any) -> ValueError:
         return ValueError(f"{self.name}: {field}: expected {expected}, got {_short(got)}")
 
 

@@ -1,15 +1,20 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, Context } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
-import { Fault } from '../model/faults.js';
+import { Fault, isTakenOver } from '../model/faults.js';
 import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
 import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
 import { bugIn, finalFailure } from './bug.js';
 import type { Waiting } from './contract.js';
+import { BACK_AFTER_MS, GaveWay } from './giving-way.js';
+import type { HoldClock } from './hold-clock.js';
+import { createHoldClock } from './hold-clock.js';
+import type { Slots } from './slots.js';
+import { createSlots } from './slots.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
@@ -18,6 +23,8 @@ import { commonMs } from '../platform/waits/common-clock.js';
 /** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
   workflow_id: string;
+  /** The run of that workflow. */
+  run_id: string;
   /** 1 for the first. */
   number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
@@ -30,10 +37,27 @@ export interface Attempt {
   reportWaiting: (waiting: Waiting | null) => Promise<void>;
   /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
   asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
+  /** All slots of its queue are taken in this process, so somebody may wait for one. */
+  isCrowded: () => boolean;
+  /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
+  isHeld: () => boolean;
+  /** Shows people where the rollout is: with each heartbeat, what this then says. */
+  isAt: (place: () => Place) => void;
+  /** The attempt before this one gave its slot to others while it waited. */
+  hasGivenWay: boolean;
   /** Writes to the worker's log. */
   warn: (message: string) => void;
   /** Of its task; Temporal keeps to it only where slots of workers are given out. */
   priority?: Priority;
+}
+
+/** Beside what it waits for; small, because Temporal keeps it with each beat. */
+export interface Place {
+  turn: number;
+  /** So far, what the environment said included. */
+  tokens: number;
+  /** Whom it asks. */
+  asks: 'generation' | 'environment' | 'agent';
 }
 
 export interface Asked {
@@ -53,6 +77,8 @@ export interface AttemptDependencies {
   ) => Promise<void>;
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
+  /** Absent: there are enough. */
+  slots?: Slots;
 }
 
 interface HeartbeatDetails {
@@ -66,8 +92,11 @@ interface HeartbeatDetails {
   held_ms: number;
   /** While it waits, or when it has failed: a batch reads it where no journal can say it. */
   waits_for?: Waiting | null;
+  at?: Place;
   /** Of an attempt that failed by an error of our own code. */
   bug?: Bug | null;
+  /** Of an attempt that gave its slot to others. */
+  gave_way?: true;
 }
 
 /** What the attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
@@ -77,10 +106,7 @@ export const waitIn = (heartbeat: unknown): Waiting | null =>
 /** Below the first try, so that the first failure is news. */
 const NO_TRY = 0.5;
 
-/**
- * For activities without a heartbeat timeout. Beats come after a third of it: one may be lost, and each costs half a
- * millisecond.
- */
+/** For activities without a heartbeat timeout. Beats come after a third of it: one may be lost. */
 const DEFAULT_HEARTBEAT_MS = 10_000;
 
 export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<T>;
@@ -94,6 +120,7 @@ export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<
 export function createRunAttempt({
   signalWaiting,
   silent_ms = SILENT_S * 1000,
+  slots = createSlots(new Map()),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
     const context = Context.current();
@@ -102,65 +129,106 @@ export function createRunAttempt({
     setMaxListeners(0, signal);
     const before = (info.heartbeatDetails ?? {}) as Partial<HeartbeatDetails>;
     const held = createHoldClock(before.held_ms ?? 0);
+    if (before.gave_way === true) held.count(before.holds === true);
     const details = detailsAfter(before, held);
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const reportWaiting = createWaitReporter({ details, held }, (waiting) =>
-      signalWaiting(workflow, waiting),
-    );
-    const attempt: Attempt = {
-      workflow_id: workflow.workflow_id,
-      number: info.attempt,
-      signal,
-      elapsed_ms: elapsedOf(info, held),
-      get checkpoint() {
-        return details.checkpoint;
-      },
-      set checkpoint(value) {
-        details.checkpoint = value;
-      },
-      reportWaiting,
-      asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
-      warn: (message) => {
-        context.log.warn(message);
-      },
-      ...(info.priority !== undefined && { priority: info.priority }),
+    const beat = (): void => {
+      context.heartbeat(details);
     };
-    const heartbeat = setInterval(
-      () => {
-        context.heartbeat(details);
-      },
-      (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3,
-    );
+    const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
+      // Beats are rare, and a batch reads it there.
+      beat();
+      return signalWaiting(workflow, waiting);
+    });
+    const running: Running = { context, before, details, held, reportWaiting };
+    const leave = slots.enter(info.taskQueue);
+    const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
-      const result = await body(attempt);
+      const result = await body(attemptOf(running, { silent_ms, slots }));
       await reportWaiting(null);
       return result;
     } catch (error) {
-      if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
-      const bug = signal.aborted ? null : bugIn(error, before.bug ?? null);
-      const waited = waitingFor(error) ?? waitingForRepair(bug);
-      const waiting = waited && { tries: info.attempt, since: sinceOf(details), ...waited };
-      if (waiting !== null) await reportWaiting(waiting);
-      context.heartbeat({ ...details, waits_for: waiting, bug });
-      throw finalFailure(toFailure(error), bug);
+      throw await failureAfter(error, running);
     } finally {
       clearInterval(heartbeat);
+      leave();
     }
   };
 }
 
+interface Running {
+  context: Context;
+  before: Partial<HeartbeatDetails>;
+  details: HeartbeatDetails;
+  held: HoldClock;
+  reportWaiting: Attempt['reportWaiting'];
+}
+
+function attemptOf(
+  { context, before, details, held, reportWaiting }: Running,
+  { silent_ms, slots }: { silent_ms: number; slots: Slots },
+): Attempt {
+  const { info, cancellationSignal: signal } = context;
+  return {
+    workflow_id: info.workflowExecution?.workflowId ?? '',
+    run_id: info.workflowExecution?.runId ?? '',
+    number: info.attempt,
+    signal,
+    elapsed_ms: elapsedOf(info, held),
+    get checkpoint() {
+      return details.checkpoint;
+    },
+    set checkpoint(value) {
+      details.checkpoint = value;
+    },
+    reportWaiting,
+    asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
+    isCrowded: () => slots.areTaken(info.taskQueue),
+    isHeld: () => details.holds,
+    hasGivenWay: before.gave_way === true,
+    isAt: (place) => {
+      Object.defineProperty(details, 'at', { get: place, enumerable: true, configurable: true });
+    },
+    warn: (message) => {
+      context.log.warn(message);
+    },
+    ...(info.priority !== undefined && { priority: info.priority }),
+  };
+}
+
+/** The last heartbeat tells the next attempt, and whoever asks, how this one has ended. */
+async function failureAfter(
+  error: unknown,
+  { context, before, details, held, reportWaiting }: Running,
+): Promise<unknown> {
+  if (error instanceof GaveWay) {
+    const held_ms = held.ms() + (details.holds ? BACK_AFTER_MS : 0);
+    context.heartbeat({ ...details, held_ms, gave_way: true });
+    return toFailure(error);
+  }
+  const { info, cancellationSignal: signal, log } = context;
+  if (error instanceof Fault && error.trace !== null) log.warn(error.trace);
+  const bug = signal.aborted ? null : bugIn(error, before.bug ?? null);
+  const waited = waitingFor(error) ?? waitingForRepair(bug);
+  const waiting = waited && { tries: info.attempt, since: sinceOf(details), ...waited };
+  if (waiting !== null) await reportWaiting(waiting);
+  context.heartbeat({ ...details, waits_for: waiting, bug });
+  return finalFailure(toFailure(error), bug);
+}
+
 const detailsAfter = (
-  { waiting = 0, since = null, checkpoint = null, holds = false }: Partial<HeartbeatDetails>,
+  { waiting = 0, since = null, checkpoint = null, holds = false, ...before }: Partial<HeartbeatDetails>, // prettier-ignore
   held: HoldClock,
 ): HeartbeatDetails => ({
   waiting,
   since,
   checkpoint,
   holds,
+  ...(before.gave_way && { waits_for: before.waits_for ?? null }),
   get held_ms() {
     return held.ms();
   },
@@ -174,25 +242,6 @@ function elapsedOf(
   const waited_ms = currentAttemptScheduledTimestampMs - scheduledTimestampMs;
   const began = performance.now();
   return () => waited_ms + performance.now() - began - held.ms();
-}
-
-/** Counts the time in which no replica serves the rollout. */
-interface HoldClock {
-  ms: () => number;
-  count: (isHeld: boolean) => void;
-}
-
-function createHoldClock(before_ms: number): HoldClock {
-  let over_ms = before_ms;
-  let since: number | null = null;
-  const ms = (): number => over_ms + (since === null ? 0 : performance.now() - since);
-  return {
-    ms,
-    count: (isHeld) => {
-      over_ms = ms();
-      since = isHeld ? performance.now() : null;
-    },
-  };
 }
 
 /** The start of a wait that no journal counts. */
@@ -228,9 +277,8 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'StoreFault',
 ]);
 
-/** A `StoreFault` without a place is retried at once: another attempt has the journal. */
-const isWaitedFor = ({ retryable, type, at }: Fault): boolean =>
-  retryable && WAITED_FOR.has(type) && (type !== 'StoreFault' || at !== null);
+const isWaitedFor = (fault: Fault): boolean =>
+  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
 
 function waitingFor(error: unknown): Waiting | null {
   if (!(error instanceof Fault) || !isWaitedFor(error)) return null;
@@ -288,15 +336,35 @@ async function askVisibly<T>(
  * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
+  if (error instanceof GaveWay)
+    return ApplicationFailure.create({
+      type: error.name,
+      message: error.message,
+      nextRetryDelay: BACK_AFTER_MS,
+    });
+  if (isShutdown(error))
+    return ApplicationFailure.create({
+      type: 'WorkerShutdown',
+      message: 'its worker ends, and another one goes on',
+      category: 'BENIGN',
+      // Nothing has failed, so nothing has to recover first.
+      nextRetryDelay: 1,
+    });
   if (!(error instanceof Fault)) return asPlain(error);
   const { type, message, retryable, retryAfterMs } = error;
   return ApplicationFailure.create({
     type,
     message,
     nonRetryable: !retryable,
+    // Another attempt has the journal: nothing is wrong, and the log says nothing.
+    ...(isTakenOver(error) && { category: 'BENIGN' as const }),
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }
+
+/** The SDK's reason, in its words. */
+const isShutdown = (error: unknown): boolean =>
+  error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
 
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;

@@ -34,6 +34,8 @@ export interface Activities {
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
   /** Ends a rollout that its turns did not end. Closes the batch of one of a rollout started by hand. */
   finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
+  /** Puts changed limits into the store, for attempts that play. Of one rollout: returns what is in force; else null. */
+  setLimits: (order: SetLimits) => Promise<Limits | null>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** Closes the rows of one slice. */
   closeSlice: (input: CloseSlice) => Promise<void>;
@@ -71,6 +73,8 @@ export interface BatchPlan {
   max_in_flight: number;
   /** Of its rollouts' tasks; absent: an older worker planned the batch. */
   priority?: TaskPriority;
+  /** Of activities that play, before there is a rollout's plan; absent: 10 s. */
+  heartbeat_timeout_ms?: number;
   /** From the request. */
   limits: Limits;
   /** A group with `k` valid rollouts stops its other members, and the deadline stops all; null: all are played. */
@@ -177,6 +181,9 @@ export interface FinishRollout {
   failure: FailureFacts | null;
 }
 
+/** For all rollouts of a batch or a stream, or for one: the raw input of its workflow. */
+export type SetLimits = { limits: LimitsChange } & ({ batch_id: string } | { rollout: unknown });
+
 export interface FinishedRollout {
   result: RolloutResult;
   /** For an end that is not valid, as the journal has it. */
@@ -282,6 +289,8 @@ export interface SliceInput extends RowRange {
   limits?: LimitsChange;
   /** From the request, for rollouts that nobody has opened yet. */
   rollout_timeout?: string;
+  /** As in the batch's plan. */
+  heartbeat_timeout_ms?: number;
   /** It plays its rollouts itself; absent: each has a workflow. */
   plays_rollouts?: true;
 }

@@ -1,5 +1,5 @@
 import type { ExactEnvironment } from '../environments/environment.js';
-import type { Replicas } from '../generation/generation-service.js';
+import type { Replicas, Sharer } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
@@ -7,6 +7,7 @@ import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 import type { FailureFacts } from './contract.js';
+import type { LimitsWatch } from './limits/watch-limits.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
 /** What messages name. */
@@ -32,6 +33,8 @@ export interface Dependencies {
   answers: Allowance;
   /** The allowance for the folds of turns in progress. */
   folds: Allowance;
+  /** Changed limits of the rollouts that this process plays. */
+  limits: LimitsWatch;
   known: KnownNames;
   attempt: RunAttempt;
   deployment: Deployment;
@@ -84,10 +87,15 @@ export interface DeployedEnvironment {
   environment: ExactEnvironment;
   task_queue: string;
   /**
-   * Whether rollouts are played where they are opened. This includes those of agents, unless their environment has its
-   * own queue or limit.
+   * Whether rollouts are played where they are opened: unless their environment has its own queue, or is an agent's with
+   * a limit, or this worker has not its role.
    */
   plays_on: boolean;
+  /** Waits for a place at it, and steps there. */
+  inPlace: <T>(
+    who: { sharer: Sharer; session_id: string; signal: AbortSignal },
+    step: () => Promise<T>,
+  ) => Promise<T>;
   /** Roles of its observations; null: any. */
   roles: readonly string[] | null;
   /** Whether this worker can check its health. It cannot check a grader or a sandbox on another machine. */
@@ -99,6 +107,7 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
+  /** Of activities that play. */
   heartbeat_timeout_ms: number;
   generation_queue: string;
 }

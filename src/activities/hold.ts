@@ -12,15 +12,18 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Journal, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
+import type { Idles } from './giving-way.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an attempt holds while it plays a rollout. */
-export interface Hold extends Pick<
+export interface Hold extends Omit<
   Attempt,
-  'signal' | 'reportWaiting' | 'asks' | 'warn' | 'priority'
+  'workflow_id' | 'number' | 'elapsed_ms' | 'checkpoint'
 > {
   journal: Journal;
   ref: RolloutRef;
+  /** Others may get its slot and its memory while it waits so. */
+  idles: Idles;
 }
 
 export function poolOf(

@@ -2,6 +2,7 @@ import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/cl
 import type { AllActivities } from './contract/stream.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
+import { createSetLimits } from './limits/set-limits.js';
 import { createGenerateTurn } from './turn/generate-turn.js';
 import { createConcludePublish } from './policy/conclude-publish.js';
 import { createSettlePublish } from './policy/settle-publish.js';
@@ -30,6 +31,7 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     generateTurn: createGenerateTurn(dependencies),
     stepEnvironment: createStepEnvironment(dependencies),
     finishRollout: createFinishRollout(dependencies),
+    setLimits: createSetLimits(dependencies),
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),
     lookAtRollouts: createLookAtRollouts(dependencies),

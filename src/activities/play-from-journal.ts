@@ -10,18 +10,17 @@ import type { RolloutEnd } from './close/end-rollout.js';
 import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
+import { givingWay } from './giving-way.js';
 import type { Hold } from './hold.js';
 import { journalLost } from './hold.js';
-import { progressOf } from './report.js';
+import { underChangingLimits } from './limits/take-limits.js';
+import { placeIn, progressOf } from './report.js';
 
 /** Minimum share for a journal's fold. */
 const LEAST_HELD_BYTES = 16_384;
 
 /** The rollout that an attempt plays, and the activity under which it claims the journal. */
-export interface Playing extends Pick<
-  Attempt,
-  'signal' | 'number' | 'reportWaiting' | 'asks' | 'warn' | 'priority'
-> {
+export interface Playing extends Omit<Hold, 'journal' | 'idles'>, Pick<Attempt, 'number'> {
   ref: RolloutRef;
   by: Claimant;
   /** Plays on from where the journal is. Not called for a rollout that has ended. */
@@ -36,37 +35,45 @@ export interface Playing extends Pick<
  * then the caller's reason. Returns the resulting trajectory.
  */
 export async function playFromJournal(
-  { ref, by, play, otherwise, number, ...attempt }: Playing,
+  { ref, by, play, otherwise, number, ...given }: Playing,
   dependencies: Dependencies,
 ): Promise<Trajectory> {
   const { store, folds } = dependencies;
-  return await withShare(folds, async (share) => {
-    // Before the fold, only the journal's size is known.
-    const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
-    await share.take(expected, attempt.signal);
-    const claimed = await store.claim(ref, { attempt: number, ...by });
-    const journal = counted(claimed, { share, expected, signal: attempt.signal });
-    try {
-      const { trajectory } = journal;
-      if (trajectory.end === null) {
-        const hold = { ...attempt, journal, ref };
-        await play?.(hold);
-        const reached = naturalEnd(trajectory);
-        const end =
-          reached === null
-            ? (otherwise?.(trajectory) ?? null)
-            : { stop_reason: reached, failure: null };
-        if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+  const isCrowded = () => given.isCrowded() || folds.isAwaited();
+  return await withShare(folds, async (share) =>
+    givingWay({ ...given, isCrowded }, async (own) => {
+      const attempt = { ...given, ...own, isCrowded };
+      // Before the fold, only the journal's size is known.
+      const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
+      await share.take(expected, attempt.signal);
+      const claimed = await store.claim(ref, { attempt: number, ...by });
+      const journal = counted(claimed, { share, expected, signal: attempt.signal });
+      try {
+        const { trajectory } = journal;
+        if (trajectory.end === null) {
+          const hold = { ...attempt, journal, ref };
+          attempt.isAt(() => placeIn(trajectory));
+          await play?.(hold);
+          const reached = naturalEnd(trajectory);
+          const end =
+            reached === null
+              ? (otherwise?.(trajectory) ?? null)
+              : { stop_reason: reached, failure: null };
+          if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+        }
+        await journal.commit();
+        return trajectory;
+      } finally {
+        await journal.release();
       }
-      await journal.commit();
-      return trajectory;
-    } finally {
-      await journal.release();
-    }
-  });
+    }),
+  );
 }
 
-/** Growth beyond the share does not wait; the next taker does. */
+/**
+ * Growth beyond the share does not wait; the next taker does. Who has lost the journal learns it from its next line, so
+ * that no engine or environment works for it any longer: its workflow waits for it no more.
+ */
 function counted(
   journal: Journal,
   { share, expected, signal }: { share: Share; expected: number; signal: AbortSignal },
@@ -76,6 +83,7 @@ function counted(
     ...journal,
     append: async (entry) => {
       await journal.append(entry);
+      await journal.stillOurs();
       const more = Math.max(0, journal.held() - taken);
       taken += more;
       await share.take(more, signal);
@@ -96,7 +104,7 @@ export function playOpened(
       const started = async (hold: Hold): Promise<void> => {
         if (hold.journal.trajectory.start === null)
           throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
-        await play(hold);
+        await underChangingLimits(hold, { ...dependencies, play });
       };
       return progressOf(
         await playFromJournal({ ...attempt, ref, by, play: started }, dependencies),

@@ -39,96 +39,117 @@ interface Node {
   end: string | null;
 }
 
+/** How many messages a call's conversation has, its answer counted. */
+function lengthIn(nodes: readonly Node[], call: number): number {
+  const node = nodes[call];
+  return node === undefined ? 0 : node.inherited + node.own.length + (node.end === null ? 0 : 1);
+}
+
+/** The hash of a call's first messages. */
+function hashIn(
+  nodes: readonly Node[],
+  { call, messages }: { call: number; messages: number },
+): string | undefined {
+  let node = nodes[call];
+  if (messages === 0) return node?.root;
+  if (messages > lengthIn(nodes, call)) return undefined;
+  while (node !== undefined && messages <= node.inherited && node.parent !== null)
+    node = nodes[node.parent];
+  const at = messages - (node?.inherited ?? 0) - 1;
+  return node?.own[at] ?? node?.end ?? undefined;
+}
+
+interface Index {
+  nodes: Node[];
+  /** By the conversation with the answer. */
+  ends: Map<string, number[]>;
+  /** Beginnings of conversations. */
+  places: Set<string>;
+  /** By the conversation that it was asked with. */
+  asked: Map<string, number>;
+}
+
+function enter({ nodes, places, asked }: Index, { line }: JournalCall): void {
+  const number = nodes.length;
+  const { system, tools, parent, message, news } = line;
+  const inherited = parent === null ? 0 : (message ?? lengthIn(nodes, parent));
+  const root = rootOf({ system, tools });
+  const node: Node = { root, parent, inherited, own: [], end: null };
+  const shared = parent === null || inherited === 0 ? undefined : hashIn(nodes, { call: parent, messages: inherited }); // prettier-ignore
+  let hash = shared ?? root;
+  places.add(root);
+  for (const one of news) {
+    hash = nextHash(hash, one);
+    node.own.push(hash);
+    places.add(hash);
+  }
+  nodes.push(node);
+  asked.set(hash, number);
+}
+
+function close(
+  { nodes, ends, places }: Index,
+  { answer, number }: { answer: JournalCall['answer']; number: number },
+): void {
+  const node = nodes[number];
+  if (node === undefined || answer === null || node.end !== null) return;
+  const before = hashIn(nodes, { call: number, messages: lengthIn(nodes, number) });
+  node.end = nextHash(before ?? node.root, messageOf(answer));
+  // In the order of their numbers, whenever they ended: who folds the journal anew finds the same.
+  ends.set(
+    node.end,
+    [...(ends.get(node.end) ?? []), number].sort((a, b) => a - b),
+  );
+  places.add(node.end);
+}
+
 export function createCallTree(): CallTree {
   let known: readonly JournalCall[] = [];
-  const nodes: Node[] = [];
-  const ends = new Map<string, number[]>();
-  const places = new Map<string, number>();
-  /** By the conversation that it was asked with. */
-  const asked = new Map<string, number>();
-
-  const lengthOf = (call: number): number => {
-    const node = nodes[call];
-    return node === undefined ? 0 : node.inherited + node.own.length + (node.end === null ? 0 : 1);
-  };
-  /** The hash of a call's first messages. */
-  const hashAt = (call: number, messages: number): string | undefined => {
-    let node = nodes[call];
-    if (messages > lengthOf(call)) return undefined;
-    while (node !== undefined && messages <= node.inherited && node.parent !== null && messages > 0)
-      node = nodes[node.parent];
-    if (messages === 0) return node?.root;
-    const at = messages - (node?.inherited ?? 0) - 1;
-    return node?.own[at] ?? node?.end ?? undefined;
-  };
-  const enter = (call: JournalCall, number: number): void => {
-    const { system, tools, parent, message, news } = call.line;
-    const inherited = parent === null ? 0 : (message ?? lengthOf(parent));
-    const root = rootOf({ system, tools });
-    const node: Node = { root, parent, inherited, own: [], end: null };
-    let hash = parent === null || inherited === 0 ? root : (hashAt(parent, inherited) ?? root);
-    places.set(root, number);
-    for (const one of news) {
-      hash = nextHash(hash, one);
-      node.own.push(hash);
-      places.set(hash, number);
-    }
-    nodes.push(node);
-    asked.set(hash, number);
-  };
-  const close = ({ answer }: JournalCall, number: number): void => {
-    const node = nodes[number];
-    if (node === undefined || answer === null || node.end !== null) return;
-    const before = hashAt(number, lengthOf(number)) ?? node.root;
-    node.end = nextHash(before, messageOf(answer));
-    // In the order of their numbers, whenever they ended: who folds the journal anew finds the same.
-    ends.set(
-      node.end,
-      [...(ends.get(node.end) ?? []), number].sort((a, b) => a - b),
-    );
-    places.set(node.end, Math.max(number, places.get(node.end) ?? 0));
-  };
-  const grow: CallTree['grow'] = (calls) => {
-    known = calls;
-    for (const [number, call] of calls.entries()) {
-      if (number >= nodes.length) enter(call, number);
-      close(call, number);
-    }
-  };
-
+  const index: Index = { nodes: [], ends: new Map(), places: new Set(), asked: new Map() };
+  const { nodes, ends, places, asked } = index;
+  const lengthOf = (call: number): number => lengthIn(nodes, call);
   /** Thoughts that the agent says are those of its answers. */
-  const fits = (request: HashedRequest, call: number): boolean => {
+  const fits = ({ messages, said }: HashedRequest, call: number): boolean => {
     for (let at: number | null = call; at !== null; at = nodes[at]?.parent ?? null) {
-      const node = nodes[at];
-      const reasoning = known[at]?.answer?.reasoning;
-      const said = request.messages[lengthOf(at) - 1]?.reasoning;
-      const isInPath = node?.end !== null && request.said[lengthOf(at) - 1] === node?.end;
-      if (isInPath && said !== undefined && said.trim() !== (reasoning ?? '').trim()) return false;
+      const place = lengthOf(at) - 1;
+      const reasoning = messages[place]?.reasoning;
+      const isInPath = said[place] !== undefined && said[place] === nodes[at]?.end;
+      if (!isInPath || reasoning === undefined) continue;
+      if (reasoning.trim() !== (known[at]?.answer?.reasoning ?? '').trim()) return false;
     }
     return true;
   };
-  const parentOf: CallTree['parentOf'] = (request, life) => {
-    for (let k = request.said.length - 2; k >= 0; k--) {
-      const found = (ends.get(request.said[k] ?? '') ?? []).filter((call) => fits(request, call));
-      const given = found.findLast((call) => known[call]?.given.get(life) === true);
-      const parent = given ?? found.at(-1);
-      if (parent !== undefined) return parent;
-    }
-    return null;
+  return {
+    lengthOf,
+    grow: (calls) => {
+      known = calls;
+      for (const [number, call] of calls.entries()) {
+        if (number >= nodes.length) enter(index, call);
+        close(index, { answer: call.answer, number });
+      }
+    },
+    parentOf: (request, life) => {
+      for (const hash of request.said.slice(0, -1).reverse()) {
+        const found = (ends.get(hash) ?? []).filter((call) => fits(request, call));
+        const given = found.findLast((call) => known[call]?.given.get(life) === true);
+        const parent = given ?? found.at(-1);
+        if (parent !== undefined) return parent;
+      }
+      return null;
+    },
+    nearestTo: ({ root, said }) => {
+      const same = asked.get(said.at(-1) ?? root);
+      if (same !== undefined) return { call: same, messages: said.length };
+      const messages = said.findLastIndex((hash) => places.has(hash)) + 1;
+      const hash = said[messages - 1] ?? root;
+      // The latest that has them: what changes a conversation changes the end of it, too.
+      const call = nodes.findLastIndex((_, of) => hashIn(nodes, { call: of, messages }) === hash);
+      return call === -1 ? null : { call, messages };
+    },
+    sharedWith: ({ said }, call) => {
+      for (let k = Math.min(said.length, lengthOf(call)); k > 0; k--)
+        if (hashIn(nodes, { call, messages: k }) === said[k - 1]) return k;
+      return 0;
+    },
   };
-  const nearestTo: CallTree['nearestTo'] = ({ root, said }) => {
-    for (let k = said.length - 1; k >= 0; k--) {
-      const place = said[k] ?? '';
-      const call = (k === said.length - 1 ? asked.get(place) : undefined) ?? places.get(place);
-      if (call !== undefined) return { call, messages: k + 1 };
-    }
-    const call = places.get(root);
-    return call === undefined ? null : { call, messages: 0 };
-  };
-  const sharedWith: CallTree['sharedWith'] = ({ said }, call) => {
-    for (let k = Math.min(said.length, lengthOf(call)); k > 0; k--)
-      if (hashAt(call, k) === said[k - 1]) return k;
-    return 0;
-  };
-  return { grow, parentOf, nearestTo, lengthOf, sharedWith };
 }

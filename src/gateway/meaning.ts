@@ -12,7 +12,7 @@ import type { AgentRequest } from './request.js';
  */
 
 /** SHA-256. Parts cannot run into one another. */
-export function hashOf(...parts: readonly (string | null)[]): string {
+function hashOf(...parts: readonly (string | null)[]): string {
   const hash = createHash('sha256');
   for (const part of parts)
     hash.update(part === null ? '-' : `${Buffer.byteLength(part)}:`).update(part ?? '');
@@ -61,7 +61,7 @@ const sorted = (members: [name: string, meaning: string][]): string =>
     .join(',')}}`;
 
 /** Without thoughts, which many agents leave out. Answers are equal up to blanks at their end. */
-export const meaningOfMessage = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string =>
+const meaningOfMessage = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string =>
   JSON.stringify([
     role,
     role === 'assistant' ? content.trimEnd() : content,

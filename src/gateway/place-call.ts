@@ -41,7 +41,7 @@ export async function promptFor(
   return { ids: await render({ messages: [...first, ...messages], tools }), joined: null };
 }
 
-export function endOf({ token_ids, generation }: Pick<Sampled, 'token_ids' | 'generation'>): End {
+function endOf({ token_ids, generation }: Pick<Sampled, 'token_ids' | 'generation'>): End {
   const id = token_ids.at(-1);
   const { finish_reason, stop_reason } = generation;
   if (id === undefined || finish_reason !== 'stop' || typeof stop_reason === 'string') return null;
@@ -161,7 +161,7 @@ function causeOf(
  * The call with most of these ids at its beginning, and how many. No answer is shared in part: the rest of it belongs to
  * what was sampled there.
  */
-export function longestShared(calls: readonly JournalCall[], ids: readonly number[]): Shared {
+function longestShared(calls: readonly JournalCall[], ids: readonly number[]): Shared {
   const shared: number[] = [];
   let longest: Shared = null;
   for (const [number, { from, line, prompt_length, sampled }] of calls.entries()) {

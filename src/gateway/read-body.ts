@@ -17,7 +17,7 @@ export function readBody(
   return value;
 }
 
-export const tooLarge = (bytes: number, most: number): Refused =>
+const tooLarge = (bytes: number, most: number): Refused =>
   new Refused({
     status: 413,
     code: 'request_too_large',

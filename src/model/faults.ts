@@ -151,6 +151,14 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   });
 }
 
+/** Of an attempt whose journal somebody else has claimed. `id`: the rollout's. */
+export const takenOver = (id: string): Fault =>
+  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
+
+/** Whether the rollout is in other hands: nothing is wrong, and nobody has to read of it. */
+export const isTakenOver = ({ type, at, retryable }: Fault): boolean =>
+  type === 'StoreFault' && at === null && retryable;
+
 /** How often a turn may meet a fault that it is likely to meet again. */
 export interface Attempts {
   /** Exceptions of the environment. */

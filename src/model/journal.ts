@@ -96,7 +96,7 @@ const BeginLine = z.object({
 const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
 
 /** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
-const ChangedLimits = z.object({
+export const ChangedLimits = z.object({
   max_rollout_turns: z.int().exactOptional(),
   max_new_tokens: z.int().exactOptional(),
   max_seq_len: z.int().exactOptional(),
@@ -115,6 +115,8 @@ const ClaimLine = z.object({
   limits: ChangedLimits.exactOptional(),
   /** Set by a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
+  /** Of `openRollout` and `finishRollout`: the workflow's run. What a run has finished it does not open again. */
+  run: z.string().exactOptional(),
 });
 
 export const Finish = z.object({

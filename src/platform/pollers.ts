@@ -4,7 +4,7 @@ import { commonMs } from './waits/common-clock.js';
 const TYPES = { workflow: 1, activity: 2 } as const;
 
 /** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
-export const REPORTS_EVERY_S = 10;
+export const REPORTS_EVERY_S = 2;
 /** A worker that waits for tasks asks again after this time; the server lists one that died for minutes. */
 const ASKS_EVERY_S = 60;
 /** A sign of life may be late by this. */
@@ -33,7 +33,11 @@ interface Poller {
 
 /** The part of a worker that says when it last reported, and who it is. */
 interface Reporter {
-  workerHeartbeat?: { heartbeatTime?: Time; workerIdentity?: string | null } | null;
+  workerHeartbeat?: {
+    heartbeatTime?: (Time & { nanos?: number | null }) | null;
+    elapsedSinceLastHeartbeat?: Time;
+    workerIdentity?: string | null;
+  } | null;
 }
 
 interface Workers {
@@ -56,7 +60,8 @@ export interface PollerServer {
     namespace: string;
     query: string;
     pageSize: number;
-  }): Promise<{ workersInfo: readonly Reporter[] }>;
+    nextPageToken?: Uint8Array;
+  }): Promise<{ workersInfo: readonly Reporter[]; nextPageToken?: Uint8Array | null }>;
 }
 
 /** The last sign of life of a worker on this queue; null: none is known. */
@@ -70,13 +75,62 @@ async function workersOf(
   { namespace, name, type }: TaskQueue & { namespace: string },
 ): Promise<Workers> {
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
-  const query = `TaskQueue = '${name.replaceAll("'", "''")}' AND Status = 'Running'`;
+  const query = runningOn([name]);
   const [{ pollers }, { workersInfo }] = await Promise.all([
     server.describeTaskQueue(question),
     // An older server has no such call. The poll is the only sign there.
     server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
   ]);
   return { pollers, reporters: workersInfo };
+}
+
+const runningOn = (queues: readonly string[]): string => {
+  const of_one = queues.map((name) => `TaskQueue = '${name.replaceAll("'", "''")}'`);
+  return `(${of_one.join(' OR ')}) AND Status = 'Running'`;
+};
+
+/** The last report of a process whose workers run on some queue. */
+export interface Report {
+  /** The common part of its workers' identities. */
+  process: string;
+  /** Differs from report to report; no time to compare with, since it is of the worker's clock. */
+  at: string;
+  /** The time between its last two reports, in seconds; 0: this is its first. */
+  every: number;
+}
+
+/** Of all workers that run on these queues and report. One that died without a word is among them for long. */
+export async function reportsOf(
+  server: Pick<PollerServer, 'listWorkers'>,
+  { namespace, queues }: { namespace: string; queues: readonly string[] },
+): Promise<Report[]> {
+  const reports = new Map<string, Report>();
+  let nextPageToken: Uint8Array | null | undefined = new Uint8Array();
+  while (nextPageToken) {
+    const question = { namespace, query: runningOn(queues), pageSize: 1000, nextPageToken };
+    const page = await server.listWorkers(question);
+    for (const { workerHeartbeat } of page.workersInfo) {
+      const { heartbeatTime, elapsedSinceLastHeartbeat, workerIdentity } = workerHeartbeat ?? {};
+      const process = processOf(workerIdentity ?? '');
+      const at = `${secondsOf(heartbeatTime)}.${String(heartbeatTime?.nanos ?? 0).padStart(9, '0')}`;
+      const before = reports.get(process);
+      // Its workers report together, except for one that has ended alone.
+      if (before === undefined || before.at < at)
+        reports.set(process, { process, at, every: secondsOf(elapsedSinceLastHeartbeat) });
+    }
+    nextPageToken = page.nextPageToken?.length ? page.nextPageToken : null;
+  }
+  return [...reports.values()];
+}
+
+/** The processes that have asked for tasks of a queue lately; those that have ended are among them for minutes. */
+export async function askersOf(
+  server: Pick<PollerServer, 'describeTaskQueue'>,
+  { namespace, name, type }: TaskQueue & { namespace: string },
+): Promise<string[]> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+  const { pollers } = await server.describeTaskQueue(question);
+  return pollers.map((one) => processOf(ofPoller(one)));
 }
 
 /** How many tasks of this queue wait for a worker, about; null: the server does not say. */
@@ -148,6 +202,7 @@ export const isAlive = (sign: Sign | null): boolean =>
 export const mayBeAlive = (sign: Sign | null): sign is Sign =>
   sign !== null && sign.ago <= sign.every + LATE_S;
 
+const RUN = '/run=';
 const SERVES = '/generation=';
 const STORES = '/store=';
 const RESULTS = '/results=';
@@ -160,14 +215,23 @@ export interface StoreIds {
   results: string | null;
 }
 
-/** A worker's name on the server: the SDK's own, which store and which generation services it has. */
+/**
+ * A worker's name on the server: the SDK's own, the run of its process, which store and which generation services it has.
+ */
 export function workerIdentity(
-  { pid, host, store, results }: { pid: number; host: string } & StoreIds,
+  {
+    pid,
+    host,
+    run = null,
+    store,
+    results,
+  }: { pid: number; host: string; run?: string | null } & StoreIds,
   services: readonly string[] | null,
 ): string {
   const names = services?.map(encodeURIComponent).join(',') ?? null;
   const parts = [
     `${pid}@${host}`,
+    ...(run === null ? [] : [`${RUN}${run}`]),
     ...(store === null ? [] : [`${STORES}${store}`]),
     ...(results === null ? [] : [`${RESULTS}${results}`]),
     ...(names === null || names.length > MOST_OF_NAMES ? [] : [`${SERVES}${names}`]),
@@ -184,6 +248,17 @@ export function namedIn(identity: string): StoreIds & { worker: string } {
     store: idAfter(STORES),
     results: idAfter(RESULTS),
   };
+}
+
+/** The run of its process; null: a worker of an older release, or of another program. */
+export const runIn = (identity: string): string | null =>
+  /^[^/]*\/run=([0-9a-f]+-[0-9a-f]+)(?=\/|$)/.exec(identity)?.[1] ?? null;
+
+/** What the identities of one process have in common. */
+export function processOf(identity: string): string {
+  const run = runIn(identity);
+  const { worker } = namedIn(identity);
+  return run === null ? worker : `${worker}${RUN}${run}`;
 }
 
 /** The generation services of a queue's workers; null: none runs, or one does not say what it has. */

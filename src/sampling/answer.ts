@@ -40,7 +40,8 @@ export async function answer(call: Call, placed: Placed): Promise<'sampled' | Ex
   const request = await requestFor(call, { lease, inherited: inherited.length });
   const { fence, policy } = lease;
   const labels = fence && labelsOf(request, { placed, fence, offset: inherited.length });
-  const parts = { tape, service, settings, said, facts, labels, policy, signal };
+  const room = (): number => call.room;
+  const parts = { tape, service, settings, said, room, facts, labels, policy, signal };
   const sample = createSampler(parts);
   const { finish } = tape.open();
   const { special_tokens } = pool;

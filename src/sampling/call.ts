@@ -17,8 +17,11 @@ export interface Call {
   prompt_ids: readonly number[];
   /** Which of them stand for pictures; called once a replica serves, because pictures are large. Absent: none do. */
   pictures?: () => Promise<readonly PlacedPicture[]>;
-  /** How many tokens the answer may have. With 0 or less it is empty, with finish `length`, and no request is made. */
-  room: number;
+  /**
+   * How many tokens the answer may have. With 0 or less it is empty, with finish `length`, and no request is made. It may
+   * change meanwhile: a smaller room ends the answer there, a larger one lets it go on.
+   */
+  readonly room: number;
   /** Stop strings, each once. */
   stops: readonly string[];
   settings: Pick<RolloutSettings, 'generation' | 'model' | 'policy_version' | 'max_version_span'>;
@@ -60,7 +63,9 @@ export interface Pool extends Pick<Replicas, 'request'> {
 
 /** Shows people why there is no answer yet. */
 export interface Waits {
-  /** No replica serves, with the reason; null: that is over. */
+  /** The replica may be paused, so it is asked before anything is sent. */
+  mayBePaused?: boolean;
+  /** No replica serves, with the reason; null: one does. */
   held: (why: string | null) => void;
   /** The replica is paused; null: that is over. */
   paused: (at: { service: string; message: string } | null) => Promise<void>;
@@ -79,8 +84,8 @@ export interface Means {
 export type Exit = 'moved' | 'starts_over';
 
 /**
- * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights; the answer
- * continues on any replica that serves. `starts_over`: it would mix more versions than the batch allows, and its tokens
+ * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights, or the room
+ * has changed; the answer continues on any replica that serves. `starts_over`: it would mix more versions than the batch allows, and its tokens
  * have been dropped. Who called calls again, or decides what the fault means.
  */
 export type Outcome = 'sampled' | Exit | { failed: Fault };

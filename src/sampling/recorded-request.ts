@@ -9,6 +9,7 @@ import { Fault } from '../model/faults.js';
 import type { Call, Exit, Tape } from './call.js';
 import { recordChunks } from './chunk-recorder.js';
 import type { Label, Labels } from './labels.js';
+import { keptToRoom } from './kept-to-room.js';
 import { spansTooManyVersions } from './seam.js';
 import type { RequestFacts } from './tape.js';
 import { dropper } from './tape.js';
@@ -28,6 +29,8 @@ interface Parts extends Pick<Call, 'settings' | 'said'> {
   tape: Tape;
   service: GenerationService;
   facts: RequestFacts;
+  /** Of the answer, now. */
+  room: () => number;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;
   policy: Pick<PolicyReading, 'latest'>;
@@ -79,10 +82,12 @@ const isTooMixed = ({ tape, settings, said }: Context, ...next: (string | null)[
 /** Sends a request and records its tokens as they come, until it ends, is left, or a write fails. */
 function startStream(
   { request, signal, onDelta, offset }: Streaming,
-  { context: { tape, service, facts }, label, labelled, arrived }: Streamed,
+  { context, label, labelled, arrived }: Streamed,
 ) {
+  const { tape, service, facts } = context;
+  const inRoom = keptToRoom({ request, offset }, context);
   const cut = new AbortController();
-  const left = { as: null as Exit | null };
+  const left = { as: null as Exit | null, by_room: false };
   const leave = (exit: Exit): null => {
     left.as ??= exit;
     cut.abort();
@@ -105,13 +110,18 @@ function startStream(
     signal: AbortSignal.any([signal, cut.signal]),
     onDelta: (delta) => {
       arrived(delta);
-      recorder.add(onDelta(delta));
+      const { kept, exit } = inRoom(delta);
+      if (kept !== null) recorder.add(onDelta(kept));
+      if (exit === null) return;
+      left.by_room = left.as === null;
+      leave(exit);
     },
   });
   return {
     recorder,
     leave,
-    isCut: () => cut.signal.aborted,
+    /** Not by a changed room, whose tokens are as good as any. */
+    isCut: () => cut.signal.aborted && !left.by_room,
     ended: async () => (await Promise.allSettled([running]))[0],
     /** Resolves when all is in the journal: how the stream was left, or null. Throws the error of a failed write. */
     exit: async (): Promise<Exit | null> => {
@@ -123,7 +133,7 @@ function startStream(
 }
 
 interface Streamed {
-  context: Pick<Context, 'tape' | 'service' | 'facts'>;
+  context: Pick<Context, 'tape' | 'service' | 'facts' | 'settings' | 'room'>;
   label: Label;
   /** The label of what arrived, up to there; absent: `label`. */
   labelled?: (through: number) => Promise<Label | Exit>;
@@ -154,9 +164,10 @@ async function sampleFenced(
   const end = await stream.ended();
   if (!seen.finish) labels.ends();
   const exit = await stream.exit();
-  if (exit !== null) return exit;
+  if (exit !== null && stream.isCut()) return exit;
   const { token_ids, segments } = tape.open();
   await labels.ended(token_ids.length);
+  if (exit !== null) return exit;
   const isPending = segments.some(({ version_source }) => version_source === 'pending');
   if (end.status === 'rejected') {
     // A caller that has found a stop string leaves before the stream can name its weights.

@@ -22,6 +22,7 @@ export async function sample(call: Call, means: Means): Promise<Outcome> {
       (service, lease) => {
         const { tape } = means;
         const { waited_s } = lease;
+        waits.held(null);
         return throughPauses(call, { tape, pool, waits, signal, service, lease, waited_s });
       },
     );
@@ -38,12 +39,13 @@ const proves = (outcome: Outcome): boolean => outcome === 'sampled';
  * pause is over.
  */
 async function throughPauses(call: Call, placed: Placed): Promise<Outcome> {
-  const { service, lease, tape, signal } = placed;
+  const { service, lease, tape, waits, signal } = placed;
   const isPaused = () => orAborted(service.isPaused(), signal);
   for (;;) {
     try {
       // The weights may change during a pause, so their version is asked for afterwards.
-      const isAsked = wantsVersion(call.settings) && lease.fence === null;
+      const isAsked =
+        waits.mayBePaused === true || (wantsVersion(call.settings) && lease.fence === null);
       if (isAsked && tape.open().finish === null && (await isPaused())) await sitOut(placed);
       return await answer(call, placed);
     } catch (error) {

@@ -82,7 +82,7 @@ export function factOf(root: string, place: { series: Series; n: number }): stri
 
 /** The folder of a series. */
 export const seriesOf = (root: string, series: Series): string =>
-  path.join(root, ...checkedFact({ series, n: 0 }).series);
+  checkedFact({ series, n: 0 }).series.reduce(below, root);
 
 /** A step of a stream has a folder, with its rows beside the fact. */
 const STEPS = 'steps';

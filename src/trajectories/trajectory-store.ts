@@ -115,6 +115,8 @@ export interface Facts {
    * 0 or more there must be no gaps.
    */
   last(series: Series, known: number): Promise<Fact | null>;
+  /** All facts above a known number of each of these series without gaps, those of a series in order. */
+  news(of: readonly { series: Series; known: number }[]): Promise<Fact[]>;
   /** Deletes facts that nobody needs again. Nothing prevents that their numbers are put once more. */
   forget(series: Series, numbers: readonly number[]): Promise<void>;
 }
@@ -138,6 +140,8 @@ export interface Claimant {
   limits?: TurnLimits;
   /** For a replacement: the repeat that failed. */
   replaces?: number;
+  /** The run of the workflow that opens or finishes the rollout. */
+  run?: string;
 }
 
 /** One attempt's hold on a rollout's journal. */
@@ -152,6 +156,11 @@ export interface Journal {
    * Appends one line and folds it in. The line survives this process at once, or within some hundredths of a second.
    */
   append(entry: Entry): Promise<void>;
+  /**
+   * Throws like `commit` if it shows already that another attempt has claimed the journal; costs microseconds. A
+   * database shows it with the row after the claim.
+   */
+  stillOurs(): Promise<void>;
   /**
    * Resolves when what was appended is stored and the journal was still this attempt's then; throws like `commit`. It
    * survives this process, not a power cut. Costs microseconds in files.

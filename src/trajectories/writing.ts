@@ -68,9 +68,6 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
   }
 }
 
-export const takenOver = (id: string): Fault =>
-  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
-
 const unreadable = (id: string, text: string): Fault =>
   new Fault({
     type: 'StoreFault',

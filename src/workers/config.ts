@@ -2,7 +2,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { BaseUrl } from '../environments/http/base-url.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
-import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/registry.js';
+import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
 import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
 import { durationProblem } from '../model/workflow-safe/durations.js';
@@ -16,7 +16,7 @@ import { readWhole } from '../platform/regular-file.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { repeatedIn, sharedEngines } from './one-engine.js';
-import { generationQueue, ownQueue } from './queues.js';
+import { generationQueue, ownQueue, queuesOfTurns } from './queues.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
@@ -157,14 +157,14 @@ const WorkerSettings = z
       .int()
       .positive()
       .default(256)
-      .describe('concurrent turn activities in this process, and so its open generations'),
+      .describe('open generations of each service in this process'),
     turn_slice: z
       .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
-      .default('2s')
-      .describe('how long one activity plays turn after turn'),
-    heartbeat_timeout: Duration.default('10s').describe(
-      'a worker that is silent for this long counts as dead',
-    ),
+      .default('10m')
+      .describe('how long one activity plays turn after turn; 2 s while all slots are taken'),
+    heartbeat_timeout: Duration.nullable()
+      .default(null)
+      .describe('an activity without one runs again; null: `60s`, `10s` if deaths go unnoticed'),
     memory: Memory.default('1GiB').describe(
       'limit of the whole process, which determines caches and concurrent activities',
     ),
@@ -317,12 +317,10 @@ function storeBelow(directory: string, store: Config['store']): Config['store'] 
 
 /** What this worker may hold at once. */
 export function memoryOf(
-  { worker, environments }: Pick<Config, 'worker' | 'environments'>,
+  { worker, environments, generation }: Pick<Config, 'worker' | 'environments' | 'generation'>,
   open_files = mostOpenFiles(),
 ): MemoryPlan {
   const { memory, max_generations, roles } = worker;
-  const hasServices = Object.values(environments).some((settings) => !isInProcess(settings));
-  const queues = [roles.includes('generation'), roles.includes('environment') && hasServices];
   return planMemory({
     memory_bytes: bytesOf(memory),
     open_files: Object.values(environments).reduce(
@@ -330,6 +328,7 @@ export function memoryOf(
       open_files,
     ),
     max_generations,
-    queues: queues.filter(Boolean).length,
+    services: Math.max(1, Object.keys(generation).length),
+    queues: queuesOfTurns(roles, environments),
   });
 }

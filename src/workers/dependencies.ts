@@ -4,16 +4,20 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
+import { createSlots } from '../activities/slots.js';
 import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
+import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
+import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
+import { slotsOf } from './slots.js';
 import { waitOfDescribed, waitOfQueue } from './wait-of.js';
 
 /** What activities need of Temporal beside their own attempt. */
@@ -27,7 +31,11 @@ export interface Temporal
 /** What the activities of a worker are closures over. */
 export function createDependencies(
   config: Config,
-  { parts, temporal }: { parts: Parts; temporal: Temporal },
+  {
+    parts,
+    temporal,
+    heartbeat_timeout_ms = heartbeatMs(config, false),
+  }: { parts: Parts; temporal: Temporal; heartbeat_timeout_ms?: number },
 ): Dependencies {
   return {
     store: parts.store,
@@ -40,14 +48,15 @@ export function createDependencies(
       environments: [...parts.environments.keys()],
       bare_kinds: BARE_KINDS,
     },
-    attempt: createRunAttempt(temporal),
+    attempt: createRunAttempt({ ...temporal, slots: createSlots(slotsOf(config)) }),
     answers: parts.answers,
     folds: parts.folds,
+    limits: createLimitsWatch(parts.store.facts),
     deployment: {
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,
       turn_slice_ms: toMs(config.worker.turn_slice),
-      heartbeat_timeout_ms: toMs(config.worker.heartbeat_timeout),
+      heartbeat_timeout_ms,
       generation_queue: generationQueue(config),
     },
     countOpenRollouts: temporal.countOpenRollouts,

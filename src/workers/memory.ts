@@ -1,3 +1,6 @@
+import { PROCESS_FILES } from '../platform/process/open-files.js';
+import { mostOpenJournals } from '../trajectories/files/open-journals.js';
+
 /**
  * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with load gets a share of what is
  * left beside the process itself. Costs are resident bytes, measured under load (ARCHITECTURE.md).
@@ -17,8 +20,10 @@ export interface MemoryPlan {
   request_bytes: number;
   /** Size limit of a batch's samples while it is planned. */
   sample_bytes: number;
-  /** Concurrent activities: generating turns, steps of environments behind a service, and all others. */
+  /** Open generations of one generation service. */
   generations: number;
+  /** Concurrent activities: rollouts that are played, steps on queues of environments, and all others. */
+  plays: number;
   steps: number;
   others: number;
 }
@@ -49,9 +54,12 @@ const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 const WORKFLOW_BYTES = 256 * KIB;
 /**
  * An activity with some 4,000 tokens: a turn's fold, the prompt as JSON, the stream. With longer ones, fewer run at
- * once.
+ * once. It has connections to an engine and to an environment, beside its journal.
  */
-const ACTIVITY_BYTES = 256 * KIB;
+const TURN: Room = { bytes: 256 * KIB, files: 2 };
+/** One whose rollout generates nothing: it waits for an engine's place, for weights or for its environment. */
+const WAIT: Room = { bytes: 64 * KIB, files: 1 };
+
 /** An answer, relative to its bytes on the wire: text, parsed JSON, the journal's line. */
 const ANSWER_WEIGHT = 4;
 /** A request, relative to its file. */
@@ -59,13 +67,6 @@ const REQUEST_WEIGHT = 4;
 
 /** Planning is rare and short, so its text is outside the shares. It takes at most this share of the whole. */
 const SHARE_OF_SAMPLES = 0.5;
-
-/**
- * Files and connections of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections.
- */
-const PROCESS_FILES = 112;
-/** A turn has a journal, and connections to an engine and to an environment. */
-const FILES_EACH = 3;
 
 /** Few enough that a worker with hardly any memory works, slowly. */
 const FEWEST = { workflows: 16, activities: 8 } as const;
@@ -78,24 +79,33 @@ export function planMemory({
   memory_bytes,
   open_files = Infinity,
   max_generations,
+  services = 1,
   queues,
 }: {
   memory_bytes: number;
   /** How many the process may have, without those of interpreters. */
   open_files?: number;
+  /** Of each service. */
   max_generations: number;
+  services?: number;
   /** Queues of this process that share the room for turns: generation, environments behind services. */
   queues: number;
 }): MemoryPlan {
   const left = Math.max(0, memory_bytes - PROCESS_BYTES);
   const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
-  const activities = Math.min(
-    fitting(SHARES.activities, ACTIVITY_BYTES),
-    Math.max(0, Math.floor((open_files - PROCESS_FILES) / FILES_EACH)),
-  );
-  const share = Math.min(MOST_AT_ONCE.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const room: Room = {
+    bytes: left * SHARES.activities,
+    files: Math.max(0, open_files - PROCESS_FILES) - mostOpenJournals(open_files),
+  };
+  const share = Math.min(MOST_AT_ONCE.others, Math.floor(fits(TURN, room) * SHARE_OF_OTHERS));
   const others = Math.max(FEWEST.activities, share);
-  const turns = Math.floor((activities - others) / Math.max(1, queues));
+  const beside = without(room, { many: others, each: TURN });
+  const ofQueue = { bytes: beside.bytes / queues, files: beside.files / queues };
+  const turns = Math.max(FEWEST.activities, fits(TURN, ofQueue));
+  const generations = Math.min(max_generations, Math.ceil(turns / services));
+  const generating = Math.min(turns, generations * services);
+  const rest = without(ofQueue, { many: generating, each: TURN });
+  const waiting = generating < max_generations * services ? 0 : fits(WAIT, rest);
   return {
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
     cached_fold_bytes: fitting(SHARES.journals, WITH_GARBAGE),
@@ -104,8 +114,22 @@ export function planMemory({
     reply_bytes: fitting(SHARES.replies, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
     sample_bytes: Math.floor(memory_bytes * SHARE_OF_SAMPLES),
-    generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
-    steps: Math.min(MOST_AT_ONCE.steps, Math.max(FEWEST.activities, turns)),
+    generations,
+    plays: Math.max(FEWEST.activities, generating + waiting),
+    steps: Math.min(MOST_AT_ONCE.steps, turns),
     others,
   };
 }
+
+interface Room {
+  bytes: number;
+  files: number;
+}
+
+const fits = (one: Room, { bytes, files }: Room): number =>
+  Math.floor(Math.min(bytes / one.bytes, files / one.files));
+
+const without = ({ bytes, files }: Room, { many, each }: { many: number; each: Room }): Room => ({
+  bytes: Math.max(0, bytes - many * each.bytes),
+  files: Math.max(0, files - many * each.files),
+});

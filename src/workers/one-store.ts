@@ -1,9 +1,9 @@
-import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
 import type { PollerServer, StoreIds } from '../platform/pollers.js';
 import { livingWorkers, namedIn } from '../platform/pollers.js';
+import { hasEnded } from './deaths/has-ended.js';
 import { outputsRoot } from './open-store.js';
 import type { Config } from './config.js';
 import { queuesOf } from './queues.js';
@@ -43,9 +43,12 @@ export async function findOtherStores(
 ): Promise<OtherStore[]> {
   const found = queuesOf(config).map(async (queue) => {
     const living = await livingWorkers(server, { namespace, ...queue });
-    return living.flatMap(({ identity, seen, reports }): OtherStore[] => {
+    const there = await Promise.all(
+      living.map(async (one) => one.reports || !(await hasEnded(one.identity))),
+    );
+    return living.flatMap(({ identity, seen }, at): OtherStore[] => {
       const { worker, ...ids } = namedIn(identity);
-      if (!reports && isGone(worker)) return [];
+      if (there[at] !== true) return [];
       const said = differenceOf(ids, { own, results: outputsRoot(config) });
       if (said === null) return [];
       const { what, remedy } = said;
@@ -53,19 +56,6 @@ export async function findOtherStores(
     });
   });
   return (await Promise.all(found)).flat();
-}
-
-/** A worker of this host whose process has ended, or had this one's number before a restart of its container. */
-function isGone(worker: string): boolean {
-  const [pid = '', host] = worker.split('@');
-  if (host !== hostname()) return false;
-  if (Number(pid) === process.pid) return true;
-  try {
-    process.kill(Number(pid), 0);
-    return false;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
-  }
 }
 
 function differenceOf(

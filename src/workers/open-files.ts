@@ -7,12 +7,14 @@ export const RAISE_LIMIT =
 
 /** What a low limit of open files leaves of a worker's concurrency; null: all of it. */
 export function cutByOpenFiles(
-  config: Pick<Config, 'worker' | 'environments'>,
+  config: Pick<Config, 'worker' | 'environments' | 'generation'>,
   open_files = mostOpenFiles(),
 ): string | null {
   const [plan, free] = [memoryOf(config, open_files), memoryOf(config, Infinity)];
-  const isCut = (['generations', 'steps', 'others'] as const).some((one) => plan[one] < free[one]);
+  const isCut = (['generations', 'plays', 'steps', 'others'] as const).some(
+    (one) => plan[one] < free[one],
+  );
   if (!isCut) return null;
-  const { generations, steps } = plan;
-  return `a process may open ${open_files} files and connections: at most ${generations} turns and ${steps} steps of environments at once`;
+  const { generations, plays, steps } = plan;
+  return `a process may open ${open_files} files and connections: at most ${plays} rollouts, ${generations} generations and ${steps} steps of environments at once`;
 }

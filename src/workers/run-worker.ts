@@ -14,6 +14,9 @@ import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
+import { reachDeployed } from './deaths/deployed.js';
+import { heartbeatMs } from './deaths/heartbeat-timeout.js';
+import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
@@ -64,7 +67,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected, policies, stuck, lookForOthers } = started;
+  const { workers, connected, policies, stuck, endDeaths, lookForOthers } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -88,6 +91,7 @@ async function runParts(
     endCare();
     endLooks?.();
     endCompares();
+    endDeaths();
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
@@ -104,6 +108,8 @@ async function startWorkers(
   connected: Connected;
   policies: PolicyWorkflows;
   stuck: StuckWorkflows;
+  /** Ends the looks after other workers. */
+  endDeaths: () => void;
   /** Workers of the same queues with other stores. */
   lookForOthers: () => Promise<OtherStore[]>;
   workers: Worker[];
@@ -115,8 +121,11 @@ async function startWorkers(
   const connected = await connect(config, { log, signal });
   if (connected === null) return null;
   const { connection, namespace } = connected;
-  if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
   const client = new Client({ connection, namespace, dataConverter });
+  const { run, deployed } = await reachDeployed(client, config);
+  // Before all else: what this worker has left behind in its last life waits for it.
+  const endDeaths = keepDeaths(deployed, log);
+  if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
   await compareClocks(config, log);
   const ids = await idsOf(parts, { config, log });
   const lookForOthers = async (): Promise<OtherStore[]> => {
@@ -126,19 +135,23 @@ async function startWorkers(
   };
   await waitForOneStore(lookForOthers, { log, signal });
   if (signal.aborted) {
+    endDeaths();
     await connection.close();
     return null;
   }
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
-  const activities = createActivities(createDependencies(config, { parts, temporal }));
+  const heartbeat_timeout_ms = heartbeatMs(config, deployed.reports !== null);
+  const dependencies = createDependencies(config, { parts, temporal, heartbeat_timeout_ms });
+  const activities = createActivities(dependencies);
   const stuck = reachStuck(client, config.temporal.task_queue);
   return {
     connected,
     policies,
     stuck,
+    endDeaths,
     lookForOthers,
-    workers: await createWorkers({ config, connected, activities, ids }),
+    workers: await createWorkers({ config, connected, activities, ids, run }),
   };
 }
 
@@ -168,7 +181,7 @@ function boundMemory(config: Config, log: Logger): void {
   const cut = cutByOpenFiles(config);
   if (cut !== null) log.warn(`${cut}; ${RAISE_LIMIT}`);
   else if (plan.generations < max_generations) {
-    const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
+    const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} generations at once`;
     log.warn(text);
   }
 }

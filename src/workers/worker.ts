@@ -3,23 +3,21 @@ import type { WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import type { AllActivities } from '../activities/contract/stream.js';
-import { toMs } from '../model/workflow-safe/durations.js';
 import type { StoreIds } from '../platform/pollers.js';
 import { workerIdentity } from '../platform/pollers.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
-import { commonEnvironmentQueue, environmentQueue, generationQueue } from './queues.js';
+import { heartbeatMs } from './deaths/heartbeat-timeout.js';
+import { generationQueue } from './queues.js';
+import { environmentQueues, slotsOf } from './slots.js';
 import { workflowThread } from './workflow-thread.js';
 
 /** The heartbeat timeout of activities other than turns (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
 
-type Queue = Pick<
-  WorkerOptions,
-  'taskQueue' | 'maxConcurrentActivityTaskExecutions' | 'maxCachedWorkflows' | 'workflowBundle'
-> &
+type Queue = Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows' | 'workflowBundle'> &
   Partial<typeof workflowThread> & {
     verbs: (keyof AllActivities)[];
     /** Generation services that its workers' names tell; null: they do not. */
@@ -32,27 +30,32 @@ export async function createWorkers({
   connected,
   activities,
   ids = { store: null, results: null },
+  run = null,
 }: {
   config: Config;
   connected: Connected;
   activities: AllActivities;
   /** Of the store. */
   ids?: StoreIds;
+  /** Of this process. */
+  run?: string | null;
 }): Promise<Worker[]> {
-  const heartbeat = toMs(config.worker.heartbeat_timeout);
-  const place = { pid: process.pid, host: hostname() };
+  const heartbeat = Math.min(heartbeatMs(config, false), PLANNING_HEARTBEAT_MS);
+  const place = { pid: process.pid, host: hostname(), run };
   const queues = config.worker.roles.flatMap((role) => queuesOf(role, config));
+  const slots = slotsOf(config);
   return await Promise.all(
     queues.map(({ verbs, services, ...options }) =>
       Worker.create({
         ...options,
+        maxConcurrentActivityTaskExecutions: slots.get(options.taskQueue) ?? 0,
         identity: workerIdentity({ ...place, ...ids }, services),
         connection: connected.connection,
         namespace: connected.namespace,
         dataConverter,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with the answer to its heartbeat.
-        maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
+        maxHeartbeatThrottleInterval: heartbeat / 5,
         // A dead worker's cache is given up as soon as its activities are, because histories are short to replay.
         stickyQueueScheduleToStartTimeout: heartbeat,
         shutdownForceTime: '5s',
@@ -62,8 +65,7 @@ export async function createWorkers({
 }
 
 function queuesOf(role: Role, config: Config): Queue[] {
-  const { temporal, environments } = config;
-  const memory = memoryOf(config);
+  const { temporal } = config;
   switch (role) {
     case 'workflow':
       return [
@@ -72,12 +74,12 @@ function queuesOf(role: Role, config: Config): Queue[] {
           taskQueue: temporal.task_queue,
           workflowBundle: { codePath: bundlePath },
           ...workflowThread,
-          maxCachedWorkflows: memory.cached_workflows,
-          maxConcurrentActivityTaskExecutions: memory.others,
+          maxCachedWorkflows: memoryOf(config).cached_workflows,
           verbs: [
             'planBatch',
             'findInputs',
             'finishRollout',
+            'setLimits',
             'closeBatch',
             'closeSlice',
             'lookAtRollouts',
@@ -92,23 +94,15 @@ function queuesOf(role: Role, config: Config): Queue[] {
         {
           services: null,
           taskQueue: generationQueue(config),
-          maxConcurrentActivityTaskExecutions: memory.generations,
           verbs: ['openRollout', 'playTurns', 'generateTurn'],
         },
       ];
-    case 'environment': {
-      const tasks = Object.keys(environments);
-      const queues = new Set([
-        commonEnvironmentQueue(config),
-        ...tasks.map((task) => environmentQueue(config, task)),
-      ]);
-      return [...queues].map((taskQueue) => ({
+    case 'environment':
+      return environmentQueues(config).map((taskQueue) => ({
         services: null,
         taskQueue,
-        maxConcurrentActivityTaskExecutions: stepsAtOnce(config, taskQueue),
         verbs: ['stepEnvironment', 'playTurns'],
       }));
-    }
   }
 }
 
@@ -129,12 +123,3 @@ const STREAM_VERBS = [
   'forgetSteps',
   'watchServed',
 ] as const;
-
-/** The smallest limit of the environments on a queue, since they share its slots. */
-function stepsAtOnce(config: Config, queue: string): number {
-  const limits = Object.entries(config.environments)
-    .filter(([task]) => environmentQueue(config, task) === queue)
-    .flatMap(([, settings]) => ('max_concurrent' in settings ? [settings.max_concurrent] : []))
-    .filter((limit) => limit !== undefined);
-  return Math.min(memoryOf(config).steps, ...limits);
-}

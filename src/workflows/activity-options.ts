@@ -19,8 +19,8 @@ import { named } from '../platform/plain.js';
  * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
  * | findInputs | 1 min | 10 min | a short look; the client asks again |
  * | openRollout | 24 h | 24 h | it also plays; before there is a plan the activity stops itself at `rollout_timeout`; no worker takes it within that time: timeout |
- * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; if the deadline moves, another attempt follows |
- * | finishRollout | 1 min | 10 min | one line; a longer outage of the store needs an operator |
+ * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer ends the rollout; if the deadline moves, another attempt follows |
+ * | finishRollout, setLimits | 1 min | 10 min | one line; a longer outage of the store needs an operator |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
  * | lookAtRollouts | 10 min | – | reads the end of every journal, only for display |
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
@@ -39,12 +39,15 @@ import { named } from '../platform/plain.js';
  */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
-/** Before a plan has the deployment's value: a dead worker is noticed in 10 s. */
+/** A dead worker is noticed in 10 s, whoever else notices it. */
 const BEATING: ActivityOptions = { heartbeatTimeout: '10s', retry: RETRY };
 
 const OPENING_MS = 24 * 3600_000;
 
-/** A cancelled attempt writes what it has before the rollout is finished. */
+/**
+ * A replica is never left between two weights. Rollouts do not wait (ending.ts): the claim of whoever finishes one keeps
+ * its last attempt from writing.
+ */
 const WRITES_FIRST = 'WAIT_CANCELLATION_COMPLETED';
 
 export const { planBatch } = proxyActivities<Activities>({
@@ -53,19 +56,29 @@ export const { planBatch } = proxyActivities<Activities>({
   scheduleToCloseTimeout: '24h',
 });
 
+export interface Opening {
+  summary?: string;
+  /** From the batch's plan; absent: nobody knows it yet. */
+  heartbeat_timeout_ms?: number;
+}
+
 /** Within `left_ms` a worker must take it; it then watches the time itself. */
-export const openRollout = (left_ms: number, summary?: string): Activities['openRollout'] =>
+export const openRollout = (
+  left_ms: number,
+  { summary, heartbeat_timeout_ms }: Opening,
+): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: OPENING_MS,
     scheduleToCloseTimeout: OPENING_MS,
     ...BEATING,
+    ...(heartbeat_timeout_ms !== undefined && { heartbeatTimeout: heartbeat_timeout_ms }),
     cancellationType: WRITES_FIRST,
     ...(left_ms < OPENING_MS && { scheduleToStartTimeout: left_ms }),
     ...(summary !== undefined && { summary }),
   }).openRollout;
 
-export const { findInputs, finishRollout } = proxyActivities<Activities>({
+export const { findInputs, finishRollout, setLimits } = proxyActivities<Activities>({
   ...BEATING,
   startToCloseTimeout: '1m',
   scheduleToCloseTimeout: '10m',

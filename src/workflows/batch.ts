@@ -47,6 +47,9 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
           max_in_flight,
           rollout_timeout: plan.limits.rollout_timeout,
           ...(plan.priority !== undefined && { priority: plan.priority }),
+          ...(plan.heartbeat_timeout_ms !== undefined && {
+            heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
+          }),
           onChange: view.counted,
           onEnded: (row) => {
             groups.ended([row]);

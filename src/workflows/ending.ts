@@ -2,13 +2,18 @@ import {
   ActivityFailure,
   ApplicationFailure,
   CancellationScope,
+  CancelledFailure,
   ContinueAsNew,
   TimeoutFailure,
   isCancellation,
+  patched,
   sleep,
 } from '@temporalio/workflow';
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
 import { plain, plainLine } from '../platform/plain.js';
+
+/** Histories from before wait until the cancelled activity has answered. */
+const AT_ONCE = 'an end waits for no activity';
 
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
@@ -21,8 +26,9 @@ export interface EndedBy {
 
 /**
  * Runs a rollout's body until it is done or something ends it: a stop, cancellation, a fault, or the deadline, of which
- * the body says how much time is left whenever that changes (null: no limit). The first reason counts, whatever the
- * cancelled activity then reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run.
+ * the body says how much time is left whenever that changes (null: no limit). The first reason counts, and nobody waits
+ * for what the cancelled activity then reports: it may hear of it a minute later, or be on a dead worker. Whoever finishes
+ * the rollout claims its journal, so that this activity writes nothing more. A body may also continue in a new run.
  * Returns the body's result, or, if that is null, why the rollout must be finished.
  */
 export async function untilEnd<T extends object>(
@@ -38,8 +44,12 @@ export async function untilEnd<T extends object>(
   onStop(() => {
     end('stopped');
   });
-  scope.cancelRequested.catch(() => {
-    noted.reason ??= 'cancelled';
+  let isOver = false;
+  const cancelled = new Promise<never>((_, reject) => {
+    scope.cancelRequested.catch(() => {
+      noted.reason ??= 'cancelled';
+      if (!isOver && patched(AT_ONCE)) reject(new CancelledFailure('ended'));
+    });
   });
   let timer: CancellationScope | null = null;
   const limitTo = (left_ms: number | null): void => {
@@ -56,7 +66,8 @@ export async function untilEnd<T extends object>(
     );
   };
   try {
-    return (await scope.run(() => body(limitTo))) ?? { stop_reason: null, failure: null };
+    const done = scope.run(() => body(limitTo));
+    return (await Promise.race([done, cancelled])) ?? { stop_reason: null, failure: null };
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
     if (noted.reason !== null) return { stop_reason: noted.reason, failure: null };
@@ -64,6 +75,7 @@ export async function untilEnd<T extends object>(
     const failure = failureOf(error);
     return { stop_reason: failure.type === 'TimedOut' ? 'timeout' : 'failed', failure };
   } finally {
+    isOver = true;
     // A history from before has no cancellation of it.
     if (in_slice) limitTo(null);
   }

@@ -20,6 +20,7 @@ import { handleStop } from './steering/stop.js';
 export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const { stream_id, group, num_repeats, max_replacements, filter, limits } =
     checkGroupInput(input);
+  const { heartbeat_timeout_ms } = input;
   const rewards: number[] = [];
   let untrained = 0;
   let tally = NO_TALLY;
@@ -38,6 +39,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
     },
     k: null,
     max_replacements,
+    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
   });
   setHandler(sliceProgressQuery, () => tally);
   followLimits(run, limits);

@@ -9,6 +9,7 @@ import type {
 import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
+import type { Opening } from './activity-options.js';
 import { finishRollout, openRollout, turnActivity } from './activity-options.js';
 import type { EndedBy } from './ending.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
@@ -20,7 +21,7 @@ export interface Reached extends LimitsSoFar {
   plan: RolloutPlan;
 }
 
-interface Playing extends EndedBy {
+interface Playing extends EndedBy, Opening {
   limits: RolloutLimits;
   view: RolloutView;
   /** Of its previous run; null: it has none. */
@@ -29,8 +30,6 @@ interface Playing extends EndedBy {
   inNewRun: (now: Reached) => Promise<never> | null;
   /** Called when it plays no more, before it is finished. */
   onEnded: () => void;
-  /** Of the activity that opens it. */
-  summary?: string;
 }
 
 /**
@@ -91,7 +90,7 @@ export async function playRollout(
  */
 async function open(
   input: unknown,
-  { limits, summary }: Pick<Playing, 'limits' | 'summary'>,
+  { limits, ...opening }: Pick<Playing, 'limits'> & Opening,
 ): Promise<RolloutPlan> {
   for (;;) {
     const given = limits.changed();
@@ -99,7 +98,7 @@ async function open(
     try {
       const isNew = spent_ms === 0 && Object.keys(given).length === 0;
       const args: [LimitsChange?, number?] = isNew ? [] : [given, spent_ms];
-      return await openRollout(limits.leftMs(), summary)(input, ...args);
+      return await openRollout(limits.leftMs(), opening)(input, ...args);
     } catch (error) {
       if (!limits.mayOpenAgain(failureOf(error).type, given)) throw error;
     }

@@ -1,10 +1,11 @@
-import { continueAsNew, setHandler } from '@temporalio/workflow';
+import { continueAsNew, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { BatchResult, RolloutResult } from '../activities/contract.js';
+import type { Opening } from './activity-options.js';
 import { watchHistory } from './long-history.js';
 import type { Reached } from './play-rollout.js';
 import { playRollout } from './play-rollout.js';
-import { checkReached } from './steering/input-checks.js';
-import { stopSignal } from './steering/messages.js';
+import { checkReached, isHeartbeat } from './steering/input-checks.js';
+import { HEARTBEAT_MEMO, stopSignal } from './steering/messages.js';
 import { handleLimitUpdates } from './steering/rollout-limits.js';
 import { lookAtItself } from './views/looks.js';
 import { showRollout } from './views/rollout-view.js';
@@ -33,5 +34,10 @@ export async function rollout(
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
     onEnded: looks.over,
     in_slice: false,
+    ...heartbeatOf(workflowInfo().memo?.[HEARTBEAT_MEMO]),
   });
 }
+
+/** Any client may have set it. */
+const heartbeatOf = (memo: unknown): Pick<Opening, 'heartbeat_timeout_ms'> =>
+  isHeartbeat(memo) ? { heartbeat_timeout_ms: memo } : {};

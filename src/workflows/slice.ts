@@ -19,6 +19,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
     checkSliceInput(input);
   const { max_replacements = null, rollout_timeout, plays_rollouts = false } = input;
+  const { heartbeat_timeout_ms } = input;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally = NO_TALLY;
@@ -48,6 +49,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     max_replacements,
     plays_rollouts,
     ...(rollout_timeout !== undefined && { rollout_timeout }),
+    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
   });
   setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (maxInFlight, maxReplacements) => {

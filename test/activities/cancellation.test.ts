@@ -3,11 +3,13 @@ import { stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import type { ApplicationFailure } from '@temporalio/activity';
 import { CancelledFailure } from '@temporalio/activity';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
+import { scriptedAgent } from '../fakes/scripted-agent.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
@@ -120,6 +122,119 @@ describe('an attempt that is cancelled', () => {
     const { end } = read;
     assert.equal(end?.stop_reason, 'cancelled');
     assert.deepEqual(open.token_ids, idsOf('half'));
+  });
+});
+
+describe('an attempt whose rollout is finished without waiting for it', () => {
+  const FINISH = { rollout: REF, stop_reason: 'stopped', failure: null } as const;
+
+  function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+    let resolve = (): void => undefined;
+    const promise = new Promise<void>((settle) => (resolve = settle));
+    return { promise, resolve };
+  }
+
+  /** An engine whose second chunk comes once `go` is called, and that is silent then. */
+  function heldEngine() {
+    const service = scriptedService([]);
+    const said = withResolvers();
+    const gate = withResolvers();
+    const closed = { yet: false };
+    service.generate = async (_, { signal, onDelta }) => {
+      onDelta(deltaOf('x'.repeat(64)));
+      said.resolve();
+      await gate.promise;
+      onDelta(deltaOf('y'.repeat(64)));
+      return await new Promise((__, reject) => {
+        signal.addEventListener('abort', () => {
+          closed.yet = true;
+          reject(signal.reason as Error);
+        });
+      });
+    };
+    return { service, said: said.promise, go: gate.resolve, closed };
+  }
+
+  test('ends with its next chunk: the stream is closed, nothing is warned of, and no fault is counted', async (t) => {
+    const { service, said, go, closed } = heldEngine();
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const running = bench.run('generateTurn', { input: AT });
+    await said;
+    const { result } = await bench.result('finishRollout', FINISH);
+    go();
+    const { error, warnings, waiting } = await running;
+    assert.deepEqual([result.stop_reason, closed.yet], ['stopped', true]);
+    const { type, nonRetryable, category } = error as ApplicationFailure;
+    assert.deepEqual([type, nonRetryable, category], ['StoreFault', false, 'BENIGN']);
+    assert.deepEqual([warnings, waiting], [[], []]);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([read.end?.stop_reason, read.faults], ['stopped', {}]);
+    assert.equal(openAnswer(read).token_ids.length, 64);
+  });
+
+  test("gives an agent's run back, as that attempt would", async (t) => {
+    const agent = scriptedAgent(['hang', {}]);
+    const bench = await activityBench(t, { environments: { task: agent.environment } });
+    const extra_env_info = { agent: 'a', task_index: 0, rollout_index: 0, row: '{}', max_attempts: 1 }; // prettier-ignore
+    await bench.started({ plays: 'agent', prompt: [], extra_env_info });
+    let end = (): void => undefined;
+    const hanging = bench.run('playTurns', { input: AT, cancelling: (cancel) => (end = cancel) });
+    while (agent.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await bench.result('finishRollout', FINISH);
+    end();
+    assert.ok((await hanging).error !== undefined);
+    await bench.run('openRollout', { input: REF });
+    assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
+    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0]); // prettier-ignore
+  });
+
+  test('ends soon where it is silent, too; until then its heartbeats say where it is', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('half')], then: 'silence' }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const running = bench.run('generateTurn', { input: AT });
+    while (service.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    await bench.result('finishRollout', FINISH);
+    const { error, heartbeats } = await running;
+    assert.match(String(error), /another attempt has taken over/);
+    const { at } = heartbeats.at(-1) as { at: unknown };
+    assert.deepEqual(at, { turn: 0, tokens: 4, asks: 'generation' });
+    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).faults, {});
+  });
+
+  test('does not open it again where it comes to its journal only then; the next run does', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('half')], then: 'silence' }]);
+    const bench = await activityBench(t, { service, plays_on: true });
+    await bench.started();
+    await bench.run('finishRollout', { input: FINISH, run_id: 'a' });
+    const late = await bench.run('openRollout', { input: REF, run_id: 'a' });
+    assert.match(String(late.error), /another attempt has taken over/);
+    assert.equal(service.requests.length, 0);
+    const { store } = bench.dependencies;
+    assert.equal((await bench.elsewhere().readTrajectory(REF)).end?.stop_reason, 'stopped');
+    assert.equal((await store.findEnd(REF))?.stop_reason, 'stopped');
+    await bench.run('openRollout', {
+      input: REF,
+      run_id: 'b',
+      cancelling: cancelWhen(() => service.requests.length === 1),
+    });
+    assert.equal((await bench.elsewhere().readTrajectory(REF)).end, null);
+    bench.checkPlayed();
+  });
+
+  test('does not reopen the results of one that was started by hand', async (t) => {
+    const sample = JSON.parse(sampleOf('go')) as unknown;
+    const input = { sample, max_rollout_turns: 0 };
+    const bench = await activityBench(t);
+    const by_hand = { workflow_id: BATCH, run_id: 'a' };
+    await bench.run('openRollout', { input, ...by_hand });
+    const finish = { ...FINISH, rollout: input };
+    await bench.run('finishRollout', { input: finish, ...by_hand });
+    const { error } = await bench.run('openRollout', { input, ...by_hand });
+    assert.match(String(error), /another attempt has taken over/);
+    await stat(path.join(bench.root, BATCH, 'metrics.json'));
   });
 });
 

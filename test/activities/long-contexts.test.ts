@@ -26,9 +26,14 @@ async function playing(t: TestContext) {
         ref: { ...REF, row },
         by: { activity: 'playTurns' },
         number: 1,
+        run_id: '',
         signal,
         reportWaiting: () => Promise.resolve(),
         asks: (_, answer) => answer(),
+        isCrowded: () => false,
+        isHeld: () => false,
+        isAt: () => undefined,
+        hasGivenWay: false,
         warn: () => assert.fail('nothing to warn of'),
         play: async ({ journal }: Hold) => {
           started.push(row);

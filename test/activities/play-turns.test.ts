@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
+import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createSlots } from '../../src/activities/slots.js';
+import { CROWDED_SLICE_MS } from '../../src/activities/turn/slice-end.js';
 import { Fault } from '../../src/model/faults.js';
 import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
@@ -71,6 +75,40 @@ describe('a turn slice', () => {
     await bench.started();
     const { turn, phase } = await bench.result('playTurns', AT);
     assert.deepEqual([turn, phase], [2, 'generate']);
+    bench.checkPlayed();
+  });
+});
+
+describe('a slice where all slots are taken', () => {
+  const playedWith = async (t: TestContext, slots: number) => {
+    const environment = scriptedEnvironment([{}, { terminated: true }]);
+    let turns = 0;
+    const slow = {
+      ...environment,
+      step: async (...given: Parameters<typeof environment.step>) => {
+        if (turns++ === 0) await sleep(CROWDED_SLICE_MS + 50);
+        return await environment.step(...given);
+      },
+    };
+    const bench = await activityBench(t, {
+      service: scriptedService([says('one'), says('two')]),
+      environment: slow,
+      slots: createSlots(new Map([['test', slots]])),
+    });
+    await bench.started();
+    return bench;
+  };
+
+  test('ends after two seconds, at the end of a turn', async (t) => {
+    const bench = await playedWith(t, 1);
+    const { turn, ended } = await bench.result('playTurns', AT);
+    assert.deepEqual([turn, ended], [1, null]);
+  });
+
+  test('and another is free plays on', async (t) => {
+    const bench = await playedWith(t, 2);
+    const { turn, ended } = await bench.result('playTurns', AT);
+    assert.deepEqual([turn, ended], [2, 'terminated']);
     bench.checkPlayed();
   });
 });

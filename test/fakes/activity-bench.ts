@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 import type { Info } from '@temporalio/activity';
@@ -6,9 +6,15 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
+import type { Slots } from '../../src/activities/slots.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
-import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
+import type {
+  Dependencies,
+  DeployedEnvironment,
+  Deployment,
+} from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
+import { createLimitsWatch } from '../../src/activities/limits/watch-limits.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import type { Environment, ExactEnvironment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
@@ -46,10 +52,13 @@ export interface Parts {
   images?: boolean | 'engine';
   is_asked?: boolean;
   folds?: Allowance;
+  /** Absent: there are enough. */
+  slots?: Slots;
   /** Roles of the environments' observations; absent: any. */
   roles?: string[] | null;
   /** Whether `openRollout` plays on. */
   plays_on?: boolean;
+  inPlace?: DeployedEnvironment['inPlace'];
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
@@ -67,6 +76,8 @@ export interface AttemptOptions {
   /** Heartbeat timeout of the activity; the heartbeat comes at a third of it. */
   heartbeat_timeout_ms?: number;
   workflow_id?: string;
+  /** The run of that workflow; default: another one for each attempt. */
+  run_id?: string;
   number?: number;
   /** The content of the predecessor's last heartbeat. */
   heartbeatDetails?: unknown;
@@ -174,6 +185,7 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
+        inPlace: parts.inPlace ?? ((_, run) => run()),
         roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
       },
@@ -186,9 +198,11 @@ export async function activityBench(
       },
     answers: createAllowance(0),
     folds: parts.folds ?? createAllowance(Infinity),
+    limits: createLimitsWatch(files.store.facts, { every_ms: 20 }),
     known: { services: ['default'], environments: Object.keys(environments), bare_kinds: ['math'] },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
+      ...(parts.slots && { slots: parts.slots }),
       ...(parts.silent_ms !== undefined && { silent_ms: parts.silent_ms }),
     }),
     deployment,
@@ -271,7 +285,7 @@ export function mockAttempt(
 ): MockActivityEnvironment {
   const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails, warnings = [] } = options;
   const info: Partial<Info> = {
-    workflowExecution: { workflowId: workflow_id, runId: 'run' },
+    workflowExecution: { workflowId: workflow_id, runId: options.run_id ?? randomUUID() },
     attempt: number,
     heartbeatDetails,
     heartbeatTimeoutMs: options.heartbeat_timeout_ms ?? 1000,

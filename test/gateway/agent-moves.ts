@@ -118,10 +118,10 @@ function nextRequest(world: World, { kind, a, b, c }: Move): AgentRequest | null
   }
 }
 
+/** `asked`: which call a request is. */
 export async function play(
   world: World,
-  move: Move,
-  asked: (turn: number, request: AgentRequest) => void,
+  { asked, ...move }: Move & { asked: (turn: number, request: AgentRequest) => void },
 ): Promise<void> {
   const { kind, a, b, c } = move;
   const turn = Math.floor(Math.sqrt(a) * world.truths.length);

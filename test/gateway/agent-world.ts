@@ -77,7 +77,7 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
     tree.grow(trajectory.calls);
   };
   const append = (entry: Entry): void => {
-    put({ ...entry, writer: by().claim().writer, at: lines.length } as JournalLine);
+    put({ ...entry, writer: by().claim().writer, at: lines.length });
   };
   const life = (): number => trajectory.lives.length;
   put(by().claim());

@@ -1,140 +1,89 @@
-/** Answers in the words of chat completions: a stream says what the whole says, as the official client reads both. */
+/** Answers in the words of `/v1/chat/completions`. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, test } from 'node:test';
-import type { TestContext } from 'node:test';
-import fc from 'fast-check';
-import OpenAI from 'openai';
+import { test } from 'node:test';
 import { completion, firstEvent, lastEvents, newsEvents } from '../../src/gateway/chat-answer.js';
-import type { JournalCall } from '../../src/model/journal/calls.js';
-import { callId, newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
+import { contextFull, limitReached, openaiError } from '../../src/gateway/refusals.js';
+import { newsIn, readAnswer } from '../../src/model/calls/parsers/read-answer.js';
+import { author, foldOf, wholeCall } from '../fakes/journal-lines.js';
+import { PARSERS } from './toy-template.js';
 
-const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'qwen3' } as const;
-const TURN = 3;
-const NOTHING = { content: '', calls: [] };
+const a = author('a');
+const tool_calls = [{ id: 'call_0_0', name: 'ls', arguments: '{"n":1.0}' }];
 
-/** A call whose answer is this text. */
-function answering(text: string, asked: JournalCall['line']['asked'] = { include_usage: true }) {
-  const at = 1_700_000_000.5;
-  const call = {
-    line: { kind: 'call', at, turn: TURN, asked } as JournalCall['line'],
-    from: null,
-    prompt_length: 7,
-    sampled: {
-      token_ids: [1, 2, 3, 4, 5],
-      generation: { finish_reason: 'stop' },
-    } as unknown as JournalCall['sampled'],
-    answer: { kind: 'answer', at, turn: TURN, ...saidIn(text, { turn: TURN, ...PARSERS }) } as JournalCall['answer'], // prettier-ignore
-    given: new Map<number, boolean>(),
-  } as JournalCall;
-  return { rollout_id: 'b/0-0', turn: TURN, call };
+function answering(said: { content: string; reasoning?: string; tool_calls: typeof tool_calls }) {
+  const asked = { model: 'mine', include_usage: true } as const;
+  const [call, ...rest] = wholeCall(a, {
+    cause: 'first',
+    prompt_ids: [1, 2, 3],
+    ids: [4, 5],
+    asked,
+  });
+  const lines = [a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life(), { ...call, at: 1700000000.5 }, ...rest.slice(0, -1), a.answer({ ...said })]; // prettier-ignore
+  const [folded] = foldOf(lines as Parameters<typeof foldOf>[0]).calls;
+  assert.ok(folded !== undefined);
+  return { rollout_id: 'b/0-0', turn: 0, call: folded };
 }
 
-/** Texts that policies write. */
-const part = fc.constantFrom(
-  '<think>\n',
-  '</think>\n\n',
-  'It is é 🧩. ',
-  '<tool_call>\n{"name": "run", "arguments": {"command": "ls \\"a\\""}}\n</tool_call>',
-  '<tool_call>\n{"name": "read", "arguments": {}}\n</tool_call>\n',
-  '<tool_call>\nno JSON\n</tool_call>',
-  '\n',
-  '<',
-);
-const text = fc.array(part, { maxLength: 8 }).map((parts) => parts.join(''));
+test('an answer is a function of its call', () => {
+  const of = answering({ content: '', reasoning: 'hm', tool_calls });
+  assert.deepEqual(completion(of), {
+    id: 'chatcmpl-b/0-0-0',
+    created: 1700000000,
+    model: 'mine',
+    object: 'chat.completion',
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: null,
+          reasoning_content: 'hm',
+          reasoning: 'hm',
+          tool_calls: [{ id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } }],
+        },
+        finish_reason: 'tool_calls',
+      },
+    ],
+    usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+  }); // prettier-ignore
+});
 
-/** As one connection sends it whose text grew at these places. */
-function streamed(whole: string, cuts: readonly number[]): string {
-  const of = answering(whole);
-  let before: Parameters<typeof newsIn>[0] = NOTHING;
-  const events = [firstEvent(of)];
-  for (const cut of [
-    ...cuts.filter((at) => at < whole.length).sort((a, b) => a - b),
-    whole.length,
-  ]) {
-    const after = readAnswer(whole.slice(0, cut), { ...PARSERS, ended: cut === whole.length });
-    const { calls, ...news } = newsIn(before, after);
-    const from = before.calls.length;
-    const made = calls.map((call, k) => ({ id: callId(TURN, from + k), ...call }));
-    events.push(...newsEvents(of, { ...news, tool_calls: { from, calls: made } }));
-    before = after;
+test('the events of a stream add up to the answer, wherever its text is cut', () => {
+  const text =
+    '<think>hm</think>I look.\n<tool_call>{"name":"ls","arguments":{"n":1.0}}</tool_call>';
+  const of = answering({ content: 'I look.', reasoning: 'hm', tool_calls });
+  for (let step = 1; step <= text.length; step++) {
+    let before = readAnswer('', { ...PARSERS, ended: false });
+    const events = [firstEvent(of)];
+    for (let end = step; ; end += step) {
+      const after = readAnswer(text.slice(0, end), { ...PARSERS, ended: end >= text.length });
+      const { calls, ...news } = newsIn(before, after);
+      const from = before.calls.length;
+      events.push(...newsEvents(of, { ...news, tool_calls: { from, calls: tool_calls.slice(from, from + calls.length) } })); // prettier-ignore
+      before = after;
+      if (end >= text.length) break;
+    }
+    const deltas = events.flatMap(({ choices }) => (choices as { delta: Record<string, unknown> }[]).map(({ delta }) => delta)); // prettier-ignore
+    const all = (name: string): string => deltas.flatMap((delta) => (typeof delta[name] === 'string' ? [delta[name]] : [])).join(''); // prettier-ignore
+    assert.equal(all('content'), 'I look.');
+    assert.equal(all('reasoning_content'), 'hm');
+    assert.deepEqual(
+      deltas.flatMap((delta) => delta['tool_calls'] ?? []),
+      [{ index: 0, id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } }],
+    ); // prettier-ignore
   }
-  const all = [...events, ...lastEvents(of)].map((one) => `data: ${JSON.stringify(one)}\n\n`);
-  return [...all, 'data: [DONE]\n\n'].join(': \n');
-}
-
-/** The official client against these bytes. */
-async function clientOf(
-  t: TestContext,
-): Promise<{ client: OpenAI; answer: (body: string) => void }> {
-  let body = '';
-  const server = createServer((request, response) => {
-    request.resume();
-    const type = body.startsWith('data:') ? 'text/event-stream' : 'application/json';
-    response.writeHead(200, { 'content-type': type }).end(body);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  const client = new OpenAI({ baseURL: `http://127.0.0.1:${port}/v1`, apiKey: 'k', maxRetries: 0 });
-  return {
-    client,
-    answer: (given) => {
-      body = given;
-    },
-  };
-}
-
-describe('a stream', () => {
-  test('says what the whole answer says, however the text was cut', async (t) => {
-    const { client, answer } = await clientOf(t);
-    const asked = { model: 'policy', messages: [] };
-    await fc.assert(
-      fc.asyncProperty(text, fc.array(fc.nat(200), { maxLength: 6 }), async (whole, cuts) => {
-        answer(JSON.stringify(completion(answering(whole))));
-        const { data } = await client.chat.completions.create(asked).withResponse();
-        answer(streamed(whole, cuts));
-        const events = client.chat.completions.stream(asked);
-        const read = await events.finalChatCompletion();
-        const [one, other] = [data.choices[0], read.choices[0]];
-        assert.equal(other?.finish_reason, one?.finish_reason);
-        assert.equal(other?.message.content ?? '', one?.message.content ?? '');
-        assert.deepEqual(
-          (other?.message.tool_calls ?? []).map(plainCall),
-          (one?.message.tool_calls ?? []).map(plainCall),
-        );
-        assert.deepEqual([read.id, read.created, read.usage], [data.id, data.created, data.usage]);
-      }),
-      { numRuns: 150 },
-    );
-  });
-
-  test('has no usage where it was not asked for', () => {
-    const events = lastEvents(answering('yes', {}));
-    assert.doesNotMatch(JSON.stringify(events), /usage/);
-  });
+  const [end, usage] = lastEvents(of);
+  assert.deepEqual(end?.['choices'], [{ index: 0, finish_reason: 'tool_calls', delta: {} }]);
+  assert.deepEqual(usage?.['choices'], []);
 });
 
-describe('an answer', () => {
-  test('has its thoughts under both names that clients know', () => {
-    const body = JSON.stringify(completion(answering('<think>\nso\n</think>\n\nyes')));
-    assert.match(body, /"reasoning_content":"so","reasoning":"so"/);
-  });
-
-  test('is the same, byte for byte, however often it is given', () => {
-    const twice = [0, 1].map(() => JSON.stringify(completion(answering('é 🧩'))));
-    assert.equal(twice[0], twice[1]);
-  });
-});
-
-const plainCall = (call: { id: string; type: string; function?: object }): object => ({
-  id: call.id,
-  type: call.type,
-  ...(call.function !== undefined && {
-    function: {
-      name: (call.function as { name: string }).name,
-      arguments: (call.function as { arguments: string }).arguments,
-    },
-  }),
+test('refusals have the words that agents look for', () => {
+  const { error } = openaiError(contextFull({ tokens: 5000, most: 4096 }));
+  assert.equal(error.code, 'context_length_exceeded');
+  assert.match(error.message, /^This model's maximum context length is 4096 tokens\./);
+  const limit = limitReached('calls', 100);
+  assert.equal(limit.status, 400);
+  assert.equal(openaiError(limit).error.code, 'rollout_limit');
+  const unknown = openaiError({ status: 404, code: 'not_found', message: 'no such path' });
+  assert.deepEqual([unknown.error.type, unknown.error.param], ['not_found_error', null]);
 });

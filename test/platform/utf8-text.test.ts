@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { eventsOf } from '../../src/platform/http/event-stream.js';
+import { readEvents } from '../../src/platform/http/event-stream.js';
 import { wholeText } from '../../src/platform/http/body.js';
 import { textsOf } from '../../src/platform/lines.js';
 import { readText, utf8Problem, utf8Text } from '../../src/platform/utf8-text.js';
@@ -38,6 +38,12 @@ async function collect<T>(from: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const one of from) all.push(one);
   return all;
+}
+
+async function eventsIn(body: Readable): Promise<Buffer[]> {
+  const events: Buffer[] = [];
+  await readEvents(body, { ...BOUNDS, take: (event) => events.push(event) });
+  return events;
 }
 
 describe('text of others', () => {
@@ -110,11 +116,11 @@ describe('text of others', () => {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
         bytes.subarray(at * size, (at + 1) * size),
       );
-      const events = await collect(eventsOf(Readable.from(chunks), BOUNDS));
+      const events = await eventsIn(Readable.from(chunks));
       assert.deepEqual(events.map(String), ['data: {"text":"é😀"}\n\n', 'data: x\n\n']);
     }
     const wrong = Readable.from([Buffer.from('data: '), Buffer.from([0xe9]), Buffer.from('\n\n')]);
-    await assert.rejects(collect(eventsOf(wrong, BOUNDS)), {
+    await assert.rejects(eventsIn(wrong), {
       message: 'answered with an event that is no text: expected UTF-8, got 0xe9 at byte 6',
     });
   });

@@ -5,6 +5,7 @@ import { sandboxesAtOnce } from '../../src/environments/code/at-once.js';
 import { limitIn, mostOpenFiles } from '../../src/platform/process/open-files.js';
 import { Config } from '../../src/workers/config.js';
 import { planMemory } from '../../src/workers/memory.js';
+import { mostOpenJournals } from '../../src/trajectories/files/open-journals.js';
 import { cutByOpenFiles } from '../../src/workers/open-files.js';
 
 const MIB = 2 ** 20;
@@ -21,7 +22,8 @@ const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number 
   plan.request_bytes * 4 * 2 +
   Math.max(
     plan.played_fold_bytes * 2,
-    (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024,
+    (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024 +
+      (plan.plays - plan.generations) * 64 * 1024,
   );
 
 describe('what fits into worker.memory', () => {
@@ -30,6 +32,7 @@ describe('what fits into worker.memory', () => {
     assert.deepEqual({ generations, steps, others }, { generations: 256, steps: 256, others: 64 });
     const smaller = planOf(512);
     assert.deepEqual([smaller.generations, smaller.others], [256, 38]);
+    assert.deepEqual([planOf(1024).plays, smaller.plays], [2662, 308]);
     // Those in flight, and the slices of 10,000 rollouts.
     assert.ok(smaller.cached_workflows >= 256 + 79, `${smaller.cached_workflows}`);
   });
@@ -70,6 +73,7 @@ describe('what fits into worker.memory', () => {
       request_bytes: 0,
       sample_bytes: Math.floor(0.05 * MIB),
       generations: 8,
+      plays: 8,
       steps: 8,
       others: 8,
     });
@@ -99,13 +103,20 @@ describe('what fits into a limit of open files', () => {
         (open_files, queues) => {
           const plan = planOf(65_536, { max_generations: 100_000, queues, open_files });
           const activities = plan.generations + (queues === 2 ? plan.steps : 0) + plan.others;
+          const waiting = plan.plays - plan.generations;
+          const journals = Math.min(activities + waiting, mostOpenJournals(open_files));
           assert.ok(
-            112 + activities * 3 <= open_files,
+            112 + activities * 2 + waiting + journals <= open_files,
             `${activities} activities with ${open_files} files`,
           );
         },
       ),
     );
+  });
+
+  test('is nearly 10,000 turns at 20,000, as waiting ones have no journal open', () => {
+    const { generations } = planOf(65_536, { max_generations: 100_000, open_files: 20_000 });
+    assert.ok(generations >= 9700, `${generations}`);
   });
 
   test('is read from the kernel’s table', () => {
@@ -124,7 +135,7 @@ Max locked memory         8388608              8388608              bytes
     assert.equal(cutByOpenFiles(config, 10_000), null);
     assert.equal(
       cutByOpenFiles(config, 512),
-      'a process may open 512 files and connections: at most 40 turns and 40 steps of environments at once',
+      'a process may open 512 files and connections: at most 80 rollouts, 80 generations and 80 steps of environments at once',
     );
     const [few, many] = [256, 10_000].map((files) => sandboxesAtOnce({ max_sandboxes: 64 }, files));
     assert.deepEqual([few, many], [10, 64]);

@@ -1,7 +1,7 @@
 /** One rollout as a workflow: which activities it asks for, and what it says when something ends it. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { writeHistory } from '../harness/written-history.js';
+import { notesPatch, writeHistory } from '../harness/written-history.js';
 
 const REF = { batch_id: 'b', row: 0, repeat: 0 };
 const PROGRESS = {
@@ -181,7 +181,7 @@ describe('what ends a rollout before its turns do', () => {
     return { history, timer, activity };
   }
 
-  /** The activity is cancelled and waited for, since it writes what it has; so is the deadline, unless it has passed. */
+  /** In histories from before, the cancelled activity is waited for; so is the deadline, unless it has passed. */
   function cancels({ history, timer, activity }: ReturnType<typeof generating>, isPast = false) {
     history.task();
     history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId: activity });
@@ -236,6 +236,17 @@ describe('what ends a rollout before its turns do', () => {
       retryState: 'RETRY_STATE_TIMEOUT',
     });
     history.task();
+    await finishes(history, { reason: 'stopped', as: 'COMPLETED' });
+  });
+
+  test('is a stop or a cancellation at once, whatever its activity says afterwards', async () => {
+    const { history, timer, activity } = generating();
+    history.signal('stop');
+    history.task();
+    notesPatch(history, 'an end waits for no activity');
+    history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId: activity });
+    history.add('TIMER_CANCELED', { timerId: '1', startedEventId: timer });
+    history.completeActivity(activity, at({ phase: 'step' }));
     await finishes(history, { reason: 'stopped', as: 'COMPLETED' });
   });
 

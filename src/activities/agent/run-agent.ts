@@ -108,7 +108,7 @@ async function send(
  * A run that was cut from this side, or whose answer found no room, gives its attempt back. If that cannot be written,
  * it counts, as if this attempt had died.
  */
-async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
+export async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
   const type = error instanceof Fault ? error.type : 'Cancelled';
   const message = describeError(error).slice(0, 300);
   const why = { type, message, replica: null, uncounted: true } as const;

@@ -5,8 +5,10 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
+import { takeBack } from '../agent/run-agent.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
 import { journalLost, namesOf } from '../hold.js';
 import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
@@ -29,8 +31,9 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       const ref = { batch_id, row, repeat };
       const is_batch = isByHand(input.rollout);
       if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
-      const by = { activity: 'finishRollout' };
-      const ending = { ...attempt, ref, by, otherwise: endAs(input, { ref, store }) };
+      const by = { activity: 'finishRollout', run: attempt.run_id };
+      const play = (hold: Hold): Promise<void> => cutRun(hold, input);
+      const ending = { ...attempt, ref, by, play, otherwise: endAs(input, { ref, store }) };
       const trajectory = await playFromJournal(ending, { ...dependencies, folds: AT_ONCE });
       const stopped = input.stop_reason === 'stopped';
       return {
@@ -42,6 +45,16 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
           : null,
       };
     });
+}
+
+/** Nobody waits for the attempt whose run this cuts, so that it could give the run back itself. */
+async function cutRun(
+  { journal }: Pick<Hold, 'journal'>,
+  { stop_reason }: FinishRollout,
+): Promise<void> {
+  const isCut = stop_reason !== null && stop_reason !== 'failed';
+  if (!isCut || journal.trajectory.agent.before === null) return;
+  await takeBack(new Error(REASONS[stop_reason].message), { journal });
 }
 
 const REASONS = {

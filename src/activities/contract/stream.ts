@@ -59,6 +59,8 @@ export interface StreamPlan {
   pacing: PacingSettings;
   /** Of its rollouts' tasks; absent: an older worker planned the stream. */
   priority?: TaskPriority;
+  /** Of activities that play, before there is a rollout's plan; absent: 10 s. */
+  heartbeat_timeout_ms?: number;
   /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
@@ -219,4 +221,6 @@ export interface GroupInput {
   max_replacements: number;
   filter: StreamPlan['filter'];
   limits?: LimitsChange;
+  /** As in the stream's plan. */
+  heartbeat_timeout_ms?: number;
 }

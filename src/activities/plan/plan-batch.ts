@@ -7,6 +7,7 @@ import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareBatch } from './prepare-batch.js';
 
 /**
@@ -16,7 +17,7 @@ import { prepareBatch } from './prepare-batch.js';
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
   const { attempt, store, countOpenRollouts } = dependencies;
   return (input, options) =>
-    attempt(async ({ workflow_id, signal, warn }) => {
+    attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
       const { logprobs_mode, ...batch } = await prepareBatch({ input, signal, warn }, dependencies);
       const { request, samples } = batch;
@@ -24,6 +25,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
       const isAgain = options?.restart === true;
       if (existed) {
         await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
+        await restoreLimits({ batch_id, run: run_id }, store.facts);
         await store.reopenBatch(batch_id);
         if (isAgain) await forgetRollouts(batch_id, store);
       }
@@ -37,6 +39,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
         priority: priorityOf(batch_id, request),
+        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),

@@ -3,6 +3,9 @@ import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from './policy-view.js';
 
+/** An update is one activity a replica: its beats cost little, and an engine may be paused meanwhile. */
+const MOST_HEARTBEAT_MS = 10_000;
+
 export function createSurveyReplicas(
   dependencies: Dependencies,
 ): PolicyActivities['surveyReplicas'] {
@@ -18,7 +21,10 @@ export function createSurveyReplicas(
           urls.every((url) => before.replicas[url] !== undefined);
         return isSame ? null : next;
       });
-      const { heartbeat_timeout_ms } = dependencies.deployment;
+      const heartbeat_timeout_ms = Math.min(
+        MOST_HEARTBEAT_MS,
+        dependencies.deployment.heartbeat_timeout_ms,
+      );
       return { heartbeat_timeout_ms, view: record && viewOf(record) };
     });
 }

@@ -1,11 +1,10 @@
 import type { BatchRequest, RolloutInput } from '../../model/batch-request.js';
-import { SingleRollout, isByHand, limitsOf, placeOf } from '../../model/batch-request.js';
+import { isByHand, limitsOf, placeOf } from '../../model/batch-request.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
-import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { withController } from '../../platform/waits/abort.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
@@ -13,13 +12,14 @@ import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
+import { underChangingLimits } from '../limits/take-limits.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, progressOf } from '../report.js';
 import { requestOf } from '../request-of.js';
 import { playSlice } from '../turn/play-turns.js';
 import { needsStart } from '../turn/session.js';
 import { begin } from './begin.js';
-import { planSingle } from './plan-single.js';
+import { parseSingle, planSingle } from './plan-single.js';
 
 /**
  * Opens a rollout's journal, or finds it as far as it is, and plays on if that is possible here. Returns the plan,
@@ -33,7 +33,9 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
       const { rollout_timeout = given.rollout_timeout } = limits;
-      return await beforeDeadline({ rollout_timeout, spent_ms, attempt }, async (signal) => {
+      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, { changed });
+      const limited = { rollout_timeout, spent_ms, attempt, follow };
+      return await beforeDeadline(limited, async (signal) => {
         const inTime = { ...attempt, signal };
         const is_batch = 'sample' in given;
         const request = is_batch
@@ -47,12 +49,6 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
     });
 }
 
-function parseSingle(input: unknown): SingleRollout {
-  const parsed = SingleRollout.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
-}
-
 /** Longer timers end at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -60,16 +56,20 @@ interface Limited {
   rollout_timeout: string;
   spent_ms: number;
   attempt: Attempt;
+  /** Calls back with changed limits, until the returned function is called. */
+  follow: (changed: (limits: LimitsChange) => void) => () => void;
 }
 
 /**
- * The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself. The time
- * in which no replica serves is known only when it is over, so the deadline is looked at again.
+ * The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself, also at
+ * one that is changed meanwhile. The time in which no replica serves is known only when it is over, so the deadline is
+ * looked at again.
  */
 async function beforeDeadline<T>(
-  { rollout_timeout, spent_ms, attempt }: Limited,
+  { rollout_timeout: given, spent_ms, attempt, follow }: Limited,
   body: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  let rollout_timeout = given;
   const leftMs = (): number => toMs(rollout_timeout) - spent_ms - attempt.elapsed_ms();
   const timedOut = () =>
     new Fault({ type: 'TimedOut', message: `rollout_timeout ${rollout_timeout} passed` });
@@ -83,11 +83,18 @@ async function beforeDeadline<T>(
       else controller.abort(passed);
     };
     look();
+    const leave = follow(({ rollout_timeout: now = rollout_timeout }) => {
+      if (now === rollout_timeout) return;
+      rollout_timeout = now;
+      clearTimeout(timer);
+      look();
+    });
     try {
       return await body(controller.signal);
     } catch (error) {
       throw controller.signal.reason === passed ? timedOut() : error;
     } finally {
+      leave();
       clearTimeout(timer);
     }
   });
@@ -113,14 +120,29 @@ async function open(
     reopen: true,
     ...(ofTurns !== null && { limits: ofTurns }),
     ...(replaces !== undefined && { replaces }),
+    run: attempt.run_id,
   };
   const play = async (hold: Hold): Promise<void> => {
     const { trajectory } = hold.journal;
     if (needsStart(trajectory)) await begin(hold, { ...dependencies, request });
-    if (deployedFor(trajectory, dependencies)?.plays_on ?? true)
+    if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
+    try {
       await playSlice(hold, dependencies);
+    } catch (error) {
+      // The rollout starts over in another session; its beginning throws the third loss.
+      if (!(error instanceof Fault) || error.type !== 'EnvironmentStateLost') throw error;
+      await play(hold);
+    }
   };
-  const trajectory = await playFromJournal({ ...attempt, ref, by, play }, dependencies);
+  const trajectory = await playFromJournal(
+    {
+      ...attempt,
+      ref,
+      by,
+      play: (hold) => underChangingLimits(hold, { ...dependencies, play }),
+    },
+    dependencies,
+  );
   const { queues, plays } = whereIsPlayed(trajectory, dependencies);
   return {
     ...ref,

@@ -1,9 +1,29 @@
-import type { BatchRequest, SingleRollout } from '../../model/batch-request.js';
-import { parseBatchId, toBatchRequest } from '../../model/batch-request.js';
+import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
+import { SingleRollout, parseBatchId, toBatchRequest } from '../../model/batch-request.js';
+import { takenOver } from '../../model/faults.js';
+import { invalidBatchRequest } from '../../model/problems.js';
+import { problemsWithHints } from '../../model/unknown-fields.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareBatch } from '../plan/prepare-batch.js';
+import { restoreLimits } from '../limits/limit-facts.js';
 import { requestOf } from '../request-of.js';
+
+export function parseSingle(input: unknown): SingleRollout {
+  const parsed = SingleRollout.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
+}
+
+/** A rollout that its workflow has begun to finish is opened no more, and neither is its batch. */
+async function checkUnfinished(
+  ref: RolloutRef,
+  { run_id, store }: Pick<Attempt, 'run_id'> & Pick<Dependencies, 'store'>,
+): Promise<void> {
+  const { finished_in } = await store.readTrajectory(ref);
+  if (finished_in === run_id) throw takenOver(rolloutId(ref));
+}
 
 /** A rollout started by hand brings its sample and is planned as a batch of one. Returns that batch's request. */
 export async function planSingle(
@@ -17,6 +37,10 @@ export async function planSingle(
   const { existed } = await dependencies.store.createBatch({ batch_id, request, samples });
   // An abandoned attempt must not open what another one has closed.
   signal.throwIfAborted();
-  if (existed) await dependencies.store.reopenBatch(batch_id);
+  if (existed) {
+    await checkUnfinished({ batch_id, row: 0, repeat: 0 }, { ...dependencies, ...attempt });
+    await restoreLimits({ batch_id, run: attempt.run_id }, dependencies.store.facts);
+    await dependencies.store.reopenBatch(batch_id);
+  }
   return await requestOf(batch_id, dependencies.store);
 }

@@ -6,6 +6,7 @@ import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
+import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';
 import { streamFacts } from './stream-facts.js';
@@ -18,7 +19,7 @@ import { servedNow } from './watch-served.js';
 export function createPlanStream(dependencies: Dependencies): StreamActivities['planStream'] {
   const { attempt, store, policy } = dependencies;
   return (input) =>
-    attempt(async ({ workflow_id, signal, warn }) => {
+    attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
       const parsed = StreamStart.safeParse(input);
       if (!parsed.success)
@@ -31,6 +32,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
       });
       const stream = { ...parsed.data, generation: request.generation };
       await store.createBatch({ batch_id: stream_id, request: stream, samples });
+      await restoreLimits({ batch_id: stream_id, run: run_id }, store.facts);
       const { num_repeats, generation } = stream;
       const service = policy(generation.service) === undefined ? null : generation.service;
       const found = await findState(streamFacts(stream_id, store.facts), { num_repeats });
@@ -48,6 +50,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           epochs: stream.epochs,
         },
         priority: priorityOf(stream_id, stream),
+        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
         limits: limitsOf(stream),
         filter: stream.filter,
         max_replacements: stream.max_replacements,

@@ -45,7 +45,8 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   for (;;) {
     const outcome = await sample(call, means);
     if (outcome === 'sampled') return;
-    if (typeof outcome === 'object') throw await recordFault(outcome.failed, { journal, turn: call.turn });
+    if (typeof outcome === 'object')
+      throw await recordFault(outcome.failed, { journal, turn: call.turn });
   }
 }
 
@@ -62,7 +63,9 @@ function callOf(
     turn,
     prompt_ids: trajectory.context_ids,
     pictures: () => picturesOf(hold, dependencies),
-    room: roomFor(trajectory),
+    get room() {
+      return roomFor(trajectory);
+    },
     stops: [...new Set([...settings.generation.stop_strings, ...(stop_strings ?? [])])],
     settings,
     request_id: `${id}.${turn}.${journal.writer}`,
@@ -90,16 +93,35 @@ function poolFor(settings: RolloutSettings, dependencies: Dependencies): Pool {
   return { request, special_tokens, distrust };
 }
 
+/** An attempt that waits for an engine to wake up, or for weights, may give its slot to others. */
 function waitsOf(
-  { journal: { trajectory }, reportWaiting, asks }: Hold,
+  { journal: { trajectory }, reportWaiting, asks, idles, isHeld, hasGivenWay }: Hold,
   { generation: { service } }: RolloutSettings,
 ): Waits {
   const call = generationCall(service);
   const moved_at = () => trajectory.standing.moved_at;
   return {
-    held: (message) =>
-      void reportWaiting(message === null ? null : { service, message, holds: true }),
-    paused: reportWaiting,
-    asks: (why, answer) => asks({ call, moved_at, why }, answer),
+    mayBePaused: hasGivenWay,
+    held: (message) => {
+      idles(message === null ? null : () => false);
+      if (message !== null) void reportWaiting({ service, message, holds: true });
+      else if (isHeld()) void reportWaiting(null);
+    },
+    paused: async (at) => {
+      idles(at === null ? null : () => false);
+      await reportWaiting(at);
+    },
+    asks: async (why, answer) => {
+      const whyIdle = async (): Promise<string | null> => {
+        const [said, silent_since] = [await why(), moved_at()];
+        if (said !== null) idles(() => moved_at() !== silent_since);
+        return said;
+      };
+      try {
+        return await asks({ call, moved_at, why: whyIdle }, answer);
+      } finally {
+        idles(null);
+      }
+    },
   };
 }

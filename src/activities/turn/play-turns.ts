@@ -5,9 +5,10 @@ import type { Dependencies } from '../dependencies.js';
 import { generate } from './generate-turn.js';
 import type { Hold } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
+import { isSliceOver } from './slice-end.js';
 import { step } from './step-environment.js';
 
-/** Plays many fast turns in one activity, or one slow one. */
+/** Plays turn after turn, on from where another activity has left the rollout. */
 export function createPlayTurns(dependencies: Dependencies): Activities['playTurns'] {
   return playOpened(dependencies, {
     activity: 'playTurns',
@@ -17,14 +18,37 @@ export function createPlayTurns(dependencies: Dependencies): Activities['playTur
 
 const PLAY = { generate, step, run: runAgent };
 
-/** Until the rollout's end, or the first end of a turn after the turn slice. An agent's run is the whole rollout. */
+/** A power cut costs no turn that had ended so long ago. A sync of each turn would be most of what disks write. */
+const SYNC_EVERY_MS = 10_000;
+
+/** Until the rollout's end, or the end of a turn after the slice. An agent's run is the whole rollout. */
 export async function playSlice(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { trajectory } = hold.journal;
-  const sliceEnd = performance.now() + dependencies.deployment.turn_slice_ms;
+  const endsHere = sliceOf(hold, dependencies);
   let next = nextStep(trajectory);
-  do {
-    if (typeof next === 'object') return;
+  while (typeof next !== 'object') {
     await PLAY[next](hold, dependencies);
+    // An earlier attempt may have said that it waits, and this one may play for minutes.
+    await hold.reportWaiting(null);
     next = nextStep(trajectory);
-  } while (next !== 'generate' || performance.now() < sliceEnd);
+    if (next === 'generate' && (await endsHere())) return;
+  }
+}
+
+/** To be asked between two turns: whether the slice is over. Syncs from time to time. */
+function sliceOf(
+  { journal, isCrowded }: Hold,
+  { deployment: { turn_slice_ms } }: Dependencies,
+): () => Promise<boolean> {
+  const began = performance.now();
+  let synced = began;
+  return async () => {
+    const now = performance.now();
+    if (isSliceOver({ played_ms: now - began, turn_slice_ms, isCrowded: isCrowded() })) return true;
+    if (now - synced >= SYNC_EVERY_MS) {
+      synced = now;
+      await journal.sync();
+    }
+    return false;
+  };
 }

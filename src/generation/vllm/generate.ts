@@ -2,9 +2,10 @@ import type { GenerateContext, GenerationEnd, GenerationRequest } from '../gener
 import { withController } from '../../platform/waits/abort.js';
 import { limitNamed, roomIn } from './context-limit.js';
 import type { Http } from './http.js';
-import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';
+import type { SentRequest, StreamState } from './stream-assembler.js';
+import { assemble, assembleKnown, finishStream, startStream } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
-import { flatError, tooLongOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
+import { tooLongOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
 interface GenerateDeps {
   replica: string;
@@ -17,10 +18,10 @@ interface GenerateDeps {
   idle_timeout_ms: number;
 }
 
-/** One request in progress. */
+/** One generation in progress. */
 interface Attempt {
+  deps: GenerateDeps;
   site: CallSite;
-  request: GenerationRequest;
   context: GenerateContext;
   controller: AbortController;
   watchdog: Watchdog;
@@ -40,18 +41,9 @@ export function createGenerate(deps: GenerateDeps) {
           controller.abort(unavailableFault(what, site));
         },
       });
-      const sent_at = performance.now();
       try {
-        const opened = await open(deps, { site, request, controller });
-        if (opened === null) return emptyGeneration(sent_at);
-        return await receive(opened, {
-          site,
-          request: opened.request,
-          context,
-          controller,
-          watchdog,
-          sent_at,
-        });
+        const attempt = { deps, site, context, controller, watchdog, sent_at: performance.now() };
+        return await sendFitting(request, attempt);
       } catch (error) {
         // The reason of the abort, by caller or watchdog, is more informative than the connection's error.
         controller.signal.throwIfAborted();
@@ -63,37 +55,22 @@ export function createGenerate(deps: GenerateDeps) {
     });
 }
 
-interface Opened {
-  /** A server may refuse a request in its first event. */
-  first: IteratorResult<unknown>;
-  chunks: AsyncIterator<unknown>;
-  /** The request as the engine accepted it. */
-  request: GenerationRequest;
-}
-
 /**
- * Opens the stream. null if the prompt alone fills the context: an empty generation, as upstream's engines give. If
- * only `max_tokens` does not fit, it is sent once more with what is left.
+ * A prompt that alone fills the context gives an empty generation, as upstream's engines do. If only `max_tokens` does
+ * not fit, it is sent once more with what is left.
  */
-async function open(
-  deps: GenerateDeps,
-  { site, request, controller: { signal } }: Pick<Attempt, 'site' | 'request' | 'controller'>,
-): Promise<Opened | null> {
-  const send = async (request: GenerationRequest): Promise<Opened> => {
-    const stream = await deps.openStream(request, signal);
-    const chunks = stream[Symbol.asyncIterator]();
-    return { first: await pull(chunks), chunks, request };
+async function sendFitting(request: GenerationRequest, attempt: Attempt): Promise<GenerationEnd> {
+  const { deps, site, controller, sent_at } = attempt;
+  const refused = (error: unknown): never => {
+    throw wireFault(error, site);
   };
-  try {
-    return await send(request);
-  } catch (error) {
-    const room = await roomAfter(error, { deps, request, signal });
-    if (room === null) throw wireFault(error, site);
-    if (room === 0) return null;
-    return await send(shortened(request, room)).catch((again: unknown) => {
-      throw wireFault(again, site);
-    });
-  }
+  const first = await send(request, attempt);
+  if (!('refused' in first)) return first;
+  const room = await roomAfter(first.refused, { deps, request, signal: controller.signal });
+  if (room === null) return refused(first.refused);
+  if (room === 0) return emptyGeneration(sent_at);
+  const second = await send(shortened(request, room), attempt);
+  return 'refused' in second ? refused(second.refused) : second;
 }
 
 /**
@@ -130,34 +107,54 @@ function emptyGeneration(sentAt: number): GenerationEnd {
   };
 }
 
-/** Reads by hand instead of with `for await`: only errors of the wire are wire faults, not those of `onDelta`. */
-async function receive(
-  { first, chunks }: Omit<Opened, 'request'>,
+/** Sends it and reads the answer. `refused`: an error before any event, or as the first one. */
+async function send(
+  request: GenerationRequest,
   attempt: Attempt,
-): Promise<GenerationEnd> {
-  const { request, context, controller, watchdog, sent_at } = attempt;
-  let first_at: number | null = null;
-  let state = startStream({
-    replica: attempt.site.replica,
-    request_id: request.request_id,
-    prompt_ids: request.prompt_ids,
-    has_pictures: (request.pictures?.length ?? 0) > 0,
-    max_tokens: request.max_tokens,
-    logprobs: request.logprobs,
-    top_logprobs: request.top_logprobs,
-  });
-  for (let next: IteratorResult<unknown> | null = first; next?.done === false;) {
-    const step = assemble(state, next.value);
-    if (step.state.token_count > state.token_count) {
-      first_at ??= performance.now();
-      watchdog.arrived();
+): Promise<GenerationEnd | { refused: unknown }> {
+  const { deps, site, context, controller, watchdog, sent_at } = attempt;
+  const { signal } = controller;
+  let first_at = null as number | null;
+  let state: StreamState = startStream(sentOf(request, site));
+  let hasBegun = false as boolean;
+  /** Not the wire's. */
+  let thrown = null as { error: unknown } | null;
+  const take = <T>(assembled: Assembled<T>, event: T): void => {
+    hasBegun = true;
+    try {
+      const step = assembled(state, event);
+      if (step.state.token_count > state.token_count) {
+        first_at ??= performance.now();
+        watchdog.arrived();
+      }
+      state = step.state;
+      if (step.delta !== null) context.onDelta(step.delta);
+    } catch (error) {
+      thrown = { error };
+      throw error;
     }
-    state = step.state;
-    if (step.delta !== null) context.onDelta(step.delta);
-    next = await nextChunk(chunks, { site: attempt.site, state });
+  };
+  try {
+    const read = await deps.openStream(request, signal);
+    await read({
+      tokens: (tokens) => {
+        take(assembleKnown, tokens);
+      },
+      chunk: (chunk) => {
+        take(assemble, chunk);
+      },
+    });
+  } catch (error) {
+    if (thrown !== null) throw error;
+    if (!hasBegun) return { refused: error };
+    // A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are complete, and
+    // another attempt would sample beyond an end of sequence.
+    const fault = signal.aborted ? null : wireFault(error, site);
+    if (state.finish_reason === null) signal.throwIfAborted();
+    if (fault !== null && (state.finish_reason === null || fault.type !== 'GenerationUnavailable'))
+      throw fault;
   }
-  // The `openai` package ends its loop silently when the request is aborted.
-  if (context.signal.aborted || state.finish_reason === null) controller.signal.throwIfAborted();
+  context.signal.throwIfAborted();
   return {
     ...finishStream(state),
     ...(state.spans !== null && { spans: state.spans }),
@@ -166,29 +163,16 @@ async function receive(
   };
 }
 
-/** Throws the errors of the wire, and an error that came as an event. */
-async function pull(chunks: AsyncIterator<unknown>): Promise<IteratorResult<unknown>> {
-  const next = await chunks.next();
-  const error = next.done === true ? null : flatError(next.value);
-  if (error !== null) throw error;
-  return next;
-}
+type Assembled<T> = (state: StreamState, event: T) => ReturnType<typeof assemble>;
 
-/**
- * null: the stream is over. A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are
- * complete, and another attempt would sample beyond an end of sequence.
- */
-async function nextChunk(
-  chunks: AsyncIterator<unknown>,
-  { site, state }: { site: CallSite; state: StreamState },
-): Promise<IteratorResult<unknown> | null> {
-  try {
-    return await pull(chunks);
-  } catch (error) {
-    const fault = wireFault(error, site);
-    if (state.finish_reason !== null && fault.type === 'GenerationUnavailable') return null;
-    throw fault;
-  }
-}
+const sentOf = (request: GenerationRequest, { replica }: CallSite): SentRequest => ({
+  replica,
+  request_id: request.request_id,
+  prompt_ids: request.prompt_ids,
+  has_pictures: (request.pictures?.length ?? 0) > 0,
+  max_tokens: request.max_tokens,
+  logprobs: request.logprobs,
+  top_logprobs: request.top_logprobs,
+});
 
 const secondsSince = (at: number): number => (performance.now() - at) / 1000;

@@ -1,15 +1,18 @@
+import type { Readable } from 'node:stream';
 import OpenAI, { type ClientOptions } from 'openai';
 import { Response } from 'undici';
 import { writeJson } from '../../platform/json/kept.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance, withShare } from '../../platform/waits/allowance.js';
-import type { Answer, EventFetch, HttpClient } from '../../platform/http/client.js';
+import type { Answer, HttpClient, StreamOpening } from '../../platform/http/client.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
-import { httpFailureIn } from '../../platform/http/failure.js';
+import { HttpFailure, httpFailureIn } from '../../platform/http/failure.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
-import { asCompletionChunk, generateBody } from './generate-wire.js';
+import type { Arrivals, WireName } from './completion-stream.js';
+import { readCompletion } from './completion-stream.js';
+import { generateBody } from './generate-wire.js';
 import { readServerError, wireFault, type CallSite } from './wire-faults.js';
 
 type Fetch = NonNullable<ClientOptions['fetch']>;
@@ -54,12 +57,12 @@ interface HttpCall {
 
 export type HttpReply = Pick<Answer, 'status' | 'text' | 'header'>;
 
+/** Hands over a stream's events until its end, and must be called. Rejects with what broke the stream. */
+export type ReadStream = (arrivals: Arrivals) => Promise<void>;
+
 export interface Http {
-  /** The parsed events of the stream. Rejects with errors of the `openai` package. */
-  openCompletion: (
-    completion: GenerationRequest,
-    signal: AbortSignal,
-  ) => Promise<AsyncIterable<unknown>>;
+  /** Rejects with errors of the `openai` package. */
+  openCompletion: (completion: GenerationRequest, signal: AbortSignal) => Promise<ReadStream>;
   /**
    * The same through `/inference/v1/generate`; its events have the shape of completions. `placeholder`: the ids that
    * stand for a picture of the request.
@@ -67,7 +70,7 @@ export interface Http {
   openGenerate: (
     completion: GenerationRequest,
     options: { signal: AbortSignal; placeholder?: readonly number[] },
-  ) => Promise<AsyncIterable<unknown>>;
+  ) => Promise<ReadStream>;
   /**
    * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
    * the signal's reason.
@@ -96,28 +99,44 @@ export function createHttp(options: HttpOptions): Http {
     logLevel: 'off',
     fetch: fetchThrough(completions),
   });
-  const open = (
+  const open = async (
     completion: GenerationRequest,
-    { path, body, signal }: { path: string; body: Record<string, unknown>; signal: AbortSignal },
-  ) =>
-    client.post<AsyncIterable<unknown>>(path, {
+    { wire, path, body, signal }: Opening,
+  ): Promise<ReadStream> => {
+    let opened: Readable | null = null;
+    const take = (body: Readable): void => {
+      opened = body;
+    };
+    const posted = client.post(path, {
       body,
       stream: true,
       signal,
       // The package passes unknown options on to `fetch`.
-      fetchOptions: { bounds: boundsOf(completion, max_answer_bytes) } as object,
+      fetchOptions: { take } as object,
       headers: {
         'X-Request-Id': completion.request_id,
         'X-Session-ID': completion.session_id,
       },
     });
+    // Its own reader of streams takes several times as long as all else that is done with a token.
+    await posted.asResponse();
+    return (arrivals) =>
+      readCompletion(opened as unknown as Readable, {
+        wire,
+        bounds: boundsOf(completion, max_answer_bytes),
+        tops: completion.top_logprobs > 0,
+        arrivals,
+      });
+  };
   return {
-    openCompletion: (completion, signal) =>
-      open(completion, { path: '/completions', body: completionBody(completion), signal }),
-    openGenerate: async (completion, { signal, placeholder }) => {
+    openCompletion: (completion, signal) => {
+      const body = completionBody(completion);
+      return open(completion, { wire: 'completions', path: '/completions', body, signal });
+    },
+    openGenerate: (completion, { signal, placeholder }) => {
       const path = `${serverRoot(base_url)}/inference/v1/generate`;
       const body = generateBody(completion, placeholder);
-      return mapped(await open(completion, { path, body, signal }));
+      return open(completion, { wire: 'generate', path, body, signal });
     },
     call: createCall({ ...options, max_answer_bytes }, control),
     close: async () => {
@@ -126,8 +145,11 @@ export function createHttp(options: HttpOptions): Http {
   };
 }
 
-async function* mapped(chunks: AsyncIterable<unknown>): AsyncGenerator {
-  for await (const chunk of chunks) yield asCompletionChunk(chunk);
+interface Opening {
+  wire: WireName;
+  path: string;
+  body: Record<string, unknown>;
+  signal: AbortSignal;
 }
 
 function boundsOf(
@@ -139,17 +161,31 @@ function boundsOf(
   return { max_bytes, max_event_bytes: Math.min(max_bytes, max_answer_bytes) };
 }
 
+/** Statuses that a `Response` can have. */
+const isStatus = (status: number): boolean => status !== 304 && status <= 599;
+
 /**
- * The `openai` package reads only `body.error` of a refusal and loses all other shapes, so they are converted to that
- * one.
+ * Keeps the body of a stream from the `openai` package, and gives it refusals in the one shape that it reads: of all
+ * others than `body.error` it loses the message.
  */
-function fetchThrough({ fetch }: Pick<HttpClient, 'fetch'>): Fetch {
-  const throughClient = async (url: string, init: EventFetch): Promise<Response> => {
-    const response = await fetch(url, init);
-    if (response.ok) return response;
-    const error = readServerError(await response.text());
-    const { status, headers } = response;
-    return new Response(JSON.stringify({ error }), { status, headers });
+function fetchThrough({ openStream }: Pick<HttpClient, 'openStream'>): Fetch {
+  const throughClient = async (
+    url: string,
+    { take, ...init }: StreamOpening & { take: (body: Readable) => void },
+  ): Promise<Response> => {
+    const opened = await openStream(url, init);
+    if ('body' in opened) {
+      take(opened.body);
+      return new Response(null);
+    }
+    const { status, text, header } = opened.refusal;
+    if (!isStatus(status))
+      throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
+    const headers = ['date', 'retry-after', 'retry-after-ms'].flatMap((name) => {
+      const value = header(name);
+      return value === null ? [] : [[name, value] as [string, string]];
+    });
+    return new Response(JSON.stringify({ error: readServerError(text) }), { status, headers });
   };
   // The package requires the DOM's types; undici's classes have everything that it uses.
   return throughClient as unknown as Fetch;

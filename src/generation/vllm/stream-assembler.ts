@@ -6,6 +6,7 @@ import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js
 import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
+import type { KnownTokens } from './known-events.js';
 import { WeightLabel } from './replies.js';
 
 const Usage = z.object({
@@ -109,6 +110,16 @@ function choicesOf(chunk: unknown): number {
   return Array.isArray(choices) ? choices.length : 0;
 }
 
+/** The same for an event whose parts have the right types already. */
+export const assembleKnown = (
+  state: StreamState,
+  { text, token_ids, logprobs }: KnownTokens,
+): { state: StreamState; delta: Delta | null } =>
+  takeChoice(state, {
+    choice: { index: 0, text, token_ids, logprobs: logprobs && { token_logprobs: logprobs } },
+    usage: state.usage,
+  });
+
 function takeChoice(
   state: StreamState,
   { choice, usage }: { choice: Choice; usage: Usage | null },
@@ -133,6 +144,7 @@ function takeChoice(
     throw violation(sent, `expected at most ${sent.max_tokens} tokens, got ${token_count}`);
   }
   const logprobs = sent.logprobs ? checkedLogprobs(state, choice) : [];
+  const tokens = { token_ids, logprobs, text: choice.text };
   return {
     state: {
       sent,
@@ -145,21 +157,17 @@ function takeChoice(
       // One that has no token says nothing, as often as it comes.
       spans: choice.weight_versions?.filter(({ start, end }) => start !== end) ?? null,
     },
-    delta: deltaOf(choice, {
-      token_ids,
-      logprobs,
-      ...(sent.top_logprobs > 0 && { top_logprobs: checkedTops(state, choice) }),
-    }),
+    delta: deltaOf(
+      choice,
+      sent.top_logprobs > 0 ? { ...tokens, top_logprobs: checkedTops(state, choice) } : tokens,
+    ),
   };
 }
 
-function deltaOf(
-  { text, finish_reason, stop_reason }: Choice,
-  tokens: Pick<Delta, 'token_ids' | 'logprobs' | 'top_logprobs'>,
-): Delta | null {
+function deltaOf({ finish_reason, stop_reason }: Choice, tokens: Delta): Delta | null {
   if (finish_reason === 'stop' || finish_reason === 'length')
-    return { ...tokens, text, finish: { finish_reason, stop_reason: stop_reason ?? null } };
-  return tokens.token_ids.length === 0 && text === '' ? null : { ...tokens, text };
+    return { ...tokens, finish: { finish_reason, stop_reason: stop_reason ?? null } };
+  return tokens.token_ids.length === 0 && tokens.text === '' ? null : tokens;
 }
 
 function checkedLogprobs(state: StreamState, choice: Choice): number[] {

@@ -91,9 +91,9 @@ function createWire(
       } catch (error) {
         if (!(error instanceof APIError) || (error.status !== 403 && error.status !== 404))
           throw error;
-        const chunks = await openCompletion(request, signal);
+        const read = await openCompletion(request, signal);
         generates = false;
-        return chunks;
+        return read;
       }
     },
   };

@@ -159,12 +159,6 @@ export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolea
   return true;
 }
 
-/** Whether lines of this number still count: of a call that was made, and has no answer yet. */
-export function mayAnswer({ calls, lives }: Pick<Calls, 'calls' | 'lives'>, turn: number): boolean {
-  const call = calls[turn];
-  return call === undefined ? lives.length === 0 : call.answer === null;
-}
-
 /** The calls that a life knows: those that it began, or was given. */
 export const isKnown = ({ line, given }: JournalCall, life: number): boolean =>
   line.life === life || given.has(life);
@@ -175,8 +169,15 @@ export function idsOf(calls: readonly JournalCall[], number: number): number[] {
   return call === undefined ? [] : [...promptOf(calls, number), ...(call.sampled?.token_ids ?? [])];
 }
 
-/** The prompt as the engine is sent it, from an id on. */
-export function promptOf(calls: readonly JournalCall[], number: number, first = 0): number[] {
+/** The prompt as the engine is sent it. */
+export const promptOf = (calls: readonly JournalCall[], number: number): number[] =>
+  promptBeyond(calls, { number, first: 0 });
+
+/** The prompt from an id on. */
+export function promptBeyond(
+  calls: readonly JournalCall[],
+  { number, first }: { number: number; first: number },
+): number[] {
   const parts: (readonly number[])[] = [];
   let call = calls[number];
   let end = call?.prompt_length ?? 0;

@@ -2,7 +2,7 @@ import type { JournalLine } from '../journal.js';
 import type { Glance } from './glance.js';
 import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
-import { isAnotherAttempt } from './trajectory.js';
+import { finishedIn, isAnotherAttempt, isLate } from './trajectory.js';
 
 /** What lists show of a rollout that has not ended. */
 export interface LastGlance {
@@ -28,8 +28,13 @@ export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlan
   const standing = newStanding();
   applyToStanding(standing, first);
   let { writer, at: last_at } = first;
+  let finished_in: string | null = null;
   for (const line of rest) {
-    if (line.kind === 'claim') ({ writer } = line);
+    if (line.kind === 'claim') {
+      if (isLate({ finished_in }, line)) continue;
+      finished_in = finishedIn(line) ?? finished_in;
+      ({ writer } = line);
+    }
     if (line.writer !== writer || NEEDS_THE_WHOLE.has(line.kind)) return null;
     // Whose answer it is, and how much of it the glance counts, is said further above.
     if (first.kind === 'answer' && (line.kind === 'chunk' || line.kind === 'generation'))

@@ -1,7 +1,5 @@
 import type { Finish, LineOf, TopLogprobs } from '../journal.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
-import type { Calls } from './calls.js';
-import { mayAnswer } from './calls.js';
 
 /** The answers of a journal that are in progress, by the number under which their lines stand. */
 export interface Answers {
@@ -16,7 +14,10 @@ export interface Answers {
 }
 
 /** What says which answers may be open. */
-interface Played extends Answers, Pick<Calls, 'calls' | 'lives'> {
+interface Played extends Answers {
+  /** Of an agent that asks for each answer. */
+  calls: readonly { answer: unknown }[];
+  lives: readonly unknown[];
   start: Pick<LineOf<'start'>, 'plays'> | null;
   turns: readonly unknown[];
 }
@@ -83,6 +84,12 @@ const mayOpen = (played: Played, turn: number): boolean =>
   played.start?.plays === 'agent'
     ? turn >= played.turns.length && mayAnswer(played, turn)
     : turn === played.turns.length;
+
+/** A call is there before its answer, and its whole answer is the last of it. */
+function mayAnswer({ calls, lives }: Played, turn: number): boolean {
+  const call = calls[turn];
+  return call === undefined ? lives.length === 0 : call.answer === null;
+}
 
 /** Another attempt continues with what is there. */
 export function inheritAnswers(answers: Answers): void {

@@ -86,18 +86,11 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       standing.faults.set(line.turn, line);
       break;
     case 'call':
-      moved({ asks: 'generation', turns: Math.max(standing.turns, line.turn) });
-      break;
-    case 'answer': {
-      const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = standing.tokens } =
-        line.glance ?? {};
-      moved({ asks: 'environment', turns, tokens });
-      standing.open.delete(line.turn);
-      break;
-    }
+    case 'answer':
     case 'life':
     case 'exit':
-      moved({ asks: 'environment' });
+      moved(progressOf(standing, line));
+      if (line.kind === 'answer') standing.open.delete(line.turn);
       break;
     case 'run':
     case 'result':
@@ -113,6 +106,17 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       break;
     }
   }
+}
+
+/** Of a rollout whose agent asks for answers by itself. */
+function progressOf(
+  { turns: before, tokens: whole }: Standing,
+  line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
+): Partial<Standing> {
+  if (line.kind === 'call') return { asks: 'generation', turns: Math.max(before, line.turn) };
+  if (line.kind !== 'answer') return { asks: 'environment' };
+  const { turn_count: turns = line.turn + 1, assistant_tokens: tokens = whole } = line.glance ?? {};
+  return { asks: 'environment', turns, tokens };
 }
 
 /** What a call has waited for has come. Another answer of an agent may wait on. */

@@ -34,6 +34,8 @@ export interface Trajectory extends Answers, Calls {
   attempts: number;
   /** For a replacement: the repeat that failed. The first claim has it, so it is known before the start. */
   replaces: number | null;
+  /** The workflow's run that was the last to finish it; null: none. */
+  finished_in: string | null;
   start: LineOf<'start'> | null;
   /** Limits that an update changed, before the start or since; null: none. */
   limits: TurnLimits | null;
@@ -77,6 +79,7 @@ export function emptyTrajectory(): Trajectory {
     writer: null,
     attempts: 0,
     replaces: null,
+    finished_in: null,
     start: null,
     limits: null,
     settings_in_force: null,
@@ -102,7 +105,7 @@ export function emptyTrajectory(): Trajectory {
 /** Folds one line into the trajectory, in place: copying a rollout of 2,000 turns at each line would be slow. */
 export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   if (line.kind === 'claim') {
-    applyToStanding(trajectory.standing, line);
+    if (!isLate(trajectory, line)) applyToStanding(trajectory.standing, line);
     applyClaim(trajectory, line);
     return;
   }
@@ -150,8 +153,25 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
 export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
   attempt > 1 || reopen;
 
+/**
+ * An opening that its workflow no longer waits for, and that comes after that workflow has begun to finish the rollout,
+ * gets no journal.
+ */
+export const isLate = (
+  { finished_in }: Pick<Trajectory, 'finished_in'>,
+  { reopen, run }: LineOf<'claim'>,
+): boolean => reopen && run !== undefined && run === finished_in;
+
+/** Who finishes does so for good, until another run opens. */
+export const finishedIn = ({ activity, run }: LineOf<'claim'>): string | null =>
+  activity === 'finishRollout' ? (run ?? null) : null;
+
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
+  if (isLate(trajectory, claim)) return;
+  // The holder may claim it again, with changed limits: nobody inherits anything.
+  const isHolder = claim.writer === trajectory.writer;
   trajectory.writer = claim.writer;
+  trajectory.finished_in = finishedIn(claim) ?? trajectory.finished_in;
   trajectory.replaces ??= claim.replaces ?? null;
   const { end } = trajectory;
   if (end !== null) {
@@ -162,7 +182,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.session.losses = 0;
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
-  inheritAnswers(trajectory);
+  if (!isHolder) inheritAnswers(trajectory);
   if (claim.limits !== undefined) {
     trajectory.limits = { ...trajectory.limits, ...claim.limits };
     trajectory.settings_in_force = settingsInForce(trajectory);

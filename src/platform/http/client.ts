@@ -1,12 +1,10 @@
 import type { Readable } from 'node:stream';
-import { ReadableStream } from 'node:stream/web';
-import { Agent, request, Response } from 'undici';
+import { Agent, request } from 'undici';
 import { withController } from '../waits/abort.js';
 import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
 import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
 import { decoded, errorText, wholeText, type Pace } from './body.js';
-import { eventsOf, type StreamBounds } from './event-stream.js';
 import { brokenBy, HttpFailure } from './failure.js';
 import { explained } from './tls.js';
 
@@ -16,8 +14,8 @@ import { explained } from './tls.js';
  */
 export interface HttpClient {
   exchange: (exchange: Exchange) => Promise<Answer>;
-  /** For clients that read event streams themselves. */
-  fetch: (url: string, init: EventFetch) => Promise<Response>;
+  /** A stream whose reader bounds it, such as `readEvents`. */
+  openStream: (url: string, init: StreamOpening) => Promise<Opening>;
   /** Drops all connections; exchanges in flight fail. */
   close: () => Promise<void>;
 }
@@ -60,13 +58,15 @@ export interface Answer {
   set_cookies: string[];
 }
 
-export interface EventFetch {
+export interface StreamOpening {
   method: string;
   headers: Iterable<[string, string]>;
   body: string;
   signal: AbortSignal;
-  bounds: StreamBounds;
 }
+
+/** The body of a 2xx answer, which its caller must read or destroy, or what any other said. */
+export type Opening = { body: Readable } | { refusal: Pick<Answer, 'status' | 'text' | 'header'> };
 
 /** Throws `HttpFailure`, or the reason of the exchange's signal. */
 export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpClient {
@@ -83,7 +83,7 @@ export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpC
   });
   return {
     exchange: (exchange) => runExchange(exchange, { agent, pace }),
-    fetch: (url, init) => fetchEvents(url, { ...init, agent }),
+    openStream: (url, init) => openStream(url, { ...init, agent }),
     close: () => agent.destroy(),
   };
 }
@@ -115,30 +115,17 @@ async function runExchange(
   });
 }
 
-/** Passes on only status, text and retry time of a refusal. */
-async function fetchEvents(
+async function openStream(
   url: string,
-  { method, headers, body, signal, bounds, agent }: EventFetch & { agent: Agent },
-): Promise<Response> {
+  { method, headers, body, signal, agent }: StreamOpening & { agent: Agent },
+): Promise<Opening> {
   const sent = { method: method as Exchange['method'], url, headers: Object.fromEntries(headers) };
   const response = await open({ ...sent, body, signal }, agent);
   const { status, header } = response;
-  if (isGood(status)) {
-    return new Response(ReadableStream.from(eventsOf(response.body(), bounds)), {
-      headers: { 'content-type': 'text/event-stream' },
-    });
-  }
-  // Statuses that a `Response` cannot have.
-  if (status === 304 || status > 599) {
-    throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
-  }
+  if (isGood(status)) return { body: response.body() };
   const text = await refusalText(response, url);
   signal.throwIfAborted();
-  const kept = ['date', 'retry-after', 'retry-after-ms'].flatMap((name) => {
-    const value = header(name);
-    return value === null ? [] : [[name, value] as [string, string]];
-  });
-  return new Response(text, { status, headers: kept });
+  return { refusal: { status, text, header } };
 }
 
 /** An answer whose headers have arrived. */

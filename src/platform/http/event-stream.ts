@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { finished } from 'node:stream';
 import { shapeProblem } from '../json/depth.js';
 import { afterMark, utf8Problem } from '../utf8-text.js';
 import { HttpFailure } from './failure.js';
@@ -15,11 +16,14 @@ const LF = 0x0a;
 const CR = 0x0d;
 const COLON = 0x3a;
 const DATA = Buffer.from('data');
+const DATA_LINE = /^data(?:: ?(.*))?$/s;
 const DONE = /^data: ?\[DONE\]/;
 const NEW_LINE = Buffer.from('\n');
 
 /** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
+/** Of an event of one line and a blank one. */
+const BYTES_OF_EVENT = 2 * BYTES_OF_LINE;
 
 /** A smaller event has no room for too many lists and objects. */
 const SMALL_BYTES = 2 ** 19;
@@ -28,49 +32,98 @@ const SMALL_BYTES = 2 ** 19;
 const END_PATIENCE_MS = 1000;
 const MOST_BEHIND_DONE = 64 * 1024;
 
+export interface EventReading extends StreamBounds {
+  /** Takes an event: its lines without comments, ended by a blank line. It may throw, which ends the reading. */
+  take: (event: Buffer) => void;
+  /**
+   * Takes the whole events at the beginning of these bytes that it can read faster, and returns how many bytes they
+   * are. It must not take one that `take` would refuse.
+   */
+  takeKnown?: (bytes: Buffer) => number;
+}
+
 /**
- * The events of a body, one per piece, each ended by a blank line. Comments and events without data are dropped.
- * Readers get whole lines, so their cost grows with the bytes and not with their square. It ends with the body, or soon
- * after `[DONE]`. Text after the last blank line is no event.
+ * Reads the events of a body, each as soon as its blank line has come. Comments and events without data are dropped.
+ * Nothing waits per event: a stream of tokens has very many. Cost grows with the bytes and not with their square. It
+ * resolves when the body ends, or soon after `[DONE]`. Text after the last blank line is no event.
  */
-export async function* eventsOf(
+export async function readEvents(
   body: Readable,
-  { max_event_bytes, max_bytes }: StreamBounds,
-): AsyncGenerator<Buffer> {
+  { max_event_bytes, max_bytes, take, takeKnown }: EventReading,
+): Promise<void> {
   const reader = createEventReader(max_event_bytes);
   let bytes = 0;
   /** Bytes after `[DONE]` to read, so that the connection can be reused. */
-  let rest: number | null = null;
+  let rest = null as number | null;
   let timer: NodeJS.Timeout | undefined;
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (rest !== null) {
-        rest += chunk.length;
-        if (rest > MOST_BEHIND_DONE) return;
-        continue;
-      }
-      if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
-      for (const event of reader.read(chunk)) {
-        const problem = event.length > SMALL_BYTES ? shapeProblem(event.toString('latin1')) : null;
-        if (problem !== null) throw tooLarge(`an event whose shape is refused: ${problem}`);
-        const wrong = utf8Problem(event);
-        if (wrong !== null)
-          throw new HttpFailure(`answered with an event that is no text: ${wrong}`, {
-            kind: 'unreadable',
-          });
-        yield event;
-        if (!DONE.test(event.toString('latin1', 0, 16))) continue;
-        rest = 0;
-        timer = setTimeout(() => body.destroy(), END_PATIENCE_MS);
-        break;
-      }
+  /** How many bytes at the beginning were known events. */
+  const known = (chunk: Buffer): number => {
+    const isSmall = chunk.length + BYTES_OF_EVENT <= Math.min(max_event_bytes, SMALL_BYTES);
+    if (takeKnown === undefined || !isSmall || !reader.isBetween()) return 0;
+    const end = takeKnown(chunk);
+    if (end > 0) reader.began();
+    return end;
+  };
+  const read = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (rest !== null) {
+      rest += chunk.length;
+      if (rest > MOST_BEHIND_DONE) body.destroy();
+      return;
     }
+    if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
+    const from = known(chunk);
+    if (from === chunk.length) return;
+    for (const event of reader.read(from === 0 ? chunk : chunk.subarray(from))) {
+      checkEvent(event);
+      take(event);
+      if (!DONE.test(event.toString('latin1', 0, 16))) continue;
+      rest = 0;
+      timer = setTimeout(() => body.destroy(), END_PATIENCE_MS);
+      return;
+    }
+  };
+  try {
+    await flow(body, read);
   } catch (error) {
     if (rest === null) throw error;
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Resolves at the end of a body whose pieces were all taken; rejects with its error or that of `take`. */
+const flow = (body: Readable, take: (chunk: Buffer) => void): Promise<void> =>
+  new Promise((resolve, reject) => {
+    body.on('data', (chunk: Buffer) => {
+      if (body.destroyed) return;
+      try {
+        take(chunk);
+      } catch (error) {
+        body.destroy(error as Error);
+      }
+    });
+    finished(body, { writable: false }, (error) => {
+      if (error == null) resolve();
+      else reject(error);
+    });
+  });
+
+function checkEvent(event: Buffer): void {
+  const problem = event.length > SMALL_BYTES ? shapeProblem(event.toString('latin1')) : null;
+  if (problem !== null) throw tooLarge(`an event whose shape is refused: ${problem}`);
+  const wrong = utf8Problem(event);
+  if (wrong !== null)
+    throw new HttpFailure(`answered with an event that is no text: ${wrong}`, {
+      kind: 'unreadable',
+    });
+}
+
+/** The data of an event, the values of its `data` lines; null: it has none. */
+export function dataOf(event: Buffer): string | null {
+  const lines = event.toString().split('\n').map((line) => DATA_LINE.exec(line)); // prettier-ignore
+  const found = lines.filter((line) => line !== null).map(([, value = '']) => value);
+  return found.length === 0 ? null : found.join('\n');
 }
 
 const tooLarge = (what: string): HttpFailure =>
@@ -100,6 +153,12 @@ function createEventReader(max_event_bytes: number) {
   };
 
   return {
+    /** The next byte begins an event. */
+    isBetween: () => bytes === 0 && !isAfterCr,
+    /** Somebody else has read what came first. */
+    began: () => {
+      isFirst = false;
+    },
     read: function* (chunk: Buffer): Generator<Buffer> {
       let at = isAfterCr && chunk[0] === LF ? 1 : 0;
       isAfterCr = false;

@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readFile, readlink } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { runCommand } from './run-command.js';
 
 /** A process of this machine, as a file can name it. */
@@ -51,3 +53,24 @@ async function ps(pid: number, field: string): Promise<string> {
   });
   return ok ? output.trim() : '';
 }
+
+/**
+ * A name that no other process has had: where numbers of processes mean the same as for this one (a container has its
+ * own), and when it began. null: this process cannot see when.
+ */
+export async function runOf({ started }: Pick<ProcessIdentity, 'started'>): Promise<string | null> {
+  return started === null ? null : `${digest(await numbering(), 6)}-${digest(started, 8)}`;
+}
+
+/** Whether the processes of two such names can see each other. */
+export const areNeighbours = (one: string, other: string): boolean =>
+  one.split('-')[0] === other.split('-')[0];
+
+async function numbering(): Promise<string> {
+  const boot = await readText('/proc/sys/kernel/random/boot_id');
+  const namespace = await readlink('/proc/self/ns/pid').catch(() => '');
+  return `${hostname()} ${boot.trim()} ${namespace}`;
+}
+
+const digest = (text: string, length: number): string =>
+  createHash('sha256').update(text).digest('hex').slice(0, length);

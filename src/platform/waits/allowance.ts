@@ -6,6 +6,8 @@ import { createWaitingLine } from './waiting-line.js';
  */
 export interface Allowance {
   share: () => Share;
+  /** Somebody waits for its bytes. */
+  isAwaited: () => boolean;
 }
 
 /** The part of one holder. */
@@ -38,7 +40,7 @@ export function createAllowance(limit: number): Allowance {
       },
     };
   };
-  return { share };
+  return { share, isAwaited: () => line.length() > 0 };
 }
 
 /** Runs with a share and gives it back at the end. */

@@ -29,6 +29,16 @@ export function createFileFacts(root: string, disk: Disk): Facts {
       if (text !== null) return { series, n, text };
     }
   };
+  /** None cost one look. */
+  const after = ({ series, known }: { series: Series; known: number }): Fact[] => {
+    const found: Fact[] = [];
+    for (let n = known + 1; isThere(fileOf(series, n)); n++) {
+      const text = read(series, n);
+      if (text === null) break;
+      found.push({ series, n, text });
+    }
+    return found;
+  };
   return {
     put: ({ series, n, text }) =>
       storing(`fact ${series.join('/')} ${n}`, async () => {
@@ -38,6 +48,7 @@ export function createFileFacts(root: string, disk: Disk): Facts {
       }),
     find: (series, n) => storing(`fact ${series.join('/')} ${n}`, () => read(series, n)),
     last: (series, known) => storing(`facts ${series.join('/')}`, () => last(series, known)),
+    news: (of) => storing('facts', () => of.flatMap(after)),
     forget: (series, numbers) =>
       storing(`facts ${series.join('/')}`, async () => {
         for (const n of numbers) await forget(fileOf(series, n), seriesOf(root, series));

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, takenOver } from '../../model/faults.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
 import type { Disk } from '../../platform/files.js';
@@ -14,7 +14,7 @@ import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
 import type { TailOf } from '../journal-end.js';
 import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
-import { claimOf, takenOver, textOf, write } from '../writing.js';
+import { claimOf, textOf, write } from '../writing.js';
 
 /**
  * Appends a claim, then reads: this attempt inherits everything before that line. The claim begins with a newline, so a
@@ -128,6 +128,9 @@ function claimed({
         journal.close();
         cache.put(file, { trajectory, offset: ours.size(), head: fold.head, held });
       }),
+    stillOurs: async () => {
+      if (!ours.isAlone()) await storing(`journal of ${id}`, ours.check);
+    },
     stored: () => storing(`journal of ${id}`, ours.check),
     sync: () => storing(`journal of ${id}`, sync),
     release: () => {
@@ -209,6 +212,8 @@ function ownership({
       size += bytes;
       appended += 1;
     },
+    /** Whether nobody else has written since it was last looked at. */
+    isAlone: (): boolean => journal.size() === size,
     /** Throws if another attempt has claimed the journal, or if a line of this one is damaged. */
     check: (): Promise<void> => (checked = checked.then(look)),
   };

@@ -35,6 +35,23 @@ export function createTableFacts(database: Database, schema: string): Facts {
         });
         return row === undefined ? null : { series, n: row.n, text: row.fact };
       }),
+    news: (of) =>
+      storing('facts', async () => {
+        if (of.length === 0) return [];
+        const names = of.map(({ series }) => nameOf(series, 0));
+        const rows = await database.ask<{ series: string; n: number; fact: string }>({
+          name: 'fact_news',
+          text:
+            `select f.series, f.n, f.fact from unnest($1::text[], $2::int[]) as k (series, known) ` +
+            `join ${table} f on f.series = k.series and f.n > k.known order by f.series, f.n`,
+          values: [names, of.map(({ known }) => known)],
+        });
+        const known = new Map(names.map((name, i) => [name, of[i]?.series]));
+        return rows.flatMap(({ series: name, n, fact: text }) => {
+          const series = known.get(name);
+          return series === undefined ? [] : [{ series, n, text }];
+        });
+      }),
     forget: (series, numbers) =>
       storing(`facts ${series.join('/')}`, async () => {
         if (numbers.length === 0) return;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, takenOver } from '../../model/faults.js';
 import { parseLine } from '../../model/journal.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
@@ -10,7 +10,7 @@ import type { Fold, FoldCache } from '../fold-cache.js';
 import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
 import { storing } from '../storing.js';
 import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
-import { claimOf, takenOver, textOf, write } from '../writing.js';
+import { claimOf, textOf, write } from '../writing.js';
 import type { Commit } from './group-commit.js';
 import type { JournalTable, StoredRow } from './journal-table.js';
 
@@ -45,6 +45,7 @@ export async function claimJournal(
       const row = { rollout: id, n: fold.offset, writer, behind: fold.head, lines };
       if (await journals.commit(row)) {
         foldRow(fold, { row });
+        if (fold.trajectory.writer !== writer) throw takenOver(id);
         return claimed({ id, fold, writer, journals });
       }
       fold = await readOn(id, { fold, table: journals.table });
@@ -116,6 +117,8 @@ async function readOn(
 interface Appender {
   /** Throws the error of earlier lines. */
   put: (text: string) => number;
+  /** Throws the same, without putting anything. */
+  checkLost: () => void;
   /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
   stored: () => Promise<void>;
 }
@@ -142,9 +145,13 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     flushed.catch((error: unknown) => (lost ??= error as Error));
     return flushed;
   };
+  const checkLost = (): void => {
+    if (lost !== null) throw lost;
+  };
   return {
+    checkLost,
     put: (text) => {
-      if (lost !== null) throw lost;
+      checkLost();
       pending.push(text);
       timer ??= setTimeout(() => void flush().catch(() => undefined), COMPANY_MS);
       return Buffer.byteLength(text);
@@ -189,6 +196,7 @@ function claimed({ id, fold, writer, journals }: Claimed): Journal {
         isOpen = false;
         journals.cache.put(id, fold);
       }),
+    stillOurs: () => ofJournal(appender.checkLost),
     stored: () => ofJournal(appender.stored),
     sync: () => ofJournal(appender.stored),
     release: async () => {

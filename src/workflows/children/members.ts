@@ -8,6 +8,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { playRollout } from '../play-rollout.js';
 import type { rollout } from '../rollout.js';
 import {
+  HEARTBEAT_MEMO,
   LIMITS_MEMO,
   TIMEOUT_MEMO,
   limitsSignal,
@@ -31,6 +32,7 @@ interface Starting {
   num_repeats: number;
   limits: LimitsChange | null;
   rollout_timeout?: string;
+  heartbeat_timeout_ms?: number;
   priority?: TaskPriority;
 }
 
@@ -56,7 +58,7 @@ export async function startMember(
  */
 export function playMember(
   ref: RolloutInput,
-  { num_repeats, limits, rollout_timeout }: Starting,
+  { num_repeats, limits, rollout_timeout, heartbeat_timeout_ms }: Starting,
 ): RunningMember {
   const own = createLimits({ limits: limits ?? {}, started_at: Date.now() }, rollout_timeout);
   let end = (): void => undefined;
@@ -71,6 +73,7 @@ export function playMember(
     onEnded: () => undefined,
     in_slice: true,
     summary: summaryOf(ref, num_repeats),
+    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
   });
   return {
     result: () => result as Promise<RolloutResult>,
@@ -86,11 +89,12 @@ export function playMember(
 
 function startRollout(
   ref: RolloutInput,
-  { num_repeats, limits, rollout_timeout, priority }: Starting,
+  { num_repeats, limits, rollout_timeout, heartbeat_timeout_ms, priority }: Starting,
 ): Promise<ChildWorkflowHandle<typeof rollout>> {
   const memo = {
     ...(limits !== null && { [LIMITS_MEMO]: limits }),
     ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
+    ...(heartbeat_timeout_ms !== undefined && { [HEARTBEAT_MEMO]: heartbeat_timeout_ms }),
   };
   return startChild<typeof rollout>('rollout', {
     args: [ref],

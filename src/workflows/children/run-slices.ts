@@ -160,6 +160,9 @@ function startSlice({
         ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
         rollout_timeout: plan.limits.rollout_timeout,
+        ...(plan.heartbeat_timeout_ms !== undefined && {
+          heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
+        }),
         ...(plan.plays_rollouts === true && { plays_rollouts: true as const }),
       },
     ],

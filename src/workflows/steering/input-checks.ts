@@ -39,7 +39,8 @@ function isGroup(input: unknown): input is GroupInput {
     [group.group, num_repeats, max_replacements].every(isCount) &&
     Number(num_repeats) <= MOST_CHILDREN &&
     (group.filter === null || group.filter === 'zero_variance') &&
-    (limits === undefined || limitsProblem(limits) === null)
+    (limits === undefined || limitsProblem(limits) === null) &&
+    (group.heartbeat_timeout_ms === undefined || isHeartbeat(group.heartbeat_timeout_ms))
   );
 }
 
@@ -77,6 +78,10 @@ export function checkReached(reached: unknown): void {
   throw refused('expected one input, got a second one');
 }
 
+/** A shorter timeout would end every attempt, a longer one wait for the dead. */
+export const isHeartbeat = (value: unknown): value is number =>
+  isCount(value) && value >= 1000 && value <= 24 * 3600_000;
+
 const refused = (message: string): Error => failWith({ type: 'InvalidBatchRequest', message });
 
 /** Child ids are derived from it, and a value that is no text would end the worker. */
@@ -96,6 +101,7 @@ function isSlice(input: unknown): input is SliceInput {
     (k === null || isCount(k)) &&
     (limits === undefined || limitsProblem(limits) === null) &&
     (rollout_timeout === undefined || limitsProblem({ rollout_timeout }) === null) &&
+    (slice.heartbeat_timeout_ms === undefined || isHeartbeat(slice.heartbeat_timeout_ms)) &&
     typeof plays_rollouts === 'boolean'
   );
 }

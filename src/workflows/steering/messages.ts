@@ -51,6 +51,9 @@ export const LIMITS_MEMO = 'limits';
 /** Where a rollout finds the request's `rollout_timeout` before anybody has opened it. */
 export const TIMEOUT_MEMO = 'rollout_timeout';
 
+/** Likewise the heartbeat timeout of activities that play. */
+export const HEARTBEAT_MEMO = 'heartbeat_timeout_ms';
+
 /** To workflow `policy`: weights for all replicas. The first activity reads its input. */
 export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
 

@@ -4,6 +4,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { failWith } from '../ending.js';
+import { announceLimits, isAnnounced } from './announce-limits.js';
 import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** What the next run of a rollout has to know. */
@@ -144,15 +145,22 @@ export function handleLimitUpdates(before: LimitsSoFar | null, input: unknown): 
     started_at: before?.started_at ?? workflowInfo().runStartTime.getTime(),
   };
   const limits = createLimits(soFar, rollout_timeout);
+  const isOver = (): Error => refusal('the rollout is being finished');
   const checkOpen = (): void => {
-    if (limits.isClosed()) throw refusal('the rollout is being finished');
+    if (limits.isClosed()) throw isOver();
   };
+  const announce = announceLimits({ isClosed: () => limits.isClosed(), refusal: isOver });
   setHandler(limitsSignal, (change) => {
     if (limitsProblem(change) === null) limits.change(change);
   });
   setHandler(
     setLimitsUpdate,
     async (change) => {
+      if (isAnnounced()) {
+        const inForce = await announce({ rollout: input, limits: change });
+        limits.change(change);
+        if (inForce !== null) return { ...inForce, ...limits.changed() };
+      }
       limits.change(change);
       await condition(() => limits.plan() !== null || limits.isClosed());
       checkOpen();

@@ -2,6 +2,7 @@ import { condition, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
+import { announceLimits, isAnnounced } from './announce-limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
 import type { RolloutRunner, Steering } from '../children/run-rollouts.js';
@@ -12,23 +13,36 @@ export interface BatchSteering {
   closing(): void;
 }
 
+interface Running {
+  run: RolloutRunner;
+  batch_id: string;
+  /** In force. */
+  limits: Limits;
+}
+
 export function steerBatch(): BatchSteering {
-  let run: RolloutRunner | null = null;
-  let limits: Limits | null = null;
+  let batch: Running | null = null;
   let closed = false;
 
+  const isOver = (): Error => refusal('the batch is being closed');
   const checkOpen = (): void => {
-    if (closed) throw refusal('the batch is being closed');
+    if (closed) throw isOver();
   };
-  const running = async (update: Steering): Promise<{ run: RolloutRunner; limits: Limits }> => {
-    const isPlanning = run === null;
-    await condition(() => (run !== null && limits !== null) || closed);
+  const running = async (update: Steering): Promise<Running> => {
+    const isPlanning = batch === null;
+    await condition(() => batch !== null || closed);
     checkOpen();
-    if (run === null || limits === null) throw refusal('the batch was not planned');
+    if (batch === null) throw refusal('the batch was not planned');
     // The validator had no run to check this with.
-    if (isPlanning) refuse(run.roomProblem(update));
-    return { run, limits };
+    if (isPlanning) refuse(batch.run.roomProblem(update));
+    return batch;
   };
+  const check = (problem: string | null, update: Steering): void => {
+    checkOpen();
+    refuse(problem);
+    if (batch !== null) refuse(batch.run.roomProblem(update));
+  };
+  const announce = announceLimits({ isClosed: () => closed, refusal: isOver });
 
   setHandler(
     setMaxInFlightUpdate,
@@ -38,9 +52,7 @@ export function steerBatch(): BatchSteering {
     },
     {
       validator: (input: { max_in_flight: number }) => {
-        checkOpen();
-        refuse(maxInFlightProblem(input));
-        if (run !== null) refuse(run.roomProblem(input));
+        check(maxInFlightProblem(input), input);
       },
     },
   );
@@ -48,22 +60,20 @@ export function steerBatch(): BatchSteering {
     setLimitsUpdate,
     async (change) => {
       const now = await running({ limits: change });
+      if (isAnnounced()) await announce({ batch_id: now.batch_id, limits: change });
       now.run.setLimits(change);
-      limits = { ...now.limits, ...change };
-      return limits;
+      now.limits = { ...now.limits, ...change };
+      return now.limits;
     },
     {
-      validator: (input: LimitsChange) => {
-        checkOpen();
-        refuse(limitsProblem(input));
-        if (run !== null) refuse(run.roomProblem({ limits: input }));
+      validator: (change: LimitsChange) => {
+        check(limitsProblem(change), { limits: change });
       },
     },
   );
   return {
-    running: (batch) => {
-      ({ run } = batch);
-      ({ limits } = batch.plan);
+    running: ({ plan: { batch_id, limits }, run }) => {
+      batch = { run, batch_id, limits };
     },
     closing: () => {
       closed = true;

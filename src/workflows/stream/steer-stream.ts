@@ -4,6 +4,7 @@ import type { Stream } from './stream-state.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
 import { roomProblem } from '../steering/event-budget.js';
+import { announceLimits, isAnnounced } from '../steering/announce-limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from '../steering/messages.js';
 import { refusal, refuse } from '../steering/rollout-limits.js';
 
@@ -20,9 +21,11 @@ export function steerStream(before: LimitsChange): StreamSteering {
   let limits = before;
   let opened: { stream: Stream; groups: StreamGroups } | null = null;
   let closed = false;
+  const isOver = (): Error => refusal('the stream is ending');
+  const announce = announceLimits({ isClosed: () => closed, refusal: isOver });
   const running = async (): Promise<{ stream: Stream; groups: StreamGroups }> => {
     await condition(() => opened !== null || closed);
-    if (opened === null || closed) throw refusal('the stream is ending');
+    if (opened === null || closed) throw isOver();
     return opened;
   };
   setHandler(
@@ -41,6 +44,7 @@ export function steerStream(before: LimitsChange): StreamSteering {
     setLimitsUpdate,
     async (change) => {
       const { stream, groups } = await running();
+      if (isAnnounced()) await announce({ batch_id: stream.plan.stream_id, limits: change });
       limits = { ...limits, ...change };
       groups.setLimits(change);
       return { ...stream.plan.limits, ...limits };

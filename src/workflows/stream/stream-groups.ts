@@ -264,6 +264,9 @@ async function startGroup(
     max_replacements,
     filter,
     ...(Object.keys(limits).length > 0 && { limits }),
+    ...(plan.heartbeat_timeout_ms !== undefined && {
+      heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
+    }),
   };
   return await startChild<typeof rolloutGroup>('rolloutGroup', {
     args: [input],

@@ -78,7 +78,8 @@ export function showRollout(): RolloutView {
       show({ state: 'playing', ...plan.progress });
     },
     progressed: (progress) => {
-      show(progress);
+      // Of an activity that nobody has waited for.
+      if (shown.state === 'playing') show(progress);
     },
     seen: ({ waiting }) => {
       waitsFor({ seen: forDisplay(waiting) });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
-import { eventsOf, type StreamBounds } from '../../../src/platform/http/event-stream.js';
+import { readEvents, type StreamBounds } from '../../../src/platform/http/event-stream.js';
 import { HttpFailure } from '../../../src/platform/http/failure.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
 
@@ -14,7 +14,7 @@ async function eventsIn(chunks: Iterable<Buffer | string>, bounds = BOUNDS): Pro
     { objectMode: true },
   );
   const events: string[] = [];
-  for await (const event of eventsOf(body, bounds)) events.push(event.toString());
+  await readEvents(body, { ...bounds, take: (event) => events.push(event.toString()) });
   return events;
 }
 
@@ -74,7 +74,7 @@ describe('events', () => {
     })();
     const body = Readable.from(endless, { objectMode: true }).map((text: string) => Buffer.from(text)); // prettier-ignore
     const events: string[] = [];
-    for await (const event of eventsOf(body, BOUNDS)) events.push(event.toString());
+    await readEvents(body, { ...BOUNDS, take: (event) => events.push(event.toString()) });
     assert.deepEqual(events, ['data: 1\n\n', 'data: [DONE]\n\n']);
   });
 });
@@ -94,8 +94,7 @@ describe('a stream is refused', () => {
     const body = Readable.from(endless, { objectMode: true });
     const began = processorTime_ms();
     try {
-      const events = eventsOf(body, { ...BOUNDS, ...bounds });
-      while ((await events.next()).done !== true);
+      await readEvents(body, { ...BOUNDS, ...bounds, take: () => undefined });
     } catch (error) {
       assert.ok(error instanceof HttpFailure && error.kind === 'too_large', String(error));
       assert.ok(processorTime_ms() - began < 4000, 'it took too long to notice');

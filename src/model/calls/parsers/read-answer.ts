@@ -5,13 +5,10 @@ import { splitThought } from './thought.js';
 
 /** How the text of an answer is read: its thoughts, its tool calls, and what is neither. */
 
-export const TOOL_PARSERS = ['hermes', 'none'] as const;
-/** `deepseek_r1`: the prompt has opened the thoughts. */
-export const REASONING_PARSERS = ['qwen3', 'deepseek_r1', 'none'] as const;
-
 export interface Parsers {
-  tool_parser: (typeof TOOL_PARSERS)[number];
-  reasoning_parser: (typeof REASONING_PARSERS)[number];
+  tool_parser: 'hermes' | 'none';
+  /** `deepseek_r1`: the prompt has opened the thoughts. */
+  reasoning_parser: 'qwen3' | 'deepseek_r1' | 'none';
 }
 
 export interface ReadAnswer extends ReadCalls {

@@ -1,0 +1,42 @@
+import { hostname } from 'node:os';
+import type { Client } from '@temporalio/client';
+import { askersOf, processOf, reportsOf, workerIdentity } from '../../platform/pollers.js';
+import { identify, runOf } from '../../platform/process/identity.js';
+import type { Config } from '../config.js';
+import { queuesOf } from '../queues.js';
+import { reachActivities } from './give-up.js';
+import { hasEnded } from './has-ended.js';
+import type { Deployed } from './keep.js';
+
+/** The other workers of this deployment, as the server knows them, and the run of this process. */
+export async function reachDeployed(
+  client: Client,
+  config: Config,
+): Promise<{ run: string | null; deployed: Deployed }> {
+  const { workflowService, options } = client;
+  const { namespace } = options;
+  const run = await runOf(await identify(process.pid));
+  const place = { pid: process.pid, host: hostname(), run, store: null, results: null };
+  const queues = queuesOf(config);
+  const names = [...new Set(queues.map(({ name }) => name))];
+  const deployed: Deployed = {
+    own: processOf(workerIdentity(place, null)),
+    reports: (await takesReports(client))
+      ? () => reportsOf(workflowService, { namespace, queues: names })
+      : null,
+    askers: async () => {
+      const asked = queues.map((queue) => askersOf(workflowService, { namespace, ...queue }));
+      return [...new Set((await Promise.all(asked)).flat())];
+    },
+    hasEnded,
+    activities: reachActivities(client, config.temporal.task_queue),
+  };
+  return { run, deployed };
+}
+
+/** Servers before 1.29 do not, and some namespaces. */
+async function takesReports({ workflowService, options }: Client): Promise<boolean> {
+  const { namespace } = options;
+  const described = await workflowService.describeNamespace({ namespace }).catch(() => null);
+  return described?.namespaceInfo?.capabilities?.workerHeartbeats === true;
+}

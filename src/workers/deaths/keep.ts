@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { describeError } from '../../platform/errors.js';
+import type { Report } from '../../platform/pollers.js';
+import type { RunningActivities } from './give-up.js';
+import { giveUp } from './give-up.js';
+import type { Dead } from './watch.js';
+import { LOOK_MS, WATCHERS, watchWorkers } from './watch.js';
+
+/**
+ * Tasks may be given to a dead worker after its death: a frozen one, or one whose machine is gone, still has questions
+ * for tasks at the server. So its activities are looked for until so many looks have found none.
+ */
+const EMPTY_LOOKS = 2;
+const AGAIN_MS = 5000;
+
+export interface Deployed {
+  /** This process, as in `Report`. */
+  own: string;
+  /** null: the server takes no reports. */
+  reports: (() => Promise<Report[]>) | null;
+  /** All that have asked for tasks lately. */
+  askers: () => Promise<string[]>;
+  hasEnded: (process: string) => Promise<boolean>;
+  activities: RunningActivities;
+}
+
+interface Care {
+  empty: number;
+  again_at: number;
+}
+
+/**
+ * Looks after the other workers of a deployment. Where they do not report, it sees once, at its start, who of its machine
+ * has ended. Returns a function that ends it.
+ */
+export function keepDeaths(
+  { own, reports, askers, hasEnded, activities }: Deployed,
+  log: Pick<Logger, 'warn' | 'debug'>,
+): () => void {
+  const end = new AbortController();
+  const care = careFor(activities, log);
+  const say = (error: unknown): void => {
+    log.debug(`deaths of other workers are not known: ${describeError(error)}`);
+  };
+  const lookOnce = async (): Promise<void> => {
+    for (const process of await askers())
+      if (process !== own && (await hasEnded(process))) await care([{ process, ended: true }]);
+  };
+  const keepLooking = async (look: NonNullable<typeof reports>): Promise<void> => {
+    const watch = watchWorkers(own);
+    for (let wait_ms = 0, before = performance.now(); !end.signal.aborted;) {
+      // A look that took too long, or failed, tells nothing of the time before it.
+      const passed_ms = Math.min(performance.now() - before, wait_ms + LOOK_MS);
+      before = performance.now();
+      await look()
+        .then(async (found) => care(await watch.looked(found, { passed_ms, hasEnded })))
+        .catch(say);
+      // Many workers need not all look all the time: the first ones care for the dead.
+      wait_ms = LOOK_MS * Math.max(1, watch.rank() - WATCHERS + 1);
+      await sleep(wait_ms, undefined, { signal: end.signal, ref: false }).catch(() => undefined);
+    }
+  };
+  void (reports === null ? lookOnce() : keepLooking(reports)).catch(say);
+  return () => {
+    end.abort();
+  };
+}
+
+function careFor(
+  activities: RunningActivities,
+  log: Pick<Logger, 'warn'>,
+): (dead: readonly Dead[]) => Promise<void> {
+  const cared = new Map<string, Care>();
+  return async (dead) => {
+    for (const process of cared.keys())
+      if (!dead.some((one) => one.process === process)) cared.delete(process);
+    const due = dead.filter(({ process }) => {
+      const { empty, again_at } = cared.get(process) ?? NOT_YET;
+      return empty < EMPTY_LOOKS && performance.now() >= again_at;
+    });
+    if (due.length === 0) return;
+    const found = await giveUp(
+      new Map(due.map((one) => [one.process, whyFailed(one)])),
+      activities,
+    );
+    const again_at = performance.now() + AGAIN_MS;
+    for (const { process } of due) {
+      const { empty } = cared.get(process) ?? NOT_YET;
+      cared.set(process, { empty: found > 0 ? 0 : empty + 1, again_at });
+    }
+    if (found > 0) log.warn({ activities: found }, `${due.map(whyFailed).join('; ')}: its activities run again`); // prettier-ignore
+  };
+}
+
+const NOT_YET: Care = { empty: 0, again_at: 0 };
+
+const whyFailed = ({ process, ended }: Dead): string => {
+  const [worker = process] = process.split('/');
+  return ended ? `worker ${worker} died` : `worker ${worker} is silent and counts as dead`;
+};

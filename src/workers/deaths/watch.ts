@@ -1,0 +1,99 @@
+import type { Report } from '../../platform/pollers.js';
+import { REPORTS_EVERY_S, runIn } from '../../platform/pollers.js';
+import { areNeighbours } from '../../platform/process/identity.js';
+
+/** Time between two looks at the reports of all workers. */
+export const LOOK_MS = REPORTS_EVERY_S * 1000;
+/** A worker without a report for this long counts as dead: four are missing. */
+const SILENT_MS = 8000;
+/** As many are missing of one that reports less often, as those of older releases do. */
+const MISSING = 4;
+/** One that was wrongly counted as dead is believed in for twice as long, each time. */
+const MOST_PATIENCE_MS = 64_000;
+/** So many care for the others' deaths: the second if the first has not, and so on. */
+export const WATCHERS = 3;
+const STAGGER_MS = 5000;
+
+interface Followed {
+  at: string;
+  silent_ms: number;
+  patience_ms: number;
+  isDead: boolean;
+  /** It was counted as dead, and was not. */
+  cameBack: boolean;
+}
+
+export interface Dead {
+  process: string;
+  /** Its process was looked for; else it is only silent. */
+  ended: boolean;
+}
+
+export interface Watch {
+  /**
+   * Takes the reports of a look, and the time since the look before that they can tell of. Returns the dead that are this
+   * process's to care for.
+   */
+  looked: (
+    reports: readonly Report[],
+    by: { passed_ms: number; hasEnded: (process: string) => Promise<boolean> },
+  ) => Promise<Dead[]>;
+  /** How many living workers come before this one in caring for the dead. */
+  rank: () => number;
+}
+
+/**
+ * Who of a deployment's workers has died. A worker's reports count only by their changes, since its clock may be wrong,
+ * and only while this process looks, since it may have been frozen itself, or the server away. That a process of the same
+ * machine has ended is seen at once.
+ */
+export function watchWorkers(own: string): Watch {
+  const followed = new Map<string, Followed>();
+  const rankAmong = (candidates: readonly string[]): number =>
+    [...new Set([...candidates, own])].toSorted().indexOf(own);
+  const watchers = (): string[] =>
+    [...followed].flatMap(([one, { isDead }]) => (isDead || runIn(one) === null ? [] : [one]));
+
+  return {
+    rank: () => rankAmong(watchers()),
+    looked: async (reports, { passed_ms, hasEnded }) => {
+      for (const process of followed.keys())
+        if (!reports.some((one) => one.process === process)) followed.delete(process);
+      const dead: (Dead & { over_ms: number })[] = [];
+      for (const report of reports) {
+        const { process } = report;
+        const before = followed.get(process);
+        const now = follow(report, { before, passed_ms });
+        followed.set(process, now);
+        if (process === own) continue;
+        const isNews = before !== undefined && before.at !== now.at;
+        const ended = !isNews && !now.cameBack && (await hasEnded(process));
+        now.isDead = ended || now.silent_ms >= now.patience_ms;
+        const over_ms = now.silent_ms - (ended ? 0 : now.patience_ms);
+        if (now.isDead) dead.push({ process, ended, over_ms });
+      }
+      const living = watchers();
+      const near = living.filter((one) => areNeighbours(runIn(one) ?? '', runIn(own) ?? ''));
+      return dead.flatMap(({ process, ended, over_ms }) => {
+        const rank = rankAmong(ended ? near : living);
+        return rank < WATCHERS && over_ms >= rank * STAGGER_MS ? [{ process, ended }] : [];
+      });
+    },
+  };
+}
+
+function follow(
+  { at, every }: Report,
+  { before, passed_ms }: { before: Followed | undefined; passed_ms: number },
+): Followed {
+  const least_ms = Math.max(SILENT_MS, every * 1000 * MISSING);
+  const alive = { at, silent_ms: 0, isDead: false };
+  if (before === undefined) return { ...alive, patience_ms: least_ms, cameBack: false };
+  if (before.at === at) return { ...before, silent_ms: before.silent_ms + passed_ms };
+  const { isDead, patience_ms, cameBack } = before;
+  return {
+    ...alive,
+    patience_ms: Math.max(least_ms, isDead ? Math.min(MOST_PATIENCE_MS, patience_ms * 2) : patience_ms), // prettier-ignore
+    cameBack: cameBack || isDead,
+  };
+}

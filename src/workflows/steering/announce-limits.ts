@@ -1,0 +1,39 @@
+import { condition, isCancellation, patched } from '@temporalio/workflow';
+import type { SetLimits } from '../../activities/contract.js';
+import type { Limits } from '../../model/workflow-safe/limits.js';
+import { setLimits } from '../activity-options.js';
+import { failWith, failureOf } from '../ending.js';
+
+/** Histories from before pass changes only to the next activity of a turn. */
+const AS_FACTS = 'changed limits as facts';
+
+export const isAnnounced = (): boolean => patched(AS_FACTS);
+
+/**
+ * Puts changed limits into the store, where the attempts that play find them within a second, one change after the other.
+ * `isClosed`: what they concern ends, and nobody waits for the store. Throws `refusal` then.
+ */
+export function announceLimits({
+  isClosed,
+  refusal,
+}: {
+  isClosed: () => boolean;
+  refusal: () => Error;
+}): (order: SetLimits) => Promise<Limits | null> {
+  let last: Promise<unknown> = Promise.resolve();
+  return async (order) => {
+    const put = last.then(() => setLimits(order));
+    last = put.catch(() => undefined);
+    const closed = condition(isClosed).then(() => {
+      throw refusal();
+    });
+    try {
+      const inForce = await Promise.race([put, closed]);
+      if (isClosed()) throw refusal();
+      return inForce;
+    } catch (error) {
+      if (isClosed() || isCancellation(error)) throw refusal();
+      throw failWith(failureOf(error));
+    }
+  };
+}
