@@ -52,14 +52,6 @@ export interface Attempt {
 }
 
 /** Beside what it waits for; small, because Temporal keeps it with each beat. */
-export interface Place {
-  turn: number;
-  /** So far, what the environment said included. */
-  tokens: number;
-  /** Whom it asks. */
-  asks: 'generation' | 'environment' | 'agent';
-}
-
 export interface Asked {
   /** Name of the call, as in `Waiting`. */
   call: string;
@@ -92,7 +84,8 @@ interface HeartbeatDetails {
   held_ms: number;
   /** While it waits, or when it has failed: a batch reads it where no journal can say it. */
   waits_for?: Waiting | null;
-  at?: Place;
+  /** Tokens of turns that have ended, what the environment said included. */
+  at?: { turn: number; tokens: number };
   /** Of an attempt that failed by an error of our own code. */
   bug?: Bug | null;
   /** Of an attempt that gave its slot to others. */
