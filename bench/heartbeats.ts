@@ -41,7 +41,7 @@ async function windowOf(
   const options: EmptyWorkerOptions = {
     address: stack.address,
     config: { ...config, worker: { ...config.worker, max_generations: ACTIVITIES } },
-    turns: 10,
+    turns: 1,
     turns_a_call: 1,
     heartbeat_timeout_ms: timeout_s * 1000,
   };
@@ -50,7 +50,14 @@ async function windowOf(
   const batch = await stack.client.workflow.start('rolloutBatch', {
     workflowId: task_queue,
     taskQueue: task_queue,
-    args: [{ rollouts: ACTIVITIES, rollouts_per_slice: 128, max_in_flight: ACTIVITIES, turn_ms: 600_000 }], // prettier-ignore
+    args: [
+      {
+        rollouts: ACTIVITIES,
+        rollouts_per_slice: 128,
+        max_in_flight: ACTIVITIES,
+        turn_ms: 600_000,
+      },
+    ],
   });
   try {
     const started = { what: `${ACTIVITIES} running activities`, timeout_ms: START_MS };
