@@ -329,12 +329,10 @@ async function askVisibly<T>(
  * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
-  if (error instanceof GaveWay)
-    return ApplicationFailure.create({
-      type: error.name,
-      message: error.message,
-      nextRetryDelay: BACK_AFTER_MS,
-    });
+  if (error instanceof GaveWay) {
+    const { name: type, message } = error;
+    return ApplicationFailure.create({ type, message, nextRetryDelay: BACK_AFTER_MS });
+  }
   if (isShutdown(error))
     return ApplicationFailure.create({
       type: 'WorkerShutdown',
