@@ -129,9 +129,7 @@ export function createRunAttempt({
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const beat = (): void => {
-      context.heartbeat(details);
-    };
+    const beat = (): void => { context.heartbeat(details); }; // prettier-ignore
     const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
