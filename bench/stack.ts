@@ -30,11 +30,16 @@ export async function startStack(
     cliPath,
     folder,
     dbFile = null,
+    settings = SIMULATOR,
+    metrics_port,
   }: {
     cliPath: string;
     folder: string;
     /** null: the server keeps everything in memory. */
     dbFile?: string | null;
+    settings?: Parameters<typeof startSimulatorProcess>[0]['settings'];
+    /** Of the server's own metrics. */
+    metrics_port?: number;
   },
 ): Promise<Stack> {
   await mkdir(folder, { recursive: true });
@@ -51,9 +56,10 @@ export async function startStack(
       dbFile,
       headless: true,
       logFile: path.join(folder, 'server.log'),
+      ...(metrics_port !== undefined && { metrics_port }),
     });
     started.push(server);
-    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings: SIMULATOR, logs: false }); // prettier-ignore
+    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings, logs: false }); // prettier-ignore
     started.push(simulator);
     const { address } = server;
     const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });

@@ -30,14 +30,16 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
                                             create or update the tables in PostgreSQL
   temporal-rollout check-template --service NAME
                                             whether a model's chat template can be continued turn by turn
+  temporal-rollout plan --rollouts N --turns N --turn-time T --tokens N
+                                            what so many rollouts need of Temporal, the store and workers
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
                                             the metrics of NeMo Gym results, from one file or many
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. All except examples, simulator, cluster, learning, aggregate and profile take --config FILE
-(default ./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own server and
-worker.`;
+Every command takes --help. All except examples, simulator, cluster, learning, plan, aggregate and profile take
+--config FILE (default ./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own
+server and worker.`;
 
 /** How long a finished command may keep the process alive; its output is written by then. */
 const ENDED_WITHIN_MS = 2000;

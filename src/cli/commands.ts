@@ -169,6 +169,19 @@ after the policy's turns, with and without a system prompt, and with answers tha
 the token that the template rewrites, its message, and a remedy. The exit code is 1 if no role can be continued.`,
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
+  plan: {
+    usage: `temporal-rollout plan --rollouts N --turns N --turn-time T --tokens N [--turn-slice 10m] [--json]
+
+Prints what N rollouts in flight need of Temporal, the store and workers, computed from measured figures (docs/scale.md):
+requests and events a second, actions of Temporal Cloud, bytes, cores, processes, memory, open files. It asks nobody.
+
+  --rollouts N    in flight at once; one that ends is replaced
+  --turns N       of each rollout
+  --turn-time T   of one turn, such as 6s: the engine's time and the environment's
+  --tokens N      sampled in one turn
+  --turn-slice T  the workers' turn_slice`,
+    load: async () => (await import('./plan/plan-command.js')).planCommand,
+  },
   up: {
     usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
 temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]

@@ -25,6 +25,8 @@ export interface DevServerOptions {
   logFile: string;
   /** false: as servers come, in order of arrival. */
   shares?: boolean;
+  /** Where it serves its own metrics; absent: any free port. */
+  metrics_port?: number;
   /** Ends the wait for a server that does not start. */
   signal?: AbortSignal;
 }
@@ -131,6 +133,7 @@ function serverArguments({
   headless,
   namespaces = [],
   shares = true,
+  metrics_port,
 }: DevServerOptions): string[] {
   return [
     ...[
@@ -143,6 +146,7 @@ function serverArguments({
       '--port',
       String(ports.server),
     ],
+    ...(metrics_port === undefined ? [] : ['--metrics-port', String(metrics_port)]),
     ...(headless ? ['--headless'] : ['--ui-ip', '127.0.0.1', '--ui-port', String(ports.ui)]),
     // The default journal mode with a sync per write is ten times slower.
     ...(dbFile === null

@@ -1,3 +1,6 @@
+import { PROCESS_FILES } from '../platform/process/open-files.js';
+import { mostOpenJournals } from '../trajectories/files/open-journals.js';
+
 /**
  * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with load gets a share of what is
  * left beside the process itself. Costs are resident bytes, measured under load (ARCHITECTURE.md).
@@ -51,11 +54,11 @@ const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 const WORKFLOW_BYTES = 256 * KIB;
 /**
  * An activity with some 4,000 tokens: a turn's fold, the prompt as JSON, the stream. With longer ones, fewer run at
- * once. It has a journal, and connections to an engine and to an environment.
+ * once. It has connections to an engine and to an environment, beside its journal.
  */
-const TURN: Room = { bytes: 256 * KIB, files: 3 };
+const TURN: Room = { bytes: 256 * KIB, files: 2 };
 /** One whose rollout generates nothing: it waits for an engine's place, for weights or for its environment. */
-const WAIT: Room = { bytes: 64 * KIB, files: 2 };
+const WAIT: Room = { bytes: 64 * KIB, files: 1 };
 
 /** An answer, relative to its bytes on the wire: text, parsed JSON, the journal's line. */
 const ANSWER_WEIGHT = 4;
@@ -64,11 +67,6 @@ const REQUEST_WEIGHT = 4;
 
 /** Planning is rare and short, so its text is outside the shares. It takes at most this share of the whole. */
 const SHARE_OF_SAMPLES = 0.5;
-
-/**
- * Files and connections of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections.
- */
-const PROCESS_FILES = 112;
 
 /** Few enough that a worker with hardly any memory works, slowly. */
 const FEWEST = { workflows: 16, activities: 8 } as const;
@@ -97,7 +95,7 @@ export function planMemory({
   const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
   const room: Room = {
     bytes: left * SHARES.activities,
-    files: Math.max(0, open_files - PROCESS_FILES),
+    files: Math.max(0, open_files - PROCESS_FILES) - mostOpenJournals(open_files),
   };
   const share = Math.min(MOST_AT_ONCE.others, Math.floor(fits(TURN, room) * SHARE_OF_OTHERS));
   const others = Math.max(FEWEST.activities, share);

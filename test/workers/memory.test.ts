@@ -5,6 +5,7 @@ import { sandboxesAtOnce } from '../../src/environments/code/at-once.js';
 import { limitIn, mostOpenFiles } from '../../src/platform/process/open-files.js';
 import { Config } from '../../src/workers/config.js';
 import { planMemory } from '../../src/workers/memory.js';
+import { mostOpenJournals } from '../../src/trajectories/files/open-journals.js';
 import { cutByOpenFiles } from '../../src/workers/open-files.js';
 
 const MIB = 2 ** 20;
@@ -103,13 +104,19 @@ describe('what fits into a limit of open files', () => {
           const plan = planOf(65_536, { max_generations: 100_000, queues, open_files });
           const activities = plan.generations + (queues === 2 ? plan.steps : 0) + plan.others;
           const waiting = plan.plays - plan.generations;
+          const journals = Math.min(activities + waiting, mostOpenJournals(open_files));
           assert.ok(
-            112 + activities * 3 + waiting * 2 <= open_files,
+            112 + activities * 2 + waiting + journals <= open_files,
             `${activities} activities with ${open_files} files`,
           );
         },
       ),
     );
+  });
+
+  test('is nearly 10,000 turns at 20,000, as waiting ones have no journal open', () => {
+    const { generations } = planOf(65_536, { max_generations: 100_000, open_files: 20_000 });
+    assert.ok(generations >= 9700, `${generations}`);
   });
 
   test('is read from the kernel’s table', () => {

@@ -2,6 +2,9 @@ import { readFileSync } from 'node:fs';
 
 let known: number | null = null;
 
+/** Those of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections. */
+export const PROCESS_FILES = 112;
+
 /**
  * How many files and connections this process may have open; Infinity where the system does not say. Node.js raises the
  * soft limit to the hard one when it starts.

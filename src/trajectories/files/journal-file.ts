@@ -1,15 +1,5 @@
-import {
-  closeSync,
-  constants,
-  fdatasync,
-  fstatSync,
-  ftruncateSync,
-  readSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { constants, fstatSync, ftruncateSync, readSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import type { JournalLine } from '../../model/journal.js';
 import { parseLine } from '../../model/journal.js';
 import { createLineCutter } from '../../platform/lines.js';
@@ -18,6 +8,9 @@ import { isMissing } from '../../platform/files.js';
 import { openFile } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
 import type { Tail } from '../journal-end.js';
+import type { Descriptor } from './open-journals.js';
+import { createOpenJournals, mostOpenJournals } from './open-journals.js';
+import { mostOpenFiles } from '../../platform/process/open-files.js';
 
 /**
  * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, and the
@@ -77,22 +70,21 @@ export function findJournal(file: string): JournalFile | null {
   }
 }
 
-const opened = (file: string, how: { flags: number; mode?: number }): JournalFile =>
-  journalFile(openFile(file, { ...how, what: 'a journal', devices: true }));
+const keep = createOpenJournals({ most: mostOpenJournals(mostOpenFiles()) });
+
+function opened(file: string, { flags, mode }: { flags: number; mode?: number }): JournalFile {
+  const kind = { what: 'a journal', devices: true };
+  const fd = openFile(file, { flags, ...(mode !== undefined && { mode }), ...kind });
+  // A file that has gone meanwhile is not created again: what it had would be missing.
+  const open = (): number => openFile(file, { flags: flags & ~O_CREAT, ...kind });
+  return journalFile(keep(fd, { file, open }));
+}
 
 /** Its size, without opening it; 0 if there is none. */
 export const journalSize = (file: string): number =>
   statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-const syncData = promisify(fdatasync);
-
-function journalFile(fd: number): JournalFile {
-  let isOpen = true;
-  // The number of a closed file is soon reused.
-  const open = (): number => {
-    if (!isOpen) throw new Error('the journal is closed');
-    return fd;
-  };
+function journalFile({ fd: open, wrote, sync, close }: Descriptor): JournalFile {
   return {
     size: () => fstatSync(open()).size,
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
@@ -105,6 +97,7 @@ function journalFile(fd: number): JournalFile {
       const bytes = Buffer.from(text);
       // One line is one `write`: the kernel appends it whole, whoever else appends.
       const written = writeSync(open(), bytes);
+      wrote();
       if (written === bytes.length) return written;
       // Removes the torn half, so there may be room for a line with the reason. If others append, it costs only itself.
       const torn = fstatSync(open()).size - written;
@@ -113,11 +106,8 @@ function journalFile(fd: number): JournalFile {
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
     readLines: (range, take) => readLines(open, { ...range, take }),
-    sync: () => syncData(open()),
-    close: () => {
-      if (isOpen) closeSync(fd);
-      isOpen = false;
-    },
+    sync,
+    close,
   };
 }
 
