@@ -60,7 +60,7 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
         max_model_len: 16_000,
       },
     });
-    url = service.base_urls![0]!.replace(/\/v1$/, '');
+    url = service!.base_urls![0]!.replace(/\/v1$/, '');
     await startWorker('first');
   });
   after(async () => {
