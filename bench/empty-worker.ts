@@ -116,6 +116,7 @@ function cannedActivities({
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
     findInputs: notPlayed,
+    setLimits: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
     settlePublish: notPlayed,

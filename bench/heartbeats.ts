@@ -9,6 +9,7 @@ import { startProcess } from './contender-process.js';
 import { eventually } from '../test/harness/waiting.js';
 import { median } from './measure.js';
 import { cpuMs } from './process-usage.js';
+import { TURNS } from './scenario.js';
 import type { Stack } from './stack.js';
 import { startStack, workerConfig } from './stack.js';
 
@@ -41,8 +42,8 @@ async function windowOf(
   const options: EmptyWorkerOptions = {
     address: stack.address,
     config: { ...config, worker: { ...config.worker, max_generations: ACTIVITIES } },
+    turns: TURNS,
     turns_a_call: 1,
-    turn_ms: 600_000,
     heartbeat_timeout_ms: timeout_s * 1000,
   };
   const module = new URL('./empty-worker.js', import.meta.url);
@@ -50,7 +51,7 @@ async function windowOf(
   const batch = await stack.client.workflow.start('rolloutBatch', {
     workflowId: task_queue,
     taskQueue: task_queue,
-    args: [{ rollouts: ACTIVITIES, rollouts_per_slice: 128, max_in_flight: ACTIVITIES }],
+    args: [{ rollouts: ACTIVITIES, rollouts_per_slice: 128, max_in_flight: ACTIVITIES, turn_ms: 600_000 }], // prettier-ignore
   });
   try {
     const started = { what: `${ACTIVITIES} running activities`, timeout_ms: START_MS };
@@ -84,7 +85,7 @@ const { path: cliPath } = await findTemporalCli({
 // The bench is compiled beside the project; the workflows come from the build.
 await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
 const stack = await startStack(
-  { name: 'heartbeats', rollouts: 1, turn_slice: '0s', turn_ms: 0, contenders: [] },
+  { rollouts: 1 },
   { cliPath, folder: path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`) },
 );
 try {
