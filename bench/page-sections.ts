@@ -12,6 +12,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'stores-tables': { command: tsx('bench/stores/main.ts', 'tables'), minutes: 4 },
   'stores-pace': { command: tsx('bench/stores/main.ts', 'pace'), minutes: 5 },
   'stores-turns': { command: tsx('bench/stores/main.ts', 'turns'), minutes: 7 },
+  histories: { command: tsx('bench/history-costs.ts'), minutes: 1 },
   sandbox: { command: tsx('bench/sandbox.ts'), minutes: 1 },
   grader: { command: tsx('bench/grader.ts'), minutes: 2 },
   retriever: { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'], minutes: 1 }, // prettier-ignore
