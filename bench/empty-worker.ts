@@ -118,6 +118,7 @@ function cannedActivities({
     closeSlice: () => Promise.resolve(),
     setLimits: notPlayed,
     findInputs: notPlayed,
+    setLimits: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
     setLimits: notPlayed,
