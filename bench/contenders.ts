@@ -4,6 +4,7 @@ import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
 import { startWorkerProcess } from '../test/harness/worker-process.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
+import { startAsyncioLoop } from './peers/asyncio-loop.js';
 import type { ContenderName, Pace, Scenario } from './scenario.js';
 import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
 import type { Stack } from './stack.js';
@@ -37,6 +38,7 @@ export const START: Record<ContenderName, Start> = {
     startDurable(stack, { ...scenario, name: 'bare observations' }),
   empty: startEmpty,
   bare: startBare,
+  'asyncio loop': startPeer,
 };
 
 /** The real thing: `temporal-rollout worker`, files and all. */
@@ -121,6 +123,17 @@ async function startBare(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Prom
     name: 'bare',
     processes: { worker: loop.pid, simulator: stack.simulator.pid },
     play: async (rollouts) => Number(await loop.ask({ rollouts })),
+    stop: () => loop.stop(),
+  };
+}
+
+/** A trainer's loop in Python, in one process, with the same turns. */
+async function startPeer(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
+  const loop = await startAsyncioLoop(stack.generationUrl, turns);
+  return {
+    name: 'asyncio loop',
+    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    play: (rollouts) => loop.play(rollouts),
     stop: () => loop.stop(),
   };
 }

@@ -111,7 +111,8 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
   const seconds: number[] = [];
   try {
     const request = puzzleBatch({ samples: ROLLOUTS, repeats: 1, max_rollout_turns: 1, max_seq_len: 32_768 }); // prettier-ignore
-    const place = { server: bed.server, task_queue: bed.store, batch_id: bed.store };
+    const store_root = path.join(bed.directory, bed.store);
+    const place = { server: bed.server, store_root, task_queue: bed.store, batch_id: bed.store };
     await startBatch(place, { ...request, generation: { ...request.generation, max_new_tokens: 16_000 } }); // prettier-ignore
     while ((await tokensOf(bed)).size < ROLLOUTS) await sleep(200);
     for (let kill = 0; kill < Number(KILLS); kill++) {

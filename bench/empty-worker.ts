@@ -115,6 +115,7 @@ function cannedActivities({
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
+    setLimits: notPlayed,
     findInputs: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,

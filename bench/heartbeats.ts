@@ -41,8 +41,8 @@ async function windowOf(
   const options: EmptyWorkerOptions = {
     address: stack.address,
     config: { ...config, worker: { ...config.worker, max_generations: ACTIVITIES } },
+    turns: 1,
     turns_a_call: 1,
-    turn_ms: 600_000,
     heartbeat_timeout_ms: timeout_s * 1000,
   };
   const module = new URL('./empty-worker.js', import.meta.url);
@@ -50,7 +50,14 @@ async function windowOf(
   const batch = await stack.client.workflow.start('rolloutBatch', {
     workflowId: task_queue,
     taskQueue: task_queue,
-    args: [{ rollouts: ACTIVITIES, rollouts_per_slice: 128, max_in_flight: ACTIVITIES }],
+    args: [
+      {
+        rollouts: ACTIVITIES,
+        rollouts_per_slice: 128,
+        max_in_flight: ACTIVITIES,
+        turn_ms: 600_000,
+      },
+    ],
   });
   try {
     const started = { what: `${ACTIVITIES} running activities`, timeout_ms: START_MS };
@@ -84,7 +91,7 @@ const { path: cliPath } = await findTemporalCli({
 // The bench is compiled beside the project; the workflows come from the build.
 await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
 const stack = await startStack(
-  { name: 'heartbeats', rollouts: 1, turn_slice: '0s', turn_ms: 0, contenders: [] },
+  { rollouts: 1 },
   { cliPath, folder: path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`) },
 );
 try {

@@ -14,7 +14,8 @@ import { sizeReport } from './size-report.js';
 import type { Measured, SlicedRuns } from './report.js';
 import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
 import type { Scenario } from './scenario.js';
-import { AT_ONCE, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
+import { peersPython } from './peers/asyncio-loop.js';
+import { AT_ONCE, PEERS, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
 import { measureSlices } from './slices.js';
 import type { Stack } from './stack.js';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
@@ -129,7 +130,7 @@ async function withStack<T>(
 }
 
 async function measureAll(cliPath: string, { quick, only, rounds }: Options): Promise<Measured[]> {
-  const wanted = SCENARIOS.filter(
+  const wanted = [...SCENARIOS, ...(peersPython() === null ? [] : PEERS)].filter(
     (scenario) =>
       scenario.name.includes(only) && (!quick || (scenario.rollouts === 64 && !isSlow(scenario))),
   );

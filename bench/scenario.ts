@@ -5,7 +5,8 @@ export type ContenderName =
   | 'durable, slices of 10s'
   | 'durable, slices of 40s'
   | 'durable'
-  | 'bare observations';
+  | 'bare observations'
+  | 'asyncio loop';
 
 /** What is measured. Each scenario has its own processes; its contenders take turns, round after round. */
 export interface Scenario {
@@ -68,6 +69,15 @@ export const SCENARIOS: readonly Scenario[] = [
     contenders: ['durable', 'bare observations'],
   },
 ];
+
+/** Beside a loop that needs a Python of its own: `PEERS_PYTHON`. */
+export const PEERS: readonly Scenario[] = SCENARIOS.filter(
+  ({ name }) => name === '64 at once' || name.startsWith('slow turns'),
+).map((scenario) => ({
+  ...scenario,
+  name: `peers, ${scenario.name}`,
+  contenders: ['asyncio loop', 'bare', 'durable'],
+}));
 
 export const isSlow = ({ pace }: Scenario): boolean => pace.tokens_per_second > 0;
 

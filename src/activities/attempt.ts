@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, Context } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
@@ -41,8 +41,8 @@ export interface Attempt {
   isCrowded: () => boolean;
   /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
   isHeld: () => boolean;
-  /** Shows people where the rollout is, with each heartbeat. */
-  isAt: (place: Place) => void;
+  /** Shows people where the rollout is: with each heartbeat, what this then says. */
+  isAt: (place: () => Place) => void;
   /** The attempt before this one gave its slot to others while it waited. */
   hasGivenWay: boolean;
   /** Writes to the worker's log. */
@@ -51,10 +51,13 @@ export interface Attempt {
   priority?: Priority;
 }
 
-interface Place {
+/** Beside what it waits for; small, because Temporal keeps it with each beat. */
+export interface Place {
   turn: number;
-  /** Of turns that have ended, what the environment said included. */
+  /** So far, what the environment said included. */
   tokens: number;
+  /** Whom it asks. */
+  asks: 'generation' | 'environment' | 'agent';
 }
 
 export interface Asked {
@@ -188,7 +191,7 @@ function attemptOf(
     isHeld: () => details.holds,
     hasGivenWay: before.gave_way === true,
     isAt: (place) => {
-      details.at = place;
+      Object.defineProperty(details, 'at', { get: place, enumerable: true, configurable: true });
     },
     warn: (message) => {
       context.log.warn(message);
@@ -339,6 +342,14 @@ export function toFailure(error: unknown): unknown {
       message: error.message,
       nextRetryDelay: BACK_AFTER_MS,
     });
+  if (isShutdown(error))
+    return ApplicationFailure.create({
+      type: 'WorkerShutdown',
+      message: 'its worker ends, and another one goes on',
+      category: 'BENIGN',
+      // Nothing has failed, so nothing has to recover first.
+      nextRetryDelay: 1,
+    });
   if (!(error instanceof Fault)) return asPlain(error);
   const { type, message, retryable, retryAfterMs } = error;
   return ApplicationFailure.create({
@@ -350,6 +361,10 @@ export function toFailure(error: unknown): unknown {
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }
+
+/** The SDK's reason, in its words. */
+const isShutdown = (error: unknown): boolean =>
+  error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
 
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;

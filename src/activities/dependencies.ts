@@ -1,5 +1,5 @@
 import type { ExactEnvironment } from '../environments/environment.js';
-import type { Replicas } from '../generation/generation-service.js';
+import type { Replicas, Sharer } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
@@ -87,10 +87,15 @@ export interface DeployedEnvironment {
   environment: ExactEnvironment;
   task_queue: string;
   /**
-   * Whether rollouts are played where they are opened. This includes those of agents, unless their environment has its
-   * own queue or limit.
+   * Whether rollouts are played where they are opened: unless their environment has its own queue, or is an agent's with
+   * a limit, or this worker has not its role.
    */
   plays_on: boolean;
+  /** Waits for a place at it, and steps there. */
+  inPlace: <T>(
+    who: { sharer: Sharer; session_id: string; signal: AbortSignal },
+    step: () => Promise<T>,
+  ) => Promise<T>;
   /** Roles of its observations; null: any. */
   roles: readonly string[] | null;
   /** Whether this worker can check its health. It cannot check a grader or a sandbox on another machine. */

@@ -14,7 +14,7 @@ import { givingWay } from './giving-way.js';
 import type { Hold } from './hold.js';
 import { journalLost } from './hold.js';
 import { underChangingLimits } from './limits/take-limits.js';
-import { progressOf } from './report.js';
+import { placeIn, progressOf } from './report.js';
 
 /** Minimum share for a journal's fold. */
 const LEAST_HELD_BYTES = 16_384;
@@ -52,6 +52,7 @@ export async function playFromJournal(
         const { trajectory } = journal;
         if (trajectory.end === null) {
           const hold = { ...attempt, journal, ref };
+          attempt.isAt(() => placeIn(trajectory));
           await play?.(hold);
           const reached = naturalEnd(trajectory);
           const end =

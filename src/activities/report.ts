@@ -9,6 +9,7 @@ import { totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
+import type { Place } from './attempt.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
 
 const PREVIEW_LENGTH = 120;
@@ -29,6 +30,14 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
     ...untrainedOf(trajectory),
     preview: preview(trajectory),
   };
+}
+
+/** Where a rollout is while an attempt plays it, in the middle of an answer too. */
+export function placeIn(trajectory: Trajectory): Place {
+  const { turn_count: turn, total_tokens } = totalsOf(trajectory);
+  const { start, standing } = trajectory;
+  const tokens = total_tokens + openAnswer(trajectory).token_ids.length;
+  return { turn, tokens, asks: start?.plays === 'agent' ? 'agent' : standing.asks };
 }
 
 /** null: the journal has no start. */

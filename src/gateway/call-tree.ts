@@ -63,8 +63,8 @@ interface Index {
   nodes: Node[];
   /** By the conversation with the answer. */
   ends: Map<string, number[]>;
-  /** By any beginning of a conversation: the latest call that has it. */
-  places: Map<string, number>;
+  /** Beginnings of conversations. */
+  places: Set<string>;
   /** By the conversation that it was asked with. */
   asked: Map<string, number>;
 }
@@ -77,11 +77,11 @@ function enter({ nodes, places, asked }: Index, { line }: JournalCall): void {
   const node: Node = { root, parent, inherited, own: [], end: null };
   const shared = parent === null || inherited === 0 ? undefined : hashIn(nodes, { call: parent, messages: inherited }); // prettier-ignore
   let hash = shared ?? root;
-  places.set(root, number);
+  places.add(root);
   for (const one of news) {
     hash = nextHash(hash, one);
     node.own.push(hash);
-    places.set(hash, number);
+    places.add(hash);
   }
   nodes.push(node);
   asked.set(hash, number);
@@ -100,12 +100,12 @@ function close(
     node.end,
     [...(ends.get(node.end) ?? []), number].sort((a, b) => a - b),
   );
-  places.set(node.end, Math.max(number, places.get(node.end) ?? 0));
+  places.add(node.end);
 }
 
 export function createCallTree(): CallTree {
   let known: readonly JournalCall[] = [];
-  const index: Index = { nodes: [], ends: new Map(), places: new Map(), asked: new Map() };
+  const index: Index = { nodes: [], ends: new Map(), places: new Set(), asked: new Map() };
   const { nodes, ends, places, asked } = index;
   const lengthOf = (call: number): number => lengthIn(nodes, call);
   /** Thoughts that the agent says are those of its answers. */
@@ -140,12 +140,11 @@ export function createCallTree(): CallTree {
     nearestTo: ({ root, said }) => {
       const same = asked.get(said.at(-1) ?? root);
       if (same !== undefined) return { call: same, messages: said.length };
-      for (let k = said.length - 1; k >= 0; k--) {
-        const call = places.get(said[k] ?? '');
-        if (call !== undefined) return { call, messages: k + 1 };
-      }
-      const call = places.get(root);
-      return call === undefined ? null : { call, messages: 0 };
+      const messages = said.findLastIndex((hash) => places.has(hash)) + 1;
+      const hash = said[messages - 1] ?? root;
+      // The latest that has them: what changes a conversation changes the end of it, too.
+      const call = nodes.findLastIndex((_, of) => hashIn(nodes, { call: of, messages }) === hash);
+      return call === -1 ? null : { call, messages };
     },
     sharedWith: ({ said }, call) => {
       for (let k = Math.min(said.length, lengthOf(call)); k > 0; k--)

@@ -290,12 +290,19 @@ function watchForStop({
   let looking: Promise<void> = Promise.resolve();
   const lookOn = async (): Promise<void> => {
     const count = ids.length;
-    if (!looks || found !== null || looked === count) return;
+    if (found !== null || looked === count) return;
     looked = count;
     if ((await stopIn(await textOf(count), count)) !== null) found = count;
   };
+  /** A search that has not begun will see all tokens that come before it does. */
+  let isWaiting = false;
   const look = (): void => {
-    looking = looking.then(lookOn);
+    if (!looks || isWaiting) return;
+    isWaiting = true;
+    looking = looking.then(() => {
+      isWaiting = false;
+      return lookOn();
+    });
     looking.then(
       () => {
         if (found !== null) ended.abort();

@@ -6,6 +6,8 @@ import type {
 } from '../activities/dependencies.js';
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
+import type { ExactEnvironment } from '../environments/environment.js';
+import type { EnvironmentSettings } from '../environments/registry.js';
 import { isInProcess, isRemote, observationRoles } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
@@ -21,7 +23,8 @@ import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-stor
 import type { Config, GenerationServiceSettings } from './config.js';
 import { memoryOf } from './config.js';
 import { openStore } from './open-store.js';
-import { environmentQueue, isLimited } from './queues.js';
+import { environmentQueue, isLimited, limitOf, ownQueue } from './queues.js';
+import { createStepPlaces, unlimited } from './step-places.js';
 
 /** The parts that temporal.yaml describes. Adapters are chosen only here. */
 export interface Parts {
@@ -80,12 +83,18 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   });
   const environments = new Map<string, DeployedEnvironment>();
   const playsSteps = config.worker.roles.includes('environment');
+  const playsOn = (settings: EnvironmentSettings, { agent }: ExactEnvironment): boolean =>
+    isInProcess(settings) ||
+    (agent === undefined ? playsSteps && ownQueue(settings) === undefined : !isLimited(settings));
   for (const [task, settings] of Object.entries(config.environments)) {
     const environment = await factory.create(task);
     environments.set(task, {
       environment,
       task_queue: environmentQueue(config, task),
-      plays_on: isInProcess(settings) || (environment.agent !== undefined && !isLimited(settings)),
+      plays_on: playsOn(settings, environment),
+      inPlace: isInProcess(settings)
+        ? unlimited
+        : createStepPlaces(Math.min(memory.steps, limitOf(settings) ?? Infinity)),
       roles: observationRoles(settings),
       is_asked: playsSteps || isRemote(settings),
     });

@@ -31,12 +31,16 @@ export function ownQueue(settings: object | undefined): string | undefined {
 
 /** Whether this environment has a queue or a limit of its own. */
 export const isLimited = (settings: object): boolean =>
-  ownQueue(settings) !== undefined ||
-  ('max_concurrent' in settings && settings.max_concurrent !== undefined);
+  ownQueue(settings) !== undefined || limitOf(settings) !== undefined;
+
+export function limitOf(settings: object): number | undefined {
+  const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
+  return typeof own === 'number' ? own : undefined;
+}
 
 /**
  * On how many queues of activities a worker of these roles plays turns. With both roles, rollouts are played where they
- * are opened, unless their environment has a queue or a limit.
+ * are opened, unless their environment has a queue, or is an agent's with a limit.
  */
 export function queuesOfTurns(
   roles: readonly string[],
@@ -44,7 +48,8 @@ export function queuesOfTurns(
 ): number {
   const plays = roles.includes('generation');
   const isElsewhere = (one: EnvironmentSettings): boolean =>
-    !isInProcess(one) && (!plays || isLimited(one));
+    !isInProcess(one) &&
+    (!plays || ownQueue(one) !== undefined || (one.kind === 'gym_agent' && isLimited(one)));
   const steps = roles.includes('environment') && Object.values(environments).some(isElsewhere);
   return plays && steps ? 2 : 1;
 }

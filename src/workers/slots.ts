@@ -1,6 +1,6 @@
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
-import { commonEnvironmentQueue, environmentQueue, generationQueue } from './queues.js';
+import { commonEnvironmentQueue, environmentQueue, generationQueue, limitOf } from './queues.js';
 
 /** Activity slots of each of this process's queues. */
 export const slotsOf = (config: Config): ReadonlyMap<string, number> =>
@@ -30,7 +30,7 @@ export const environmentQueues = (config: Config): string[] => [
 function stepsAtOnce(config: Config, queue: string): number {
   const limits = Object.entries(config.environments)
     .filter(([task]) => environmentQueue(config, task) === queue)
-    .flatMap(([, settings]) => ('max_concurrent' in settings ? [settings.max_concurrent] : []))
+    .map(([, settings]) => limitOf(settings))
     .filter((limit) => limit !== undefined);
   return Math.min(memoryOf(config).steps, ...limits);
 }

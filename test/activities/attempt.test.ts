@@ -292,6 +292,23 @@ describe('a fault becomes a failure', () => {
     assert.deepEqual([failure.nonRetryable, failure.nextRetryDelay], [false, 7000]);
   });
 
+  test('and the end of its worker one that is retried at once, without a word in the log', async () => {
+    const attempt = mockAttempt({});
+    const running = attempt.run(
+      createRunAttempt({ signalWaiting: () => Promise.resolve() }),
+      ({ signal }: { signal: AbortSignal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason as Error);
+          });
+        }),
+    );
+    attempt.cancel('WORKER_SHUTDOWN');
+    const failure: unknown = await running.catch((error: unknown) => error);
+    assert.ok(failure instanceof ApplicationFailure);
+    assert.deepEqual([failure.type, failure.nonRetryable, failure.nextRetryDelay, failure.category], ['WorkerShutdown', false, 1, 'BENIGN']); // prettier-ignore
+  });
+
   test('and of any other error that quotes what came, the text becomes plain, its causes and trace included', () => {
     const cause = new Error('said \u001b[31mred\u202e');
     const failure = toFailure(new TypeError('bug', { cause }));

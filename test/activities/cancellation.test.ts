@@ -189,6 +189,21 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0]); // prettier-ignore
   });
 
+  test('ends soon where it is silent, too; until then its heartbeats say where it is', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('half')], then: 'silence' }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const running = bench.run('generateTurn', { input: AT });
+    while (service.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    await bench.result('finishRollout', FINISH);
+    const { error, heartbeats } = await running;
+    assert.match(String(error), /another attempt has taken over/);
+    const { at } = heartbeats.at(-1) as { at: unknown };
+    assert.deepEqual(at, { turn: 0, tokens: 4, asks: 'generation' });
+    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).faults, {});
+  });
+
   test('does not open it again where it comes to its journal only then; the next run does', async (t) => {
     const service = scriptedService([{ deltas: [deltaOf('half')], then: 'silence' }]);
     const bench = await activityBench(t, { service, plays_on: true });

@@ -45,6 +45,7 @@ async function run(
         is_asked: true,
         roles: null,
         plays_on: true,
+        inPlace: (_, step) => step(),
         environment: {
           step: () => assert.fail('nothing is stepped'),
           globalPostProcessAndMetrics: environments[task],

@@ -109,7 +109,7 @@ describe('a rollout at a paused engine, where its slot is the only one', () => {
     await bench.started();
     const attempt = async (
       seconds: number,
-      { number = 1, heartbeatDetails = undefined } = {},
+      { number = 1, heartbeatDetails }: { number?: number; heartbeatDetails?: unknown } = {},
     ) => {
       const running = bench.run('playTurns', { input: AT, number, heartbeatDetails });
       for (let second = 0; second < seconds; second++) {

@@ -26,6 +26,7 @@ async function playing(t: TestContext) {
         ref: { ...REF, row },
         by: { activity: 'playTurns' },
         number: 1,
+        run_id: '',
         signal,
         reportWaiting: () => Promise.resolve(),
         asks: (_, answer) => answer(),

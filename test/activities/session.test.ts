@@ -91,6 +91,34 @@ describe('a rollout that starts in an environment with sessions', () => {
   });
 });
 
+describe('a rollout that is played where it was opened, and loses its session', () => {
+  test('starts over in the same activity, in another session', async (t) => {
+    const bench = await planned(t, {
+      plays_on: true,
+      says: [says('one'), says('one'), says('two')],
+      script: [lost, {}, { terminated: true, reward: 1 }],
+    });
+    const { progress } = await bench.result('openRollout', REF);
+    assert.deepEqual([progress.ended, progress.total_reward], ['terminated', 1]);
+    const { session, faults } = await read(bench);
+    assert.deepEqual([session.lives, session.losses, faults], [2, 1, { EnvironmentStateLost: 1 }]);
+    assert.deepEqual(bench.sessions.begun.map(({ key }) => key), ['batch/0-0/begin-0', 'batch/0-0/begin-1']); // prettier-ignore
+    bench.checkPlayed();
+  });
+
+  test('fails at the third loss', async (t) => {
+    const bench = await planned(t, {
+      plays_on: true,
+      says: [says('a'), says('a'), says('a')],
+      script: [lost, lost, lost],
+    });
+    const { type, nonRetryable, message } = await bench.failure('openRollout', REF);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentStateLost', true]);
+    assert.match(message, /its session was lost 3 times, the last time: restarted/);
+    bench.checkPlayed();
+  });
+});
+
 describe('a step in a session', () => {
   const started = async (t: TestContext, given: Given): Promise<Awaited<ReturnType<typeof planned>>> => {
     const bench = await planned(t, { says: [says('hi')], ...given });

@@ -8,7 +8,11 @@ import { createRunAttempt } from '../../src/activities/attempt.js';
 import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
 import type { Slots } from '../../src/activities/slots.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
-import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
+import type {
+  Dependencies,
+  DeployedEnvironment,
+  Deployment,
+} from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
 import { createLimitsWatch } from '../../src/activities/limits/watch-limits.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
@@ -54,6 +58,7 @@ export interface Parts {
   roles?: string[] | null;
   /** Whether `openRollout` plays on. */
   plays_on?: boolean;
+  inPlace?: DeployedEnvironment['inPlace'];
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
@@ -180,6 +185,7 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
+        inPlace: parts.inPlace ?? ((_, run) => run()),
         roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
       },

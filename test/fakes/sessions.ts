@@ -32,6 +32,8 @@ export interface Given {
   none?: boolean;
   sample?: string;
   request?: Record<string, unknown>;
+  /** Whether `openRollout` plays on. */
+  plays_on?: boolean;
 }
 
 function sessionsOf({
@@ -83,7 +85,11 @@ export async function planned(
 ): Promise<Bench & { sessions: Sessions }> {
   const sessions = sessionsOf(given);
   const service = scriptedService(given.says ?? []);
-  const bench = await activityBench(t, { environment: sessions, service });
+  const bench = await activityBench(t, {
+    environment: sessions,
+    service,
+    plays_on: given.plays_on ?? false,
+  });
   await bench.store.createBatch({
     batch_id: BATCH,
     request: requestOf({ generation: { model: 'policy' }, ...given.request }),

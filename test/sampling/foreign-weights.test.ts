@@ -45,7 +45,7 @@ async function sampled(
     sleep: () => Promise.resolve(),
     distrust: (why) => Promise.resolve(void distrusted.push(why)),
   });
-  const sample = createSampler({ tape: tapeOf(journal, 0), service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, said: () => 0, labels, policy: { latest }, signal }); // prettier-ignore
+  const sample = createSampler({ tape: tapeOf(journal, 0), service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, said: () => 0, room: () => 600, labels, policy: { latest }, signal }); // prettier-ignore
   const error = await sample({} as GenerationRequest, { signal, onDelta: (delta) => delta }).then(
     () => null,
     (thrown: unknown) => thrown,

@@ -14,7 +14,7 @@ import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 /** The parts of a worker whose temporal.yaml has these environments, beside these files. */
 async function partsOf(
   t: TestContext,
-  { environments, files }: { environments: object; files: Record<string, string> },
+  { environments, files, worker = {} }: { environments: object; files: Record<string, string>; worker?: object }, // prettier-ignore
 ): Promise<{ parts: Parts; said: string[] }> {
   const directory = await makeTemporaryDirectory('parts');
   t.after(directory.remove);
@@ -22,7 +22,7 @@ async function partsOf(
     await writeFile(path.join(directory.path, name), text);
   const file = path.join(directory.path, 'temporal.yaml');
   const generation = { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } };
-  await writeFile(file, JSON.stringify({ generation, environments }));
+  await writeFile(file, JSON.stringify({ generation, environments, worker }));
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(line) });
   const parts = await createParts(await loadConfig(file), {
@@ -52,6 +52,27 @@ test('an engine whose control URL ends with a slash gets no path with two', asyn
   assert.deepEqual([control!.replica, lacks], [`${url}/v1`, []]);
   assert.deepEqual(paths.filter((path) => path.includes('//')), []); // prettier-ignore
   assert.ok(paths.includes('GET /pause'), paths.join());
+});
+
+describe('where a worker plays', () => {
+  const kinds = {
+    plain: { kind: 'http', url: 'http://127.0.0.1:9' },
+    limited: { kind: 'http', url: 'http://127.0.0.1:9', max_concurrent: 2 },
+    queued: { kind: 'http', url: 'http://127.0.0.1:9', task_queue: 'elsewhere' },
+    puzzle: { kind: 'sliding_puzzle' },
+  };
+  const playedOn = async (t: TestContext, roles?: string[]): Promise<string[]> => {
+    const { parts } = await partsOf(t, { environments: kinds, files: {}, worker: { roles } });
+    return [...parts.environments].flatMap(([name, { plays_on }]) => (plays_on ? [name] : []));
+  };
+
+  test('a rollout is played where it was opened, unless its environment has a queue of its own', async (t) => {
+    assert.deepEqual(await playedOn(t), ['plain', 'limited', 'puzzle']);
+  });
+
+  test('where it has not the role, environments behind services have activities of their own', async (t) => {
+    assert.deepEqual(await playedOn(t, ['workflow', 'generation']), ['puzzle']);
+  });
 });
 
 describe('the retrievers of a worker', () => {

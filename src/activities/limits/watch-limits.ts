@@ -7,10 +7,19 @@ import { foldChanges, limitsSeries, readLimits } from './limit-facts.js';
 /** Changed limits of the rollouts that this process plays. */
 export interface LimitsWatch {
   /**
-   * Calls back each second with the changes that the rollout's batch has, once it has any. Returns what ends that.
+   * Calls back each second with the changes that the rollout's batch has, once it has any, and every few seconds anyway.
+   * Returns what ends that.
    */
-  follow(ref: RolloutRef, changed: (limits: LimitsChange) => void): () => void;
+  follow(ref: RolloutRef, follower: Follower): () => void;
 }
+
+interface Follower {
+  changed: (limits: LimitsChange) => void;
+  looks?: () => void;
+}
+
+/** Looks at a journal cost microseconds each, and there may be ten thousand. */
+const LOOKS_EVERY = 5;
 
 const LOOK_EVERY_MS = 1000;
 
@@ -18,7 +27,7 @@ interface Watched {
   /** Number of the last fact. */
   known: number;
   changes: Changes;
-  followers: Set<{ ref: RolloutRef; changed: (limits: LimitsChange) => void }>;
+  followers: Set<Follower & { ref: RolloutRef }>;
 }
 
 /** One look a second for all batches that are played here: a `stat` each, or one query. None while nothing is played. */
@@ -42,7 +51,11 @@ export function createLimitsWatch(
     for (const { known, changes, followers } of batches.values())
       if (known >= 0) for (const { ref, changed } of followers) changed(changes.of(ref));
   };
+  let ticks = 0;
   const tick = (): void => {
+    ticks += 1;
+    if (ticks % LOOKS_EVERY === 0)
+      for (const { followers } of batches.values()) for (const { looks } of followers) looks?.();
     if (isLooking) return;
     isLooking = true;
     // A store that cannot be read is asked again in a second; attempts say themselves that it is away.
@@ -53,7 +66,7 @@ export function createLimitsWatch(
       });
   };
   return {
-    follow: (ref, changed) => {
+    follow: (ref, given) => {
       const { batch_id } = ref;
       const batch = batches.get(batch_id) ?? {
         known: -1,
@@ -61,7 +74,7 @@ export function createLimitsWatch(
         followers: new Set(),
       };
       batches.set(batch_id, batch);
-      const follower = { ref, changed };
+      const follower = { ref, ...given };
       batch.followers.add(follower);
       timer ??= setInterval(tick, every_ms).unref();
       return () => {

@@ -33,7 +33,7 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
       const { rollout_timeout = given.rollout_timeout } = limits;
-      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, changed);
+      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, { changed });
       const limited = { rollout_timeout, spent_ms, attempt, follow };
       return await beforeDeadline(limited, async (signal) => {
         const inTime = { ...attempt, signal };
@@ -125,8 +125,14 @@ async function open(
   const play = async (hold: Hold): Promise<void> => {
     const { trajectory } = hold.journal;
     if (needsStart(trajectory)) await begin(hold, { ...dependencies, request });
-    if (deployedFor(trajectory, dependencies)?.plays_on ?? true)
+    if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
+    try {
       await playSlice(hold, dependencies);
+    } catch (error) {
+      // The rollout starts over in another session; its beginning throws the third loss.
+      if (!(error instanceof Fault) || error.type !== 'EnvironmentStateLost') throw error;
+      await play(hold);
+    }
   };
   const trajectory = await playFromJournal(
     {

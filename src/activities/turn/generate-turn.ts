@@ -45,7 +45,8 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   for (;;) {
     const outcome = await sample(call, means);
     if (outcome === 'sampled') return;
-    if (typeof outcome === 'object') throw await recordFault(outcome.failed, { journal, turn: call.turn });
+    if (typeof outcome === 'object')
+      throw await recordFault(outcome.failed, { journal, turn: call.turn });
   }
 }
 

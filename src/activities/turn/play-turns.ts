@@ -1,4 +1,3 @@
-import { totalsOf } from '../../model/journal/trajectory.js';
 import { nextStep } from '../../model/turn/stop-rules.js';
 import { runAgent } from '../agent/run-agent.js';
 import type { Activities } from '../contract.js';
@@ -31,8 +30,6 @@ export async function playSlice(hold: Hold, dependencies: Dependencies): Promise
     await PLAY[next](hold, dependencies);
     // An earlier attempt may have said that it waits, and this one may play for minutes.
     await hold.reportWaiting(null);
-    const { turn_count: turn, total_tokens: tokens } = totalsOf(trajectory);
-    hold.isAt({ turn, tokens });
     next = nextStep(trajectory);
     if (next === 'generate' && (await endsHere())) return;
   }

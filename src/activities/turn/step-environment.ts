@@ -19,7 +19,7 @@ import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { unknownTask } from '../unknown-task.js';
-import { journalLost, poolOf, recordFault } from '../hold.js';
+import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
 import { pictureRoute, placed, shelved, withPicturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, environmentFault } from './session.js';
@@ -60,7 +60,7 @@ async function answerTurn(
   if (settings === null || open.line === null)
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
-  const answer = await askEnvironment(hold, { ...dependencies, share });
+  const { answer, waited_ms } = await askEnvironment(hold, { ...dependencies, share });
   const { token_ids: ids, pictures } = await encode(answer, { hold, dependencies });
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
@@ -81,7 +81,7 @@ async function answerTurn(
       ...glanceOf(trajectory),
       total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
     },
-    step_s: (performance.now() - began) / 1000,
+    step_s: (performance.now() - began - waited_ms) / 1000,
   });
 }
 
@@ -94,7 +94,7 @@ async function askEnvironment(
     storeId,
     share,
   }: Pick<Dependencies, 'environment' | 'known' | 'store' | 'storeId'> & { share: Share },
-): Promise<Answer> {
+): Promise<{ answer: Answer; waited_ms: number }> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
   const task = trajectory.start?.task_name ?? '';
@@ -129,7 +129,13 @@ async function askEnvironment(
   try {
     if (trajectory.session.gone !== null)
       throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
-    return deployed.environment.steps_once === true ? await stepInSession(hold, ask) : await ask();
+    const began = performance.now();
+    const who = { sharer: sharerOf(hold), session_id: rolloutId(ref), signal };
+    return await deployed.inPlace(who, async () => {
+      const waited_ms = performance.now() - began;
+      const once = deployed.environment.steps_once === true;
+      return { answer: once ? await stepInSession(hold, ask) : await ask(), waited_ms };
+    });
   } catch (error) {
     throw environmentFault(task, { error, signal });
   }

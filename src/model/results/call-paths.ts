@@ -43,8 +43,22 @@ export function pathsOf(played: Played, rules: CallRules): Paths {
   return { before, tokens, status, pathTo, main: mainOf(played, { before, tokens, status }) };
 }
 
+/** Whose ids a call's are, and up to where: its own, and those of the calls above. */
+export function chainOf(calls: readonly JournalCall[], number: number): Place[] {
+  const call = calls[number];
+  const chain: Place[] = call === undefined ? [] : [{ call: number, ids: lengthOf(call) }];
+  for (let at = forkOf(calls, number); at !== null; at = forkOf(calls, at.call)) chain.push(at);
+  return chain;
+}
+
+/** So many ids of a call's prompt and answer. */
+export interface Place {
+  call: number;
+  ids: number;
+}
+
 /** The call in whose own ids a prompt leaves those that it shares. */
-export function forkOf(calls: readonly JournalCall[], number: number): JournalCall['from'] {
+function forkOf(calls: readonly JournalCall[], number: number): JournalCall['from'] {
   let from = calls[number]?.from ?? null;
   while (from !== null) {
     const above: JournalCall['from'] = calls[from.call]?.from ?? null;
@@ -74,16 +88,7 @@ function statusesOf(
   { rules, before }: { rules: CallRules; before: readonly (number | null)[] },
 ): (Untrained | null)[] {
   const goesOn = new Set(before);
-  const groups = calls.map((_, number) => groupOf(calls, number));
-  const wonGroups = new Set(groups.filter((_, number) => goesOn.has(number)));
-  const sizes = new Map<number, number>();
-  for (const group of groups) sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  const isLoser = (number: number): boolean => {
-    const group = groups[number] ?? number;
-    if (rules.train_resampled === 'all' || goesOn.has(number) || sizes.get(group) === 1)
-      return false;
-    return rules.train_resampled === 'none' || wonGroups.has(group);
-  };
+  const isLoser = losersOf({ calls, lives }, { rules, before });
   const status = calls.map((call, number): Untrained | null => {
     if (!isKnown(call, lives.length)) return 'abandoned';
     const isRead = goesOn.has(number) || [...call.given.values()].includes(true);
@@ -97,6 +102,25 @@ function statusesOf(
     if (status[number] === null && above !== null) status[above] = null;
   }
   return status;
+}
+
+/** Which candidates for an answer lost. An earlier life has chosen for itself alone. */
+function losersOf(
+  { calls, lives }: Pick<Played, 'calls' | 'lives'>,
+  { rules, before }: { rules: CallRules; before: readonly (number | null)[] },
+): (number: number) => boolean {
+  const known = calls.flatMap((call, number) => (isKnown(call, lives.length) ? [number] : []));
+  const goesOn = new Set(known.map((number) => before[number]));
+  const groups = new Map(known.map((number) => [number, groupOf(calls, number)]));
+  const sizes = new Map<number | undefined, number>();
+  for (const group of groups.values()) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  const won = new Set([...groups].filter(([number]) => goesOn.has(number)).map(([, group]) => group)); // prettier-ignore
+  return (number) => {
+    const group = groups.get(number) ?? number;
+    const isAlone = (sizes.get(group) ?? 1) === 1;
+    if (rules.train_resampled === 'all' || goesOn.has(number) || isAlone) return false;
+    return rules.train_resampled === 'none' || won.has(group);
+  };
 }
 
 /** The first of the calls that were asked the same. */
@@ -125,6 +149,28 @@ function isLeftOut(
 /** A conversation that was changed goes on with what it was. */
 const GOES_ON: ReadonlySet<string | undefined> = new Set(['shortened', 'edited', 'template']);
 
+/**
+ * The call whose conversation goes on here. One that was edited further up repeats answers behind the one that its ids
+ * continue: those of the latest conversation there.
+ */
+function goesOnFrom(
+  calls: readonly JournalCall[],
+  { number, before }: { number: number; before: readonly (number | null)[] },
+): number | null {
+  const above = before[number] ?? null;
+  const { cause, parent = null, news = [] } = calls[number]?.line ?? {};
+  if (!GOES_ON.has(cause)) return above;
+  if (above === null) return parent;
+  if (!news.some(({ role }) => role === 'assistant')) return above;
+  const isBehind = (call: number): boolean => {
+    for (let at: number | null = call; at !== null; at = before[at] ?? null)
+      if (at === above) return true;
+    return false;
+  };
+  for (let call = number - 1; call > above; call--) if (isBehind(call)) return call;
+  return above;
+}
+
 /** The last call of the path with most sampled tokens that the last life was given. */
 function mainOf(
   { calls, lives }: Played,
@@ -136,8 +182,7 @@ function mainOf(
   const totals: number[] = [];
   for (const [number, call] of calls.entries()) {
     const isGiven = call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length)); // prettier-ignore
-    const { cause, parent } = call.line;
-    const above = before[number] ?? (GOES_ON.has(cause) ? parent : null);
+    const above = goesOnFrom(calls, { number, before });
     totals.push(
       (isGiven ? (tokens[number] ?? 0) : 0) + (above === null ? 0 : (totals[above] ?? 0)),
     );

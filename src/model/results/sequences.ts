@@ -4,8 +4,8 @@ import { conversationOf, lengthOf, promptBeyond } from '../journal/calls.js';
 import { sampledOf } from '../journal/message-log.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { LogMessage } from '../sample.js';
-import type { CallRules, Paths, Untrained } from './call-paths.js';
-import { forkOf, isWhole, pathsOf } from './call-paths.js';
+import type { CallRules, Paths, Place, Untrained } from './call-paths.js';
+import { chainOf, isWhole, pathsOf } from './call-paths.js';
 import type { Row } from './row-columns.js';
 import { policyVersions } from './row.js';
 
@@ -48,11 +48,11 @@ export function sequencesOf(
 ): { sequences: Sequence[]; all_tokens: SequenceTokens } | null {
   const paths = pathsOf(trajectory, rules);
   if (paths.main === null) return null;
-  const owners = new Map<number, number>();
+  const there: There = new Map();
   const sequences: Sequence[] = [];
   for (const run of runsOf(trajectory, paths)) {
-    const sequence = sequenceOf(trajectory, { run, paths, owners, number: sequences.length });
-    for (const call of run) owners.set(call, sequence.sequence);
+    const sequence = sequenceOf(trajectory, { run, paths, there, number: sequences.length });
+    for (const call of run) enter(there, { sequence: sequence.sequence, chain: chainOf(trajectory.calls, call) }); // prettier-ignore
     sequences.push(sequence);
   }
   const sum = (some: readonly Sequence[]): number =>
@@ -99,16 +99,15 @@ function splitBy(calls: readonly number[], valueOf: (call: number) => string | n
 interface Making {
   run: readonly number[];
   paths: Paths;
-  /** By call: the sequence that has its answer. */
-  owners: ReadonlyMap<number, number>;
+  there: There;
   number: number;
 }
 
 function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
   const { calls, open } = trajectory;
-  const { run, paths, owners, number } = making;
+  const { run, paths, there, number } = making;
   const [first = 0] = run;
-  const at = placeIn(trajectory, { call: first, owners });
+  const at = placeIn(trajectory, { call: first, there });
   const fork = at?.ids ?? 0;
   const message_log: SequenceMessage[] = [];
   let place = { ids: fork, messages: at === null ? 0 : messagesIn(trajectory, { at, paths }) };
@@ -120,7 +119,7 @@ function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
   const why = paths.status[run.at(-1) ?? first] ?? null;
   return {
     sequence: number,
-    parent: at === null ? null : (owners.get(at.call) ?? null),
+    parent: at?.sequence ?? null,
     fork,
     cause: calls[first]?.line.cause ?? 'first',
     train: why === null,
@@ -131,16 +130,31 @@ function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
   };
 }
 
-type Place = { call: number; ids: number };
+/** By call: in which sequences its ids stand, and how many; each later one has more. */
+type There = Map<number, { ids: number; sequence: number }[]>;
 
-/** Where a call leaves the sequences that are there. */
+function enter(
+  there: There,
+  { chain, sequence }: { chain: readonly Place[]; sequence: number },
+): void {
+  for (const { call, ids } of chain) {
+    const known = there.get(call) ?? [];
+    if (ids > (known.at(-1)?.ids ?? 0)) there.set(call, [...known, { ids, sequence }]);
+  }
+}
+
+/** Where a call leaves the sequences that are there: the first that has as much of it as any. */
 function placeIn(
   { calls }: Trajectory,
-  { call, owners }: { call: number; owners: ReadonlyMap<number, number> },
-): Place | null {
-  let at = forkOf(calls, call);
-  while (at !== null && !owners.has(at.call)) at = forkOf(calls, at.call);
-  return at;
+  { call, there }: { call: number; there: There },
+): (Place & { sequence: number }) | null {
+  for (const at of chainOf(calls, call)) {
+    const known = there.get(at.call) ?? [];
+    const most = known.find(({ ids }) => ids >= at.ids) ?? known.at(-1);
+    if (most !== undefined)
+      return { call: at.call, ids: Math.min(at.ids, most.ids), sequence: most.sequence };
+  }
+  return null;
 }
 
 /** How many messages of a conversation stand whole before a place. */

@@ -58,7 +58,7 @@ export function keepDeaths(
         .catch(say);
       // Many workers need not all look all the time: the first ones care for the dead.
       wait_ms = LOOK_MS * Math.max(1, watch.rank() - WATCHERS + 1);
-      await sleep(wait_ms, undefined, { signal: end.signal }).catch(() => undefined);
+      await sleep(wait_ms, undefined, { signal: end.signal, ref: false }).catch(() => undefined);
     }
   };
   void (reports === null ? lookOnce() : keepLooking(reports)).catch(say);

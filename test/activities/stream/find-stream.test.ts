@@ -21,6 +21,7 @@ function createFacts(): Facts {
       while (put.has(nameOf(series, n + 1))) n += 1;
       return Promise.resolve(n === known ? null : (put.get(nameOf(series, n)) ?? null));
     },
+    news: () => Promise.reject(new Error('a stream that is found waits for no news')),
     forget: () => Promise.reject(new Error('a stream that is found forgets nothing')),
   };
 }

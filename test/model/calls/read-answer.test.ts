@@ -20,6 +20,9 @@ describe('tool calls', () => {
     'words behind one': [`a\n${call(LS)}\n\nb`, 'a\nb', [called]],
     'digits as they came': [call('{"arguments":{"n":9007199254740993,"f":1.0},"name":"f"}'), '', [{ name: 'f', arguments: '{"n":9007199254740993,"f":1.0}' }]],
     'a closing tag inside a string': [call('{"name":"f","arguments":{"t":"</tool_call> \\" {"}}'), '', [{ name: 'f', arguments: '{"t":"</tool_call> \\" {"}' }]],
+    // vllm-project/vllm#21544, #28806, #32152
+    'brackets that never close, in a string': [call('{"name": "sh", "arguments": {"command": "mkdir -p test/{test1,test2"}}'), '', [{ name: 'sh', arguments: '{"command": "mkdir -p test/{test1,test2"}' }]],
+    'no arguments but an empty object': [call('{"name": "now", "arguments": {}}'), '', [{ name: 'now', arguments: '{}' }]],
     'no JSON': [`x ${call('ls .')}`, `x ${call('ls .')}`, [], 1],
     'no name': [call('{"arguments":{}}'), call('{"arguments":{}}'), [], 1],
     'no arguments': [call('{"name":"f"}'), call('{"name":"f"}'), [], 1],

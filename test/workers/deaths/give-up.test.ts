@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Client } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
+import { msToTs } from '@temporalio/common/lib/time.js';
 import { onLoopback, openServer } from '../../../src/client/server.js';
 import { workerIdentity } from '../../../src/platform/pollers.js';
 import { giveUp, reachActivities } from '../../../src/workers/deaths/give-up.js';
@@ -16,7 +17,7 @@ const named = (pid: number): string =>
 const [DEAD, ALIVE] = [named(1), named(2)];
 /** temporal.api.enums.v1.CommandType. */
 const [SCHEDULE_ACTIVITY, CANCEL_ACTIVITY] = [1, 2];
-const LONG = { seconds: 600 };
+const LONG = msToTs('10m');
 
 /** Temporal's own server, and workers that are scripts: one of them takes activities and never answers. */
 describe('the activities of a dead worker', { timeout: 120_000 }, () => {

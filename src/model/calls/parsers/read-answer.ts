@@ -35,7 +35,7 @@ export function readAnswer(
 }
 
 /** Ids of tool calls are a function of the answer: whoever asks again gets the same. */
-const callId = (turn: number, index: number): string => `call_${turn}_${index}`;
+export const callId = (turn: number, index: number): string => `call_${turn}_${index}`;
 
 /** A whole answer as the journal and agents have it. */
 export const saidIn = (text: string, { turn, ...parsers }: Parsers & { turn: number }): Said => {
