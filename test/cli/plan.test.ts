@@ -83,7 +83,7 @@ test('sums are those that one does by hand', () => {
   assert.equal(valueOf('Temporal Cloud', 'actions of a rollout'), 3 + 2 + 50 * 0.1);
   // A turn's tokens are written every 250 ms: 20 lines.
   assert.equal(valueOf('journals', 'a rollout'), 1000 + 10 * (500 + 20 * 100 + 200 * 10));
-  assert.equal(valueOf('workers', 'cores'), 1 + 0.5 + 0.8 + 0.4);
+  assert.equal(valueOf('workers', 'cores').toFixed(9), '2.700000000');
   assert.equal(valueOf('workers', 'processes, each at most 0.7 of a core'), 4);
   assert.equal(valueOf('workers', 'rollouts of a process'), 250);
   assert.equal(valueOf('workers', 'open files of a process'), 10 + 250 * 2);
