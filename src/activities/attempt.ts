@@ -52,14 +52,6 @@ export interface Attempt {
 }
 
 /** Beside what it waits for; small, because Temporal keeps it with each beat. */
-export interface Place {
-  turn: number;
-  /** So far, what the environment said included. */
-  tokens: number;
-  /** Whom it asks. */
-  asks: 'generation' | 'environment' | 'agent';
-}
-
 export interface Asked {
   /** Name of the call, as in `Waiting`. */
   call: string;
@@ -92,7 +84,8 @@ interface HeartbeatDetails {
   held_ms: number;
   /** While it waits, or when it has failed: a batch reads it where no journal can say it. */
   waits_for?: Waiting | null;
-  at?: Place;
+  /** Tokens of turns that have ended, what the environment said included. */
+  at?: { turn: number; tokens: number };
   /** Of an attempt that failed by an error of our own code. */
   bug?: Bug | null;
   /** Of an attempt that gave its slot to others. */
@@ -136,9 +129,7 @@ export function createRunAttempt({
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const beat = (): void => {
-      context.heartbeat(details);
-    };
+    const beat = (): void => { context.heartbeat(details); }; // prettier-ignore
     const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
@@ -336,12 +327,10 @@ async function askVisibly<T>(
  * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
-  if (error instanceof GaveWay)
-    return ApplicationFailure.create({
-      type: error.name,
-      message: error.message,
-      nextRetryDelay: BACK_AFTER_MS,
-    });
+  if (error instanceof GaveWay) {
+    const { name: type, message } = error;
+    return ApplicationFailure.create({ type, message, nextRetryDelay: BACK_AFTER_MS });
+  }
   if (isShutdown(error))
     return ApplicationFailure.create({
       type: 'WorkerShutdown',

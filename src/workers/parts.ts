@@ -7,7 +7,6 @@ import type {
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import type { ExactEnvironment } from '../environments/environment.js';
-import type { EnvironmentSettings } from '../environments/registry.js';
 import { isInProcess, isRemote, observationRoles } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
@@ -82,23 +81,8 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     },
   });
   const environments = new Map<string, DeployedEnvironment>();
-  const playsSteps = config.worker.roles.includes('environment');
-  const playsOn = (settings: EnvironmentSettings, { agent }: ExactEnvironment): boolean =>
-    isInProcess(settings) ||
-    (agent === undefined ? playsSteps && ownQueue(settings) === undefined : !isLimited(settings));
-  for (const [task, settings] of Object.entries(config.environments)) {
-    const environment = await factory.create(task);
-    environments.set(task, {
-      environment,
-      task_queue: environmentQueue(config, task),
-      plays_on: playsOn(settings, environment),
-      inPlace: isInProcess(settings)
-        ? unlimited
-        : createStepPlaces(Math.min(memory.steps, limitOf(settings) ?? Infinity)),
-      roles: observationRoles(settings),
-      is_asked: playsSteps || isRemote(settings),
-    });
-  }
+  for (const task of Object.keys(config.environments))
+    environments.set(task, deployedOf(task, { environment: await factory.create(task), config }));
   return {
     store,
     opened,
@@ -112,6 +96,29 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
       const open = [opened, factory, ...pools.values(), ...controls];
       await Promise.all(open.map((one) => one.close()));
     },
+  };
+}
+
+function deployedOf(
+  task: string,
+  { environment, config }: { environment: ExactEnvironment; config: Config },
+): DeployedEnvironment {
+  const settings = config.environments[task];
+  if (settings === undefined) throw new Error(`expected settings of environment ${task}, got none`);
+  const isHere = isInProcess(settings);
+  const steps = config.worker.roles.includes('environment');
+  const mayBeAwaited =
+    environment.agent === undefined
+      ? steps && ownQueue(settings) === undefined
+      : !isLimited(settings);
+  const most = Math.min(memoryOf(config).steps, limitOf(settings) ?? Infinity);
+  return {
+    environment,
+    task_queue: environmentQueue(config, task),
+    plays_on: isHere || mayBeAwaited,
+    inPlace: isHere ? unlimited : createStepPlaces(most),
+    roles: observationRoles(settings),
+    is_asked: steps || isRemote(settings),
   };
 }
 

@@ -32,7 +32,13 @@ describe('on the slots of one worker', { timeout: 240_000 }, () => {
       task_queue: QUEUE,
       generation,
       environments: PUZZLES,
-      worker: { turn_slice: '0s', heartbeat_timeout: '5s', max_generations: SLOTS },
+      // Hardly any memory, so that it has eight slots.
+      worker: {
+        turn_slice: '0s',
+        heartbeat_timeout: '5s',
+        max_generations: SLOTS,
+        memory: '256MiB',
+      },
     });
   });
   after(() => bed.end());
