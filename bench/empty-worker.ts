@@ -79,7 +79,8 @@ function cannedActivities({
   return {
     planBatch: (input) => {
       const request = EmptyRequest.parse(input);
-      const plan = planOf(request);
+      // Workflows of their own would take long to start, and beat no more.
+      const plan = { ...planOf(request), ...(beats && { plays_rollouts: true as const }) };
       turnsTake.set(plan.batch_id, request.turn_ms);
       return Promise.resolve(plan);
     },
@@ -117,8 +118,10 @@ function cannedActivities({
     closeSlice: () => Promise.resolve(),
     setLimits: notPlayed,
     findInputs: notPlayed,
+    setLimits: notPlayed,
     lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
+    setLimits: notPlayed,
     settlePublish: notPlayed,
     updateReplica: notPlayed,
     concludePublish: notPlayed,

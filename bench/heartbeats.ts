@@ -97,8 +97,11 @@ const stack = await startStack(
 try {
   const windows = new Map<Timeout, Window[]>(TIMEOUTS_S.map((one) => [one, []]));
   for (let round = 1; round <= ROUNDS; round++)
-    for (const timeout_s of TIMEOUTS_S)
-      windows.get(timeout_s)?.push(await windowOf(timeout_s, { stack, round }));
+    for (const timeout_s of TIMEOUTS_S) {
+      const window = await windowOf(timeout_s, { stack, round });
+      windows.get(timeout_s)?.push(window);
+      console.log(`  round ${round}, ${timeout_s} s: server ${window.server.toFixed(0)}, worker ${window.worker.toFixed(0)} ms/s`); // prettier-ignore
+    }
   const mid = (timeout_s: Timeout, part: keyof Window): number =>
     median((windows.get(timeout_s) ?? []).map((one) => one[part]));
   console.log(`${ACTIVITIES} running activities, ${ROUNDS} rounds, medians`);

@@ -12,8 +12,10 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'stores-tables': { command: tsx('bench/stores/main.ts', 'tables'), minutes: 4 },
   'stores-pace': { command: tsx('bench/stores/main.ts', 'pace'), minutes: 5 },
   'stores-turns': { command: tsx('bench/stores/main.ts', 'turns'), minutes: 7 },
-  tokens: { command: tsx('bench/tokens/main.ts', '--postgres'), minutes: 8 },
+  tokens: { command: tsx('bench/tokens/main.ts', '--only', '1', '--rounds', '1'), minutes: 3 },
   many: { command: tsx('bench/many/main.ts', '--rollouts', '256'), minutes: 4 },
+  histories: { command: tsx('bench/history-costs.ts'), minutes: 1 },
+  'many-process': { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/many/one-process.ts'], minutes: 2 }, // prettier-ignore
   sandbox: { command: tsx('bench/sandbox.ts'), minutes: 1 },
   grader: { command: tsx('bench/grader.ts'), minutes: 2 },
   retriever: { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'], minutes: 1 }, // prettier-ignore

@@ -69,6 +69,7 @@ const orDash = (text: string): string => (Number(text) === 0 ? '-' : text);
 /** Compares medians. Contenders take turns in every round, so that other load affects all of them. */
 export function targetsOf(measured: Measured): Target[] {
   const { scenario, rounds } = measured;
+  if (scenario.contenders.includes('asyncio loop')) return [];
   if (isSlow(scenario)) return slowTargets(measured);
   const target = scenario.contenders.includes('bare observations') ? chatTarget : cpuTarget;
   return [

@@ -115,7 +115,7 @@ async function writeFigures(options: ManyOptions, cliPath: string): Promise<void
   const figures = figuresOf({ whole, streamed, postgres: postgresIn(bench), where });
   const file = path.join(PROJECT_ROOT, 'src', 'cli', 'plan', 'figures.ts');
   await writeFile(file, figuresFile(figures));
-  const page = path.join(PROJECT_ROOT, 'docs', 'scale.md');
+  const page = path.join(PROJECT_ROOT, 'docs/scale.md');
   const report = `\`\`\`text\n${planTable(planned(EXAMPLE, figures), figures).join('\n')}\n\`\`\``;
   await writeFile(page, withReport(await readFile(page, 'utf8'), { name: 'plan', report }));
   say(`${file} and ${page} have the new figures; \`npm run format\` formats them`);

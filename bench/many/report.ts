@@ -11,7 +11,7 @@ const UNITS: Readonly<Record<Phase['name'], string>> = {
   ending: 'rollout',
 };
 
-export const PARTS = ['server', 'workers', 'simulator'] as const;
+const PARTS = ['server', 'workers', 'simulator'] as const;
 
 export const HEARTBEAT = 'RecordActivityTaskHeartbeat';
 
@@ -42,10 +42,8 @@ export function costOf({ before, after, count }: Phase): PhaseCost {
   };
 }
 
-export const between = (
-  name: string,
-  { before, after }: { before: Reading; after: Reading },
-): number => (after.requests[name] ?? 0) - (before.requests[name] ?? 0);
+const between = (name: string, { before, after }: { before: Reading; after: Reading }): number =>
+  (after.requests[name] ?? 0) - (before.requests[name] ?? 0);
 
 const number = (value: number, digits = 1): string => value.toFixed(digits);
 

@@ -30,10 +30,10 @@ export async function startAsyncioLoop(url: string, turns: number): Promise<Asyn
   );
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   const answer = async (): Promise<{ turns?: number }> => {
-    const { value, done } = await lines.next();
-    if (done === true)
+    const line = (await lines.next()) as IteratorResult<string, undefined>;
+    if (line.done === true)
       throw new Error(`${SCRIPT} ended with exit code ${child.exitCode ?? 'none'}`);
-    return JSON.parse(value) as { turns?: number };
+    return JSON.parse(line.value) as { turns?: number };
   };
   await answer();
   return {

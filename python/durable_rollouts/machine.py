@@ -16,7 +16,7 @@ from temporalio.service import RPCError
 
 from . import aio, connection, presence
 from .code import digest_of
-from .stack import LOOK_S, STATE, LocalError, Stack, ends_with, find_command, join, leave, say, what_runs
+from .stack import LOOK_S, STATE, LocalError, Stack, ends_with, find_command, join, leave, package_version, say, what_runs
 from .sync import Client, _run
 
 if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works.
@@ -244,6 +244,8 @@ def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) 
     engine = "the simulator, which says random words" if stack.engine is None else stack.engine
     served = f", serving {', '.join(names)}" if names else ""
     say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}")
+    if stack.version != package_version():
+        say(f"its version is {stack.version or 'not said'}, this package's {package_version()}: if a call fails, end it and start again")
     if stack.engine_faults and not joined:
         say("\n".join([*stack.engine_faults, "engine= names another one; without generation in temporal.yaml the simulator plays"]))
     if keep:

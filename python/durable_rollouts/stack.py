@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,14 +88,39 @@ class Stack:
         self.served: Dict[str, str] = said["served"]
         self.environments: List[str] = said["environments"]
         self.ends_unused: bool = said["ends_unused"]
+        self.version: Optional[str] = said.get("version")
+        """None: of a build that does not say it."""
 
 
 def what_runs(home: Path) -> Optional[Stack]:
     """None: nothing, or it starts or ends. Whether its process lives is for ``temporal-rollout up --join`` to say."""
     try:
-        return Stack(home, json.loads((home / STATE / "stack.json").read_text()))
-    except (OSError, ValueError, KeyError):
+        return readable(home)
+    except LocalError:
         return None
+
+
+def readable(home: Path) -> Optional[Stack]:
+    """The same. Raises ``LocalError`` for the stack of a build that says less of itself: nobody can wait for the rest."""
+    try:
+        said = json.loads((home / STATE / "stack.json").read_text())
+    except (OSError, ValueError):
+        return None
+    try:
+        return Stack(home, said)
+    except KeyError as field:
+        end = shlex.join([*find_command().run, "up", "--end", "--config", str(home / "temporal.yaml")])
+        raise LocalError(
+            f"the stack of {home} is of another build: its version is {said.get('version', 'not said')}, this package's "
+            f"{package_version()}, and its stack.json has no {field}. End it with the programs of its version or with these, "
+            f"then start again; batches go on: {end}"
+        ) from None
+
+
+def package_version() -> str:
+    from . import __version__
+
+    return __version__
 
 
 _started: Dict[Path, "subprocess.Popen[bytes]"] = {}
@@ -125,7 +151,7 @@ def _joined(process: "subprocess.Popen[bytes]", home: Path, log: "_Log") -> Opti
     """None: what it has joined has ended meanwhile."""
     while True:
         code = process.poll()
-        found = what_runs(home)
+        found = readable(home)
         if code is None and found is not None and found.pid == process.pid:
             _started[home] = process
             return found

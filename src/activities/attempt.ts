@@ -136,9 +136,7 @@ export function createRunAttempt({
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const beat = (): void => {
-      context.heartbeat(details);
-    };
+    const beat = (): void => { context.heartbeat(details); }; // prettier-ignore
     const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
@@ -335,12 +333,10 @@ async function askVisibly<T>(
  * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
-  if (error instanceof GaveWay)
-    return ApplicationFailure.create({
-      type: error.name,
-      message: error.message,
-      nextRetryDelay: BACK_AFTER_MS,
-    });
+  if (error instanceof GaveWay) {
+    const { name: type, message } = error;
+    return ApplicationFailure.create({ type, message, nextRetryDelay: BACK_AFTER_MS });
+  }
   if (isShutdown(error))
     return ApplicationFailure.create({
       type: 'WorkerShutdown',

@@ -23,6 +23,8 @@ export interface LocalConfigOptions {
   served?: Record<string, string>;
   /** Whether the source may be missing. */
   missing?: boolean;
+  /** What the source says, if somebody has read it. */
+  settings?: Config;
 }
 
 /**
@@ -40,8 +42,8 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     served = {},
     missing = false,
     directory = path.dirname(path.resolve(source)),
+    settings = await loadConfig(source, { missing, directory }),
   } = options;
-  const settings = await loadConfig(source, { missing, directory });
   const { generation } = settings;
   const more = Object.entries(served).map(([name, url]) => [name, environmentAt(url)] as const);
   const local: Config = {

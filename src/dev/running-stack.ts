@@ -6,6 +6,8 @@ import { replaceFile } from '../platform/files.js';
 export interface RunningStack {
   /** Process of `temporal-rollout up`. */
   pid: number;
+  /** Of the package. */
+  version: string;
   address: string;
   namespace: string;
   task_queue: string;

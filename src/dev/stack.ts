@@ -111,7 +111,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { folder, supervisor, for_program } = options;
   const from = for_program ? portsOf(folder) : { server: 7233, ui: 8233, simulator: 8000 };
   const server = await planServer(folder, from);
-  const engine = await engineOf(options);
+  const given = await loadConfig(options.config, { missing: for_program, directory: path.dirname(folder) }); // prettier-ignore
+  const engine = engineOf(options, given);
   const simulatorPort =
     engine === null ? await firstFreePort(from.simulator, Object.values(server.ports)) : null;
   const simulatorUrl = simulatorPort === null ? null : `http://127.0.0.1:${simulatorPort}/v1`;
@@ -119,7 +120,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const generationUrl = options.engine ?? simulatorUrl;
   const write = localConfig(options, { ...server, generationUrl, target });
   const served = await servedIn(folder);
-  const config = await write(served);
+  const config = await write(served, given);
   const { temporal, environments } = config;
   const faults = engine === null ? [] : engineFaults(config, process.env);
   // A module that cannot be loaded needs a person, and no restart.
@@ -144,20 +145,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 /** Base URLs of the engines that play; null: the simulator. */
-async function engineOf({
-  config,
-  folder,
-  own,
-  engine,
-  simulator,
-  for_program,
-}: StackOptions): Promise<string | null> {
+function engineOf({ own, engine, simulator }: StackOptions, given: Config): string | null {
   if (engine !== null || simulator !== null) return engine;
-  const directory = path.dirname(folder);
-  const named = namedEngines(await loadConfig(config, { missing: for_program, directory }), {
-    own,
-  });
-  return named?.join(', ') ?? null;
+  return namedEngines(given, { own })?.join(', ') ?? null;
 }
 
 async function startSimulatorAndWorker(
@@ -174,19 +164,20 @@ async function startSimulatorAndWorker(
   await supervisor.run(part('worker', { args: ['--config', target] }));
 }
 
-/** Writes the settings of the stack's worker, for these environments of other processes. */
+/** Writes the settings of the stack's worker, for these environments of other processes. `given`: the deployment's. */
 const localConfig =
   (
     { config, folder, for_program }: StackOptions,
     local: Pick<LocalConfigOptions, 'target' | 'address' | 'namespace' | 'generationUrl'>,
   ) =>
-  (served: Record<string, string>): Promise<Config> =>
+  (served: Record<string, string>, given?: Config): Promise<Config> =>
     writeLocalConfig({
       ...local,
       source: config,
       directory: path.dirname(folder),
       served,
       missing: for_program,
+      ...(given !== undefined && { settings: given }),
     });
 
 const isServed = (settings: Config['environments'][string] | undefined, url?: string): boolean =>

@@ -72,7 +72,7 @@ export async function up(options: UpOptions): Promise<number> {
     const signal = AbortSignal.any([interrupts.signal, over.signal]);
     const programs = await putPrograms(folder, { cli, env: process.env });
     const lines = linesToCopy({ ...stack, root, programs, env: process.env });
-    const said = whatItSays(stack, { ...options, lines });
+    const said = whatItSays(stack, { ...options, lines, version: await packageVersion() });
     const { over: tended } = await tend({ folder, stack, said, say: screen.say, signal });
     const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = {
@@ -118,9 +118,10 @@ const whatItSays = (
     logs,
     environments,
   }: Stack,
-  { program, lines }: UpOptions & { lines: string[] },
+  { program, lines, version }: UpOptions & { lines: string[]; version: string },
 ): Omit<RunningStack, 'served'> => ({
   pid: process.pid,
+  version,
   address,
   namespace,
   task_queue: taskQueue,
@@ -133,6 +134,11 @@ const whatItSays = (
   lines,
   ends_unused: program?.ends_unused ?? false,
 });
+
+async function packageVersion(): Promise<string> {
+  const text = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
 
 async function runBatch(session: Session): Promise<number> {
   const { root, screen, stack, client, batchId, signal } = session;

@@ -33,7 +33,7 @@ export function probableColumns(row: unknown): Columns | null {
 }
 
 /** The column that the environment probably reads; without a new name none reaches it. null: there is none. */
-export function columnRead(row: object, probable: Columns): string | null {
+function columnRead(row: object, probable: Columns): string | null {
   const [prompt, answer] = probable.keys();
   const others = Object.keys(row).filter(
     (name) => ![prompt, 'extra_env_info', 'id', ...OWN].includes(name),
@@ -41,13 +41,27 @@ export function columnRead(row: object, probable: Columns): string | null {
   return answer ?? others[0] ?? null;
 }
 
+/** As the Python client says it of such rows. `pair`: of a column and its new name; `mapped`: what has all pairs. */
+export function unmapped(
+  row: object,
+  { probable, pair, mapped }: { probable: Columns; pair: (column: string, name: string) => string; mapped: (pairs: string[]) => string }, // prettier-ignore
+): string {
+  const pairs = Array.from(probable, ([column, name]) => pair(column, name));
+  const read = columnRead(row, probable);
+  const own = read === null ? '' : `; a column that the environment reads by its own name: ${pair(read, `${ENVIRONMENT}${read}`)}`; // prettier-ignore
+  return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably ${mapped(pairs)} maps them${own}`;
+}
+
 /** For a problem of such a row: with what maps its columns. */
 export function withColumns(problem: Problem, row: unknown): Problem {
   const probable = problem.where === 'message_log' ? probableColumns(row) : null;
   if (probable === null) return problem;
-  const columns = Array.from(probable, ([column, name]) => `"${column}": "${name}"`).join(', ');
-  const hint = `its columns are ${previews(Object.keys(row as object))}: from Python, columns={${columns}} of start_batch and stream makes samples of such rows`;
-  return { ...problem, what: `${problem.what}; ${hint}` };
+  const what = unmapped(row as object, {
+    probable,
+    pair: (column, name) => `"${column}": "${name}"`,
+    mapped: (pairs) => `columns={${pairs.join(', ')}} of start_batch and stream (Python)`,
+  });
+  return { ...problem, what };
 }
 
 /** Throws what was expected. */

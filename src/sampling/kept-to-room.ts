@@ -28,19 +28,25 @@ export function keptToRoom(
     const before = count;
     const now = room();
     count += delta.token_ids.length;
-    const { finish, ...unfinished } = delta;
+    const { finish } = delta;
     const isFull = count > now || (count === now && finish === undefined);
     if (now < asked && isFull) {
       isOver = true;
-      return { kept: { ...firstOf(unfinished, now - before), finish: AT_LENGTH }, exit: 'moved' };
+      return { kept: { ...firstOf(delta, now - before), finish: AT_LENGTH }, exit: 'moved' };
     }
     const isAsked = finish?.finish_reason === 'length' && count >= asked;
     if (isAsked && now > count && canContinue(settings.generation)) {
       isOver = true;
-      return { kept: unfinished, exit: 'moved' };
+      return { kept: withoutFinish(delta), exit: 'moved' };
     }
     return { kept: delta, exit: null };
   };
+}
+
+function withoutFinish(delta: Delta): Delta {
+  const rest = { ...delta };
+  delete rest.finish;
+  return rest;
 }
 
 /** Half a delta has no text of its own: the content is taken from /detokenize. */

@@ -165,20 +165,6 @@ describe('heartbeats', () => {
     assert.ok(heartbeats.length >= 5, `${heartbeats.length} heartbeats in 200 ms, one due each 17`);
   });
 
-  test('come at once when what an attempt waits for changes, however rare they are', async (t) => {
-    const service = scriptedService([says('x')]);
-    const generate = service.generate.bind(service);
-    service.generate = async (...given) => {
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      return await generate(...given);
-    };
-    const bench = await activityBench(t, { service, silent_ms: 40, deployment: { heartbeat_timeout_ms: 600_000 } }); // prettier-ignore
-    await bench.started();
-    const { heartbeats } = await bench.run('generateTurn', { input: AT });
-    const waits = heartbeats.map((one) => waitIn(one)?.message ?? null);
-    assert.deepEqual(waits, ['no answer yet', null]);
-  });
-
   test('end with the attempt', async (t) => {
     const bench = await activityBench(t, { service: scriptedService([says('x')]), deployment: { heartbeat_timeout_ms: 25 } }); // prettier-ignore
     await bench.started();
@@ -290,23 +276,6 @@ describe('a fault becomes a failure', () => {
     const failure = toFailure(fault);
     assert.ok(failure instanceof ApplicationFailure);
     assert.deepEqual([failure.nonRetryable, failure.nextRetryDelay], [false, 7000]);
-  });
-
-  test('and the end of its worker one that is retried at once, without a word in the log', async () => {
-    const attempt = mockAttempt({});
-    const running = attempt.run(
-      createRunAttempt({ signalWaiting: () => Promise.resolve() }),
-      ({ signal }: { signal: AbortSignal }) =>
-        new Promise((_, reject) => {
-          signal.addEventListener('abort', () => {
-            reject(signal.reason as Error);
-          });
-        }),
-    );
-    attempt.cancel('WORKER_SHUTDOWN');
-    const failure: unknown = await running.catch((error: unknown) => error);
-    assert.ok(failure instanceof ApplicationFailure);
-    assert.deepEqual([failure.type, failure.nonRetryable, failure.nextRetryDelay, failure.category], ['WorkerShutdown', false, 1, 'BENIGN']); // prettier-ignore
   });
 
   test('and of any other error that quotes what came, the text becomes plain, its causes and trace included', () => {

@@ -197,7 +197,7 @@ describe('samples that are wrong', () => {
     ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1 \(given\.jsonl:2\): task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/],
     ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0 \(given\.jsonl:1\): total_reward: this column is written by the rollout/],
     ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1 \(given\.jsonl:2\): the integer 9007199254740993 is beyond 2\^53/],
-    ['columns of a data set', lines(good, '{"id":1,"question":"6 times 7?","answer":"42"}'), /^samples row 1 \(given\.jsonl:2\): message_log: expected array, got nothing; its columns are "id", "question", "answer": from Python, columns=\{"question": "prompt", "answer": "extra_env_info\.ground_truth"\} of start_batch and stream makes samples of such rows\n/],
+    ['columns of a data set', lines(good, '{"id":1,"question":"6 times 7?","answer":"42"}'), /^samples row 1 \(given\.jsonl:2\): message_log: expected a sample, whose prompt is message_log, got columns "id", "question", "answer"; probably columns=\{"question": "prompt", "answer": "extra_env_info\.ground_truth"\} of start_batch and stream \(Python\) maps them; a column that the environment reads by its own name: "answer": "extra_env_info\.answer"\n/],
     ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0 \(given\.jsonl:1\): message_log\.0\.role: expected string, got 1$/],
   ]; // prettier-ignore
   for (const [what, line] of [

@@ -74,7 +74,9 @@ const UNITS: Figures = {
 
 test('sums are those that one does by hand', () => {
   const rows = planned({ rollouts: 1000, turns: 10, turn_s: 5, tokens: 200, slice_s: 20 }, UNITS);
-  const valueOf = valuesIn(rows);
+  const exact = valuesIn(rows);
+  // Without what floating point adds.
+  const valueOf: typeof exact = (...row) => Number(exact(...row).toPrecision(12));
   // 200 turns and 40,000 tokens a second, 20 rollouts that end; slices of 20 s make two more activities of 50 s.
   assert.equal(valueOf('load', 'tokens'), 40_000);
   assert.equal(valueOf('Temporal', 'requests'), 20 * 5 + 1000 * 0.1);
@@ -83,12 +85,15 @@ test('sums are those that one does by hand', () => {
   assert.equal(valueOf('Temporal Cloud', 'actions of a rollout'), 3 + 2 + 50 * 0.1);
   // A turn's tokens are written every 250 ms: 20 lines.
   assert.equal(valueOf('journals', 'a rollout'), 1000 + 10 * (500 + 20 * 100 + 200 * 10));
-  assert.equal(valueOf('workers', 'cores'), 1 + 0.5 + 0.8 + 0.4);
+  assert.equal(valueOf('workers', 'cores'), 2.7);
   assert.equal(valueOf('workers', 'processes, each at most 0.7 of a core'), 4);
   assert.equal(valueOf('workers', 'rollouts of a process'), 250);
   assert.equal(valueOf('workers', 'open files of a process'), 10 + 250 * 2);
   // The measured turn: 500 + 4 lines of 100 + 100 tokens of 10 are 1,900 bytes.
-  assert.equal(valueOf('PostgreSQL', 'write-ahead log'), (200 * 4500 * 4000) / 1900);
+  assert.equal(
+    valueOf('PostgreSQL', 'write-ahead log'),
+    Number(((200 * 4500 * 4000) / 1900).toPrecision(12)),
+  );
   assert.equal(valueOf('PostgreSQL', 'cores'), (200 * 2 * 20) / 4 / 1000);
 });
 

@@ -15,6 +15,7 @@ import { temporaryFolder, until } from './fakes.js';
 
 const SAID = {
   pid: process.pid,
+  version: '0.1.0',
   address: '127.0.0.1:7233',
   namespace: 'default',
   task_queue: 'rollouts',

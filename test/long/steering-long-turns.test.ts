@@ -60,7 +60,7 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
         max_model_len: 16_000,
       },
     });
-    url = service.base_urls![0]!.replace(/\/v1$/, '');
+    url = (service?.base_urls[0] ?? '').replace(/\/v1$/, '');
     await startWorker('first');
   });
   after(async () => {
@@ -209,10 +209,12 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
     await ended;
     const act = () => batch.handle.signal('stop');
     const sent = (await requestsOf('handed'))[0]!.tokens_sent;
-    const lines = await readJournal(bed.store_root, { batch_id: 'handed', row: 0, repeat: 0 });
-    const second = lines.filter(({ kind }) => kind === 'claim')[1]!.writer;
-    const from = lines.find((line) => line.kind === 'chunk' && line.writer === second);
-    const kept = from?.kind === 'chunk' ? from.offset : 0;
+    const kept = await eventually({ what: 'a chunk of the next', timeout_ms: 10_000 }, async () => {
+      const lines = await readJournal(bed.store_root, { batch_id: 'handed', row: 0, repeat: 0 });
+      const second = lines.filter(({ kind }) => kind === 'claim')[1]?.writer;
+      const from = lines.find((line) => line.kind === 'chunk' && line.writer === second);
+      return from?.kind === 'chunk' ? from.offset : null;
+    });
     report({ what: 'SIGTERM of the worker', workflow_s, engine_s, tokens_lost: sent - kept });
     await ends('stop after it', { batch, act });
   });

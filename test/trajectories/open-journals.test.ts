@@ -107,7 +107,7 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
           if (journal === undefined) continue;
           if (what === 'append') {
             journal.append(`${i} `);
-            expected[at] += `${i} `;
+            expected[at] = `${expected[at] ?? ''}${i} `;
           } else if (what === 'sync') await journal.sync();
           else journal.fd();
         }

@@ -3,10 +3,10 @@ import type { EnvironmentMessage } from '../../environments/environment.js';
 import { Content, textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
-import { previews, problemsOf } from '../../model/problems.js';
+import { problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
 import type { Columns } from '../../model/sample-columns.js';
-import { ENVIRONMENT, columnRead, probableColumns, renamed } from '../../model/sample-columns.js';
+import { ENVIRONMENT, probableColumns, renamed, unmapped } from '../../model/sample-columns.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
 import { describeError } from '../../platform/errors.js';
 import type { ForeignMembers } from '../../platform/json/kept.js';
@@ -75,7 +75,14 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     }
   }
   const probable = probableColumns(value);
-  if (probable !== null) throw bad(unmapped(value as object, probable));
+  if (probable !== null)
+    throw bad(
+      unmapped(value as object, {
+        probable,
+        pair: (column, name) => `${column}=${name}`,
+        mapped: (pairs) => `--columns ${pairs.join(',')}`,
+      }),
+    );
   if (columns === null && !isRow(value)) {
     const { message_log, metadata } = parsed(Step, value);
     const log = withAnswer(textLog(message_log), answer);
@@ -105,14 +112,6 @@ const foreignIn = (columns: Columns): ForeignMembers => ({
       .map(([column]) => [column, 'all'] as const),
   ),
 });
-
-/** As the Python client says it of such rows. */
-function unmapped(row: object, probable: Columns): string {
-  const option = Array.from(probable, (pair) => pair.join('=')).join(',');
-  const read = columnRead(row, probable);
-  const own = read === null ? '' : `; a column that the environment reads by its own name: ${read}=${ENVIRONMENT}${read}`; // prettier-ignore
-  return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably --columns ${option} maps them${own}`;
-}
 
 const isRow = (value: unknown): boolean =>
   isRecord(value) &&

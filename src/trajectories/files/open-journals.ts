@@ -5,12 +5,12 @@ import { PROCESS_FILES } from '../../platform/process/open-files.js';
 
 /** A journal's descriptor. It may be closed between two uses, so it is asked for at each. */
 export interface Descriptor {
-  fd(): number;
+  fd: () => number;
   /** Lines were appended that are not synced. */
-  wrote(): void;
-  sync(): Promise<void>;
+  wrote: () => void;
+  sync: () => Promise<void>;
   /** It may be called more than once. */
-  close(): void;
+  close: () => void;
 }
 
 const MOST_OPEN = 256;
@@ -39,13 +39,42 @@ interface Held {
   failed: Error | null;
 }
 
-export function createOpenJournals({
-  most,
-  syncFile = syncData,
-}: {
+interface Options {
   most: number;
   syncFile?: typeof syncData;
-}) {
+}
+
+export function createOpenJournals(options: Options) {
+  const { use, sync, shut } = createDescriptors(options);
+  /** Of a file that is open already; `open` opens it again, wherever its name leads then. */
+  return (fd: number, { file, open }: { file: string; open: () => number }): Descriptor => {
+    const identity = identityOf(fd);
+    const again = (): number => {
+      const found = open();
+      if (identityOf(found) === identity) return found;
+      closeSync(found);
+      throw new Error(`${path.basename(file)} was replaced by another file`);
+    };
+    const held: Held = { fd, open: again, isClosed: false, written: 0, synced: 0, syncing: 0, failed: null }; // prettier-ignore
+    use(held);
+    return {
+      fd: () => use(held),
+      wrote: () => {
+        held.written += 1;
+      },
+      sync: () => {
+        use(held);
+        return sync(held);
+      },
+      close: () => {
+        held.isClosed = true;
+        shut(held);
+      },
+    };
+  };
+}
+
+function createDescriptors({ most, syncFile = syncData }: Options) {
   /** Those with a descriptor, the longest unused first. */
   const used = new Set<Held>();
 
@@ -83,47 +112,22 @@ export function createOpenJournals({
       void rest(held);
     }
   };
-  const descriptorOf = (held: Held): number => {
-    // The number of a closed file is soon reused.
-    if (held.isClosed) throw new Error('the journal is closed');
-    if (held.failed !== null) throw held.failed;
-    held.fd ??= held.open();
-    return held.fd;
+  const use = (held: Held): number => {
+    const descriptor = descriptorOf(held);
+    used.delete(held);
+    used.add(held);
+    makeRoom(held);
+    return descriptor;
   };
+  return { use, sync, shut };
+}
 
-  /** Of a file that is open already; `open` opens it again, wherever its name leads then. */
-  return (fd: number, { file, open }: { file: string; open: () => number }): Descriptor => {
-    const identity = identityOf(fd);
-    const again = (): number => {
-      const found = open();
-      if (identityOf(found) === identity) return found;
-      closeSync(found);
-      throw new Error(`${path.basename(file)} was replaced by another file`);
-    };
-    const held: Held = { fd, open: again, isClosed: false, written: 0, synced: 0, syncing: 0, failed: null }; // prettier-ignore
-    const use = (): number => {
-      const descriptor = descriptorOf(held);
-      used.delete(held);
-      used.add(held);
-      makeRoom(held);
-      return descriptor;
-    };
-    use();
-    return {
-      fd: use,
-      wrote: () => {
-        held.written += 1;
-      },
-      sync: () => {
-        use();
-        return sync(held);
-      },
-      close: () => {
-        held.isClosed = true;
-        shut(held);
-      },
-    };
-  };
+function descriptorOf(held: Held): number {
+  // The number of a closed file is soon reused.
+  if (held.isClosed) throw new Error('the journal is closed');
+  if (held.failed !== null) throw held.failed;
+  held.fd ??= held.open();
+  return held.fd;
 }
 
 function identityOf(fd: number): string {

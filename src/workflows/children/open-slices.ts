@@ -106,7 +106,7 @@ const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];
 
 /** As equal as whole rollouts allow. With fewer rollouts than slices, the last slices wait for a share. */
-export function sharesOf(whole: number, slices: number): number[] {
+function sharesOf(whole: number, slices: number): number[] {
   const base = Math.floor(whole / slices);
   const rest = whole % slices;
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
