@@ -3,11 +3,9 @@ import { APIError } from 'openai';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { dataOf, readEvents } from '../../platform/http/event-stream.js';
 import { asCompletionChunk } from './generate-wire.js';
-import type { KnownTokens } from './known-events.js';
+import type { KnownTokens, WireName } from './known-events.js';
 import { knownIn } from './known-events.js';
 import { flatError } from './wire-faults.js';
-
-export type WireName = 'completions' | 'generate';
 
 /** What comes of a stream. What these throw ends the reading. */
 export interface Arrivals {

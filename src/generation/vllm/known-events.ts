@@ -1,6 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import { isTokenId } from '../../model/token-id.js';
-import type { WireName } from './completion-stream.js';
+
+export type WireName = 'completions' | 'generate';
 
 /**
  * The events that make up nearly all of a stream, read by one pattern each instead of as JSON: tokens in the middle of
