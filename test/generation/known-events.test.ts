@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Delta } from '../../src/generation/generation-service.js';
-import type { WireName } from '../../src/generation/vllm/completion-stream.js';
+import type { WireName } from '../../src/generation/vllm/known-events.js';
 import { readCompletion } from '../../src/generation/vllm/completion-stream.js';
 import {
   assemble,
