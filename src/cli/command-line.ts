@@ -37,8 +37,9 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. All except examples, simulator, cluster, learning, plan, aggregate and profile take
---config FILE (default ./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own
+Every command takes --help.
+All except examples, simulator, cluster, learning, plan, aggregate and profile take --config FILE (default
+./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own
 server and worker.`;
 
 /** How long a finished command may keep the process alive; its output is written by then. */

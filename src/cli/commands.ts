@@ -77,12 +77,15 @@ Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTER
 
 Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. It answers other prompts with random
 words. If a prompt's last message has lines \`Say: <text>\`, it says these: one per answer, and the last one from then
-on. FILE has the settings as YAML, and options override it:
+on. Lines \`Call: <calls of tools as JSON>\` and \`Answer: <text>\` are steps of an agent. FILE has the settings as YAML,
+and options override it:
 
   --tokens-per-second N     speed of each request; 0 (default): the whole answer at once
   --ms-to-first-token N     default 0
   --thinking-tokens N       before each move: a number, or a range such as [10,40] (default [8,40])
   --skill N                 0 plays at random, 3 nearly perfectly; default 1
+  --think-tags true         thoughts are between <think> and </think>
+  --malformed-calls SHARE   of calls of tools that are no JSON; default 0
   --seed N                  default: another one at each start
   --max-num-seqs N          generations at once; default 256
   --logprobs-mode MODE      processed (default) or raw

@@ -50,6 +50,7 @@ describe('a batch that is planned', () => {
       tallies: 10,
       max_in_flight: 7,
       priority: { priorityKey: 3, fairnessKey: BATCH, fairnessWeight: 1 },
+      heartbeat_timeout_ms: 100,
       limits: {
         max_rollout_turns: 100,
         max_new_tokens: 512,

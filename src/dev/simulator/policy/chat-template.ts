@@ -28,7 +28,11 @@ export function renderChat(
   const [first] = messages;
   const rest = tools.length > 0 && first?.role === 'system' ? messages.slice(1) : messages;
   const head = tools.length > 0 ? toolsMessage(rest === messages ? '' : first?.content, tools) : '';
-  const turns = rest.map((message, i) => turnOf(message, { before: rest[i - 1], after: rest[i + 1] })); // prettier-ignore
+  const turns = rest.map((message, i) =>
+    tools.length === 0 || message.role !== 'tool'
+      ? turnOf(message)
+      : resultOf(message, { before: rest[i - 1], after: rest[i + 1] }),
+  );
   return head + turns.join('') + (add_generation_prompt ? '<|im_start|>assistant\n' : '');
 }
 
@@ -52,18 +56,16 @@ interface Neighbours {
   after: ChatMessage | undefined;
 }
 
-/** The results of one answer's calls are one message of the user. */
-function turnOf(
-  { role, content, tool_calls = [] }: ChatMessage,
-  { before, after }: Neighbours,
-): string {
-  if (role === 'tool') {
-    const opening = before?.role === 'tool' ? '' : '<|im_start|>user';
-    const closing = after?.role === 'tool' ? '' : '<|im_end|>\n';
-    return `${opening}\n<tool_response>\n${content}\n</tool_response>${closing}`;
-  }
+function turnOf({ role, content, tool_calls = [] }: ChatMessage): string {
   const said = [...(content === '' ? [] : [content]), ...tool_calls.map(callText)];
   return `<|im_start|>${role}\n${said.join('\n')}<|im_end|>\n`;
+}
+
+/** The results of one answer's calls are one message of the user. */
+function resultOf({ content }: ChatMessage, { before, after }: Neighbours): string {
+  const opening = before?.role === 'tool' ? '' : '<|im_start|>user';
+  const closing = after?.role === 'tool' ? '' : '<|im_end|>\n';
+  return `${opening}\n<tool_response>\n${content}\n</tool_response>${closing}`;
 }
 
 /** What the assistant writes to call a tool. */
