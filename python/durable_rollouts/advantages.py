@@ -26,7 +26,8 @@ def advantages_of(rewards: NDArray[np.float32], groups: NDArray[np.int64], kind:
     Raises ``ValueError`` for another kind.
     """
     if kind == "none":
-        return rewards.copy()
+        copied: NDArray[np.float32] = rewards.copy()
+        return copied
     if kind not in ("grpo", "rloo"):
         raise ValueError(f'advantages: expected "grpo", "rloo" or "none", got {kind!r}')
     exact = rewards.astype(np.float64)
@@ -38,9 +39,11 @@ def advantages_of(rewards: NDArray[np.float32], groups: NDArray[np.int64], kind:
     apart = np.where(flat[groups], 0.0, exact - mean[groups])
     others = np.maximum(own - 1, 1)
     if kind == "rloo":
-        return (apart * own / others).astype(np.float32)
+        beside: NDArray[np.float32] = (apart * own / others).astype(np.float32)
+        return beside
     spread = np.sqrt(np.bincount(groups, apart**2, minlength=1)[groups] / others)
-    return (apart / (spread + LEAST_SPREAD)).astype(np.float32)
+    scaled: NDArray[np.float32] = (apart / (spread + LEAST_SPREAD)).astype(np.float32)
+    return scaled
 
 
 def weights_of(loss_mask: NDArray[np.float32], rollouts: NDArray[np.int64], norm: Norm) -> NDArray[np.float32]:

@@ -132,6 +132,9 @@ describe('an event that is known says what it says as JSON', () => {
     const { read, known } = await assertSame([event([]), event([5]), event([1, 2, 3, 4])], { wire: 'completions' }); // prettier-ignore
     assert.equal(known, 3);
     assert.deepEqual(read.deltas.map(({ token_ids }) => token_ids), [[], [5], [1, 2, 3, 4]]); // prettier-ignore
+    // Long ones are read as JSON: a repeat over so much text would overflow the stack.
+    const ids = Array.from({ length: 300_000 }, (_, i) => i);
+    assert.equal((await assertSame([event([7]), event(ids)], { wire: 'completions' })).known, 1);
   });
 });
 

@@ -9,14 +9,18 @@ import { test } from 'node:test';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 
 const BOUNDED = 'its count has a bound, and so has each repeat';
-const ALLOWED: Record<string, string> = {
-  'gym/config/yaml-text.ts: )*': 'a longer scalar than 4300 characters is not tried',
-  'src/environments/gymnasium/lost-session.ts: ){3}': BOUNDED,
-  'src/environments/math/letters/letter-at.ts: ){1,24}': BOUNDED,
-  'src/environments/math/letters/letter-at.ts: ){0,2}': BOUNDED,
-  'src/environments/math/letters/multichoice-letter.ts: ){0,2}': BOUNDED,
-  'src/platform/secrets.ts: ){0,4}': BOUNDED,
-};
+const TOO_LONG = 'a longer event than 64 KiB is not tried';
+const ALLOWED: readonly (readonly [repeat: string, why: string])[] = [
+  ['gym/config/yaml-text.ts: )*', 'a longer scalar than 4300 characters is not tried'],
+  ['src/environments/gymnasium/lost-session.ts: ){3}', BOUNDED],
+  ['src/environments/math/letters/letter-at.ts: ){1,24}', BOUNDED],
+  ['src/environments/math/letters/letter-at.ts: ){0,2}', BOUNDED],
+  ['src/environments/math/letters/multichoice-letter.ts: ){0,2}', BOUNDED],
+  ['src/generation/vllm/known-events.ts: )*', TOO_LONG],
+  ['src/generation/vllm/known-events.ts: )*', TOO_LONG],
+  ['src/generation/vllm/known-events.ts: )*', TOO_LONG],
+  ['src/platform/secrets.ts: ){0,4}', BOUNDED],
+];
 
 /** Prettier puts a space before the operators of code. */
 const REPEATED_GROUP = /(?<!\\)\)(?:[*+]|\{\d[\d,]*\})/g;
@@ -35,5 +39,5 @@ const sources = ['src', 'gym', 'demos'].flatMap((folder) =>
 );
 
 test('no regular expression repeats a group, but those that have a reason', () => {
-  assert.deepEqual(sources.flatMap(repeatedIn).sort(), Object.keys(ALLOWED).sort());
+  assert.deepEqual(sources.flatMap(repeatedIn).sort(), ALLOWED.map(([repeat]) => repeat).sort());
 });

@@ -49,6 +49,9 @@ const GENERATED = events(
 /** The sampled token's own in each position; those of the likeliest have no list behind them. */
 const OWN_LOGPROB = new RegExp(`"logprob":(${NUMBER}),"rank":${WHOLE},"top_logprobs"`, 'g');
 
+/** A longer event is left to the reader of JSON: repeats over long text overflow the stack. */
+const MOST_EVENT = 2 ** 16;
+
 /** Takes the known events at the beginning of these bytes; returns where the first other one begins. */
 export function knownIn(
   bytes: Buffer,
@@ -60,6 +63,8 @@ export function knownIn(
   const is_ascii = isAscii(bytes);
   let at = 0;
   for (;;) {
+    const ends = latin1.indexOf('\n\n', at);
+    if (ends === -1 || ends - at > MOST_EVENT) return at;
     pattern.lastIndex = at;
     const found = pattern.exec(latin1);
     if (found === null) return at;

@@ -196,9 +196,8 @@ describe('other endpoints refuse as vLLM does', () => {
       /body\.prompt: expected a prompt or messages/,
     );
     const messages = [{ role: 'user', content: 'Hi' }];
-    const tools = [{ type: 'function' }];
-    const { status, text } = await call(`${url}/tokenize`, { body: { messages, tools } });
+    const { status, text } = await call(`${url}/tokenize`, { body: { messages, chat_template: 'x' } }); // prettier-ignore
     assert.equal(status, 400);
-    assert.match(text, /does not implement tools/);
+    assert.match(text, /does not implement chat_template/);
   });
 });
