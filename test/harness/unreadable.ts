@@ -83,5 +83,8 @@ export async function updateUnreadably(
 /** How many workflow tasks have failed, those of resets included. */
 export async function failedTasksOf(client: Client, id: string): Promise<number> {
   const { events } = await client.workflow.getHandle(id).fetchHistory();
-  return (events ?? []).filter((event) => event.workflowTaskFailedEventAttributes).length;
+  return (events ?? []).filter(({ workflowTaskFailedEventAttributes: failed }) => {
+    // The server gives a task again if something came while it closed the workflow.
+    return failed && failed.failure?.message !== 'UnhandledCommand';
+  }).length;
 }
