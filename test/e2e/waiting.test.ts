@@ -148,7 +148,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const said = (row: number): string =>
       failures.find((one) => one.row === row)?.failure?.message ?? '';
     const since = String.raw`since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`;
-    assert.match(said(1), new RegExp(`^rollout_timeout passed; it waited for environment busy at http://\\S+ \\(\\d+ tries ${since}\\): POST .* 503: Busy: no room$`)); // prettier-ignore
-    assert.match(said(3), new RegExp(`^rollout_timeout passed; it waited for environment silent \\(${since}\\): no answer yet$`)); // prettier-ignore
+    assert.match(said(1), new RegExp(`^rollout_timeout (?:40s )?passed; it waited for environment busy at http://\\S+ \\(\\d+ tries ${since}\\): POST .* 503: Busy: no room$`)); // prettier-ignore
+    assert.match(said(3), new RegExp(`^rollout_timeout (?:40s )?passed; it waited for environment silent \\(${since}\\): no answer yet$`)); // prettier-ignore
   });
 });
