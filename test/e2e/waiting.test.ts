@@ -49,7 +49,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
   before(async () => {
     bed = await startTestbed('waiting');
     simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
+      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 20 },
       port: 0,
     });
     environment = await startEnvironment(() => isMended);
