@@ -56,7 +56,7 @@ describe('a worker that may open 256 files', { timeout: 200_000, skip }, () => {
       clearInterval(counting);
     }
     const log = await worker.log();
-    assert.match(log, /a process may open 256 files and connections: at most \d+ turns/);
+    assert.match(log, /a process may open 256 files and connections: at most \d+ rollouts/);
     assert.equal(exited, false, log.slice(-2000));
     assert.ok(most > 100 && most < FILES, `${most} files were open`);
     console.log(`at most ${most} open files`);
