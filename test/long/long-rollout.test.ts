@@ -36,7 +36,10 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
     await bed.startWorker({
       task_queue: QUEUE,
       generation: { default: { kind: 'vllm', base_urls: [await bed.engine.listen(8000)] } },
-      environments: { maze: { kind: 'http', url: bed.environment.url, timeout: '10s' } },
+      // On a queue of its own, so that each turn is two activities.
+      environments: {
+        maze: { kind: 'http', url: bed.environment.url, timeout: '10s', task_queue: 'mazes' },
+      },
       worker: { heartbeat_timeout: '2s' },
     });
   });
