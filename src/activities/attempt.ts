@@ -142,7 +142,7 @@ export function createRunAttempt({
       beat();
       return signalWaiting(workflow, waiting);
     });
-    const running: Running = { context, before, details, held, reportWaiting };
+    const running: Running = { context, workflow, before, details, held, reportWaiting };
     const leave = slots.enter(info.taskQueue);
     const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
@@ -160,6 +160,7 @@ export function createRunAttempt({
 
 interface Running {
   context: Context;
+  workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
   before: Partial<HeartbeatDetails>;
   details: HeartbeatDetails;
   held: HoldClock;
@@ -167,13 +168,13 @@ interface Running {
 }
 
 function attemptOf(
-  { context, before, details, held, reportWaiting }: Running,
+  { context, workflow, before, details, held, reportWaiting }: Running,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
 ): Attempt {
   const { info } = context;
   return {
-    workflow_id: info.workflowExecution?.workflowId ?? '',
-    run_id: info.workflowExecution?.runId ?? '',
+    workflow_id: workflow.workflow_id,
+    run_id: workflow.run_id,
     number: info.attempt,
     signal: context.cancellationSignal,
     elapsed_ms: elapsedOf(info, held),

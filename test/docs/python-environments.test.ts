@@ -63,8 +63,13 @@ describe('the page of Python’s environments has', () => {
   });
 
   test('the options of the server', async () => {
-    const source = await read('python/rollout_environment/__main__.py');
-    const lines = source.split('\n').filter((line) => !line.includes('SUPPRESS'));
+    const sources = await Promise.all(
+      ['__main__', 'serving'].map((name) => read(`python/rollout_environment/${name}.py`)),
+    );
+    const lines = sources
+      .join('\n')
+      .split('\n')
+      .filter((line) => !line.includes('SUPPRESS'));
     const options = lines.flatMap((line) => /add_argument\("(--[\w-]+)"/.exec(line)?.[1] ?? []);
     assert.ok(options.length > 3, 'it has options');
     assert.deepEqual(namesBelow('Serve it on another host', 'option'), options.sort());
