@@ -1,0 +1,85 @@
+import type { RolloutSettings } from '../model/journal.js';
+import type { Entry } from '../model/journal.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
+import type { Parsers } from '../model/calls/parsers/read-answer.js';
+import type { Call, Pool, Waits } from '../sampling/call.js';
+import type { RenderConversation } from './rendering.js';
+
+/** What the gateway of a worker and the activity that plays an agent know of each other. */
+
+/** The listener of a worker. */
+export interface Gateway {
+  /** Opens the life's address. The journal has its `life` line, synced. */
+  open: (playing: PlayedAgent) => AgentSession;
+  close: () => Promise<void>;
+}
+
+/** One life of a rollout, answered by this process. */
+export interface AgentSession {
+  /** Ends in `/v1`. */
+  base_url: string;
+  key: string;
+  /**
+   * Resolves when the agent was refused because of a limit and has not ended for 30 s since: it is to be ended. Never
+   * resolves otherwise.
+   */
+  overstays: Promise<void>;
+  /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
+  ourFault: () => string | null;
+  /**
+   * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
+   * generations in progress and resolves when nothing of it appends to the journal any longer.
+   */
+  end: (why: 'over' | 'moved') => Promise<void>;
+}
+
+export interface AgentJournal {
+  readonly writer: string;
+  readonly trajectory: Trajectory;
+  append: (entry: Entry) => Promise<void>;
+  /** Resolves when what was appended is stored and still ours; else throws a `StoreFault`. */
+  stored: () => Promise<void>;
+  sync: () => Promise<void>;
+}
+
+/** How calls are answered, by the environment's settings. */
+export interface CallSettings extends Parsers {
+  history: 'append' | 'template';
+  structured: 'allow' | 'refuse';
+  role_map: Readonly<Record<string, string>>;
+  limits: AgentLimits;
+}
+
+/** null: no limit. */
+export interface AgentLimits {
+  /** Answers of one rollout, in all its lives. */
+  calls: number | null;
+  /** Calls of one life at the same time; others wait. */
+  parallel: number;
+  sequences: number | null;
+  sampled_tokens: number | null;
+  /** Bytes of a request. */
+  body: number;
+  /** How long one call may wait and generate. */
+  call_ms: number;
+}
+
+export interface PlayedAgent {
+  rollout_id: string;
+  journal: AgentJournal;
+  settings: CallSettings;
+  /** Of the batch, in force now. */
+  generation: () => RolloutSettings;
+  pool: Pool;
+  waits: Waits;
+  sharer: Call['sharer'];
+  seed: (at: { turn: number; inherited: number }) => number | null;
+  eos_ids: Call['eos_ids'];
+  /** Both throw the faults of a generation service. */
+  render: RenderConversation;
+  detokenize: (token_ids: readonly number[]) => Promise<string>;
+  /** Counts a fault of a call in the journal. */
+  failed: (fault: unknown, turn: number) => Promise<void>;
+  /** Aborts when the activity ends: nothing is sampled or shown from then on. */
+  signal: AbortSignal;
+}
