@@ -78,8 +78,8 @@ export interface PlayedAgent {
   /** Both throw the faults of a generation service. */
   render: RenderConversation;
   detokenize: (token_ids: readonly number[]) => Promise<string>;
-  /** Counts a fault of a call in the journal. */
-  failed: (fault: unknown, turn: number) => Promise<void>;
+  /** Counts a fault of a call in the journal. Returns it as it is judged: to be tried again, or final. */
+  failed: (fault: unknown, turn: number) => Promise<unknown>;
   /** Aborts when the activity ends: nothing is sampled or shown from then on. */
   signal: AbortSignal;
 }
