@@ -1,6 +1,6 @@
 /** What an agent is told instead of an answer, in the words of its dialect. */
 export interface Refusal {
-  status: 400 | 401 | 404 | 409 | 410 | 413 | 422 | 503;
+  status: 400 | 401 | 404 | 408 | 409 | 410 | 413 | 422 | 500 | 503;
   /** Why, for programs: OpenAI's codes where they have one. */
   code: string;
   message: string;
@@ -41,6 +41,7 @@ export const limitReached = (limit: string, most: number): Refusal => ({
 const TYPES: Partial<Record<Refusal['status'], string>> = {
   401: 'authentication_error',
   404: 'not_found_error',
+  500: 'server_error',
   503: 'server_error',
 };
 
