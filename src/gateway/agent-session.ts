@@ -9,6 +9,8 @@ import type { RenderConversation } from './rendering.js';
 
 /** The listener of a worker. */
 export interface Gateway {
+  /** Of all its sessions: where programs reach it, with `/v1`. */
+  readonly base_url: string;
   /** Opens the life's address. The journal has its `life` line, synced. */
   open: (playing: PlayedAgent) => AgentSession;
   close: () => Promise<void>;

@@ -180,6 +180,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.end = null;
     forgetFaults(trajectory);
     trajectory.session.losses = 0;
+    trajectory.forgiven = trajectory.lives.length;
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
   if (!isHolder) inheritAnswers(trajectory);
@@ -264,8 +265,10 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   Object.assign(trajectory, lengthsOf(line));
 }
 
+/** The turns of an agent that asks for each answer are those answers. */
 export const totalsOf = ({
   turns,
+  calls,
   total_reward,
   assistant_tokens,
   env_tokens,
@@ -273,4 +276,8 @@ export const totalsOf = ({
   turn_count: number;
   total_reward: number;
   total_tokens: number;
-} => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
+} => ({
+  turn_count: turns.length + calls.filter(({ answer }) => answer !== null).length,
+  total_reward,
+  total_tokens: assistant_tokens + env_tokens,
+});
