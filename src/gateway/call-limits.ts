@@ -20,7 +20,7 @@ export function limitOf(
   const { calls, sampled_tokens, sequences } = limits;
   if (calls !== null && trajectory.calls.length >= calls) return limitReached('calls', calls);
   if (sampled_tokens !== null && tokensOf(trajectory) >= sampled_tokens)
-    return limitReached('sampled tokens', sampled_tokens);
+    return limitReached('sampled_tokens', sampled_tokens);
   if (sequences === null || !begins) return null;
   const begun = trajectory.calls.filter(({ line }) => line.cause !== undefined).length;
   return begun >= sequences ? limitReached('sequences', sequences) : null;

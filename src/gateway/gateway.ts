@@ -37,14 +37,16 @@ export async function createGateway({
   const holder = createHolder(secret);
   const listener = await openListener(listen, createRoutes({ holder, bodies, times }));
   const address = (advertise ?? listener.url).replace(/\/$/, '');
+  const base_url = `${address}/v1`;
   return {
+    base_url,
     open: (playing) => {
       const session = createSession(playing, times);
       const { life, writer, overstays, broken, ourFault, end } = session;
       const { rollout_id } = playing;
       holder.put(session);
       return {
-        base_url: `${address}/v1`,
+        base_url,
         key: keyOf({ rollout_id, life, writer }, secret),
         overstays,
         broken,

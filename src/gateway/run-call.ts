@@ -5,7 +5,7 @@ import { refusalIn, tooLong } from './patience.js';
 import { playCall } from './play-call.js';
 import type { PlayedCall } from './played-call.js';
 import type { Refusal } from './refusals.js';
-import { Refused } from './refusals.js';
+import { limitIn, Refused } from './refusals.js';
 
 /** A call of one life while somebody waits for it: its place in line, its line in the journal, its answer. */
 
@@ -109,5 +109,5 @@ async function refuse(
   const isLimit = code === 'rollout_limit';
   if (isLimit) life.limit.reached();
   if (isLimit || code === 'context_length_exceeded')
-    await life.writeRefused({ life: life.life, key, code, message });
+    await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
 }
