@@ -3,6 +3,7 @@ import { isKnown } from '../model/journal/calls.js';
 import type { WaitingLine } from '../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../platform/waits/waiting-line.js';
 import type { PlayedAgent } from './agent-session.js';
+import type { RefusedLines } from './call-limits.js';
 import { createRefusedLines } from './call-limits.js';
 import type { CallTree } from './call-tree.js';
 import { createCallTree } from './call-tree.js';
@@ -30,7 +31,7 @@ export interface Life {
   readonly leavePlace: () => void;
   /** Faults of ours by the key of the request that met them. */
   readonly faults: Map<string, string>;
-  readonly writeRefused: ReturnType<typeof createRefusedLines>;
+  readonly refused: RefusedLines;
   readonly limit: ReturnType<typeof overstaying>;
   /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
@@ -76,7 +77,7 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
       line.serve();
     },
     faults: new Map(),
-    writeRefused: createRefusedLines(journal),
+    refused: createRefusedLines(journal),
     limit: overstaying(times.overstay_ms),
     work: new Set(),
     named: new Map(),

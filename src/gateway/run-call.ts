@@ -63,6 +63,7 @@ async function run(
     await playCall({ playing, call, turn, signal, tries });
     tree.grow(playing.journal.trajectory.calls);
     faults.delete(call.key);
+    life.refused.answered();
   } finally {
     life.leavePlace();
   }
@@ -109,5 +110,5 @@ async function refuse(
   const isLimit = code === 'rollout_limit';
   if (isLimit) life.limit.reached();
   if (isLimit || code === 'context_length_exceeded')
-    await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
+    await life.refused.write({ life: life.life, key, code, message, ...limitIn(refusal) });
 }
