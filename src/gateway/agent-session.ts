@@ -26,6 +26,8 @@ export interface AgentSession {
    * resolves otherwise.
    */
   overstays: Promise<void>;
+  /** Resolves with the fault when its journal is lost or cannot be written: then it answers nothing more. */
+  broken: Promise<unknown>;
   /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
   ourFault: () => string | null;
   /**
@@ -80,8 +82,8 @@ export interface PlayedAgent {
   /** Both throw the faults of a generation service. */
   render: RenderConversation;
   detokenize: (token_ids: readonly number[]) => Promise<string>;
-  /** Counts a fault of a call in the journal. */
-  failed: (fault: unknown, turn: number) => Promise<void>;
+  /** Counts a fault of a call in the journal. Returns it as it is judged: to be tried again, or final. */
+  failed: (fault: unknown, turn: number) => Promise<unknown>;
   /** Aborts when the activity ends: nothing is sampled or shown from then on. */
   signal: AbortSignal;
 }

@@ -40,12 +40,10 @@ export const callId = (turn: number, index: number): string => `call_${turn}_${i
 
 /** A whole answer as the journal and agents have it. */
 export const saidIn = (text: string, { turn, ...parsers }: Parsers & { turn: number }): Said => {
-  const { content, reasoning, calls, malformed } = readAnswer(text, { ...parsers, ended: true });
+  const { calls, ...said } = readAnswer(text, { ...parsers, ended: true });
   return {
-    content,
-    ...(reasoning !== undefined && { reasoning }),
+    ...said,
     tool_calls: calls.map((call, index) => ({ id: callId(turn, index), ...call })),
-    malformed,
   };
 };
 
