@@ -50,12 +50,11 @@ export function createHolder(secret: string): Holder {
   };
   return {
     put: (session) => {
-      const { rollout_id } = session.playing;
-      over.delete(rollout_id);
-      sessions.set(rollout_id, session);
+      over.delete(session.rollout_id);
+      sessions.set(session.rollout_id, session);
       opened.tell();
     },
-    leave: ({ playing: { rollout_id }, life }, why) => {
+    leave: ({ rollout_id, life }, why) => {
       if (sessions.get(rollout_id)?.life === life) sessions.delete(rollout_id);
       if (why === 'over') over.add(rollout_id);
       for (const oldest of over) {
