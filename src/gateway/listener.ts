@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { watchSocket } from './delivery.js';
+import { openaiError } from './refusals.js';
 
 /** The socket on which agents ask. */
 
@@ -44,6 +46,7 @@ export async function openListener(listen: string, answer: Answer): Promise<List
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     answer(request, response, { expects: true });
   });
+  server.on('clientError', noRequest);
   const { host, port } = placeOf(listen);
   server.listen(port, host);
   await once(server, 'listening');
@@ -57,6 +60,21 @@ export async function openListener(listen: string, answer: Answer): Promise<List
       await closed;
     },
   };
+}
+
+/** Bytes that are no request have no response either. */
+function noRequest(error: Error & { code?: string }, socket: Duplex): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const isLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const status = isLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
+  const message = `expected a request of HTTP/1.1 with headers of at most ${MOST_HEADER_BYTES} bytes: ${error.message}`;
+  const body = JSON.stringify(openaiError({ status: 400, code: 'invalid_http', message }));
+  const type = 'content-type: application/json; charset=utf-8';
+  const length = `content-length: ${Buffer.byteLength(body)}`;
+  socket.end(`HTTP/1.1 ${status}\r\n${type}\r\n${length}\r\nconnection: close\r\n\r\n${body}`);
 }
 
 function placeOf(listen: string): { host: string; port: number } {
