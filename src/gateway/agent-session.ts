@@ -29,6 +29,8 @@ export interface AgentSession {
    * resolves otherwise.
    */
   overstays: Promise<void>;
+  /** Resolves with the fault when its journal is lost or cannot be written: then it answers nothing more. */
+  broken: Promise<unknown>;
   /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
   ourFault: () => string | null;
   /**

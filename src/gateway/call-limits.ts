@@ -28,14 +28,25 @@ export function limitOf(
 
 const LINE_EACH_MS = 60_000;
 
-/** Writes `refused` lines, one for each key and minute: programs ask in loops. */
-export function createRefusedLines({ append }: Pick<AgentJournal, 'append'>) {
+export interface RefusedLines {
+  /** Writes one for each key and minute: programs ask in loops. */
+  write: (refused: Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>) => Promise<void>;
+  /** A call was answered: what is refused from now on is news again. */
+  answered: () => void;
+}
+
+export function createRefusedLines({ append }: Pick<AgentJournal, 'append'>): RefusedLines {
   const written = new Map<string, number>();
-  return async (refused: Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>): Promise<void> => {
-    const now = performance.now();
-    for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
-    if (written.has(refused.key)) return;
-    written.set(refused.key, now);
-    await append({ kind: 'refused', ...refused });
+  return {
+    answered: () => {
+      written.clear();
+    },
+    write: async (refused) => {
+      const now = performance.now();
+      for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
+      if (written.has(refused.key)) return;
+      written.set(refused.key, now);
+      await append({ kind: 'refused', ...refused });
+    },
   };
 }

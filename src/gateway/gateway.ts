@@ -42,12 +42,14 @@ export async function createGateway({
     base_url,
     open: (playing) => {
       const session = createSession(playing, times);
-      const { rollout_id, life, writer, overstays, ourFault, end } = session;
+      const { life, writer, overstays, broken, ourFault, end } = session;
+      const { rollout_id } = playing;
       holder.put(session);
       return {
         base_url,
         key: keyOf({ rollout_id, life, writer }, secret),
         overstays,
+        broken,
         ourFault,
         end: async (why) => {
           holder.leave(session, why);

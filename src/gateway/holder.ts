@@ -50,11 +50,12 @@ export function createHolder(secret: string): Holder {
   };
   return {
     put: (session) => {
-      over.delete(session.rollout_id);
-      sessions.set(session.rollout_id, session);
+      const { rollout_id } = session.playing;
+      over.delete(rollout_id);
+      sessions.set(rollout_id, session);
       opened.tell();
     },
-    leave: ({ rollout_id, life }, why) => {
+    leave: ({ playing: { rollout_id }, life }, why) => {
       if (sessions.get(rollout_id)?.life === life) sessions.delete(rollout_id);
       if (why === 'over') over.add(rollout_id);
       for (const oldest of over) {

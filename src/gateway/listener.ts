@@ -14,12 +14,13 @@ export interface Listener {
   close: () => Promise<void>;
 }
 
-/** `expects`: the client waits for leave to send its body. */
-export type Answer = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: { expects: boolean },
-) => void;
+export interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** The client waits for leave to send its body. */
+  expects: boolean;
+}
+export type Answer = (exchange: Exchange) => void;
 
 /** Agents' tools take minutes; a connection that closes meanwhile is met by the next request. */
 const KEEP_ALIVE_MS = 600_000;
@@ -41,10 +42,10 @@ export async function openListener(listen: string, answer: Answer): Promise<List
   server.maxHeadersCount = MOST_HEADERS;
   server.on('connection', watchSocket);
   server.on('request', (request, response) => {
-    answer(request, response, { expects: false });
+    answer({ request, response, expects: false });
   });
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    answer(request, response, { expects: true });
+    answer({ request, response, expects: true });
   });
   server.on('clientError', noRequest);
   const { host, port } = placeOf(listen);

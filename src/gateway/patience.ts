@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 
@@ -33,7 +34,7 @@ export async function patiently<T>(
 }
 
 /** A final fault in words that name no address: agents are other people's programs. */
-export const engineFailed = ({ type, message, at }: Fault): Refusal => ({
+const engineFailed = ({ type, message, at }: Fault): Refusal => ({
   status: 500,
   code: 'generation_failed',
   message: `the policy's engine did not answer this call (${type}): ${at === null ? message : message.replaceAll(at, 'the engine')}`,
@@ -50,5 +51,13 @@ export const ended = (why: 'over' | 'moved'): Refusal =>
     ? { status: 410, code: 'rollout_ended', message: 'this rollout has ended: end the program' }
     : { status: 503, code: 'rollout_moves', message: 'this rollout is between two attempts: ask again' }; // prettier-ignore
 
-export const refusalIn = (error: unknown): Refusal | null =>
-  error instanceof Refused ? error.refusal : error instanceof Fault ? engineFailed(error) : null;
+export const gatewayFailed = (error: unknown): Refusal => ({
+  status: 500,
+  code: 'gateway_failed',
+  message: `the gateway could not answer: ${describeError(error)}`,
+});
+
+export function refusalIn(error: unknown): Refusal {
+  if (error instanceof Refused) return error.refusal;
+  return error instanceof Fault ? engineFailed(error) : gatewayFailed(error);
+}

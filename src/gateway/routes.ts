@@ -1,5 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describeError } from '../platform/errors.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import { withShare } from '../platform/waits/allowance.js';
 import { bytesOf } from './body.js';
@@ -7,8 +5,9 @@ import { readChatRequest } from './chat-completions.js';
 import { askedAgain } from './delivery.js';
 import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
-import type { Answer } from './listener.js';
+import type { Answer, Exchange } from './listener.js';
 import { hashedRequest, type HashedRequest } from './meaning.js';
+import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 import { sendJson, sendRefusal } from './reply.js';
@@ -24,29 +23,18 @@ interface Routing {
   times: GatewayTimes;
 }
 
-interface Exchange {
-  request: IncomingMessage;
-  response: ServerResponse;
-  expects: boolean;
-}
-
 export function createRoutes(routing: Routing): Answer {
-  return (request, response, { expects }) => {
+  return (exchange) => {
+    const { request, response } = exchange;
     askedAgain(request.socket);
     response.on('error', () => undefined);
-    route({ request, response, expects }, routing).catch((error: unknown) => {
+    route(exchange, routing).catch((error: unknown) => {
       if (error instanceof Refused) refuse({ request, response }, error.refusal);
       else if (request.socket.destroyed || response.headersSent) response.destroy();
-      else refuse({ request, response }, broken(error));
+      else refuse({ request, response }, gatewayFailed(error));
     });
   };
 }
-
-const broken = (error: unknown): Refusal => ({
-  status: 500,
-  code: 'gateway_failed',
-  message: `the gateway could not answer: ${describeError(error)}`,
-});
 
 /** Reads what a client still sends, for a moment: who meets a reset reads no answer. */
 function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refusal): void {
@@ -90,8 +78,8 @@ async function chat(
   { request, response, expects }: Exchange,
   { session, bodies, times }: Pick<Routing, 'bodies' | 'times'> & { session: Session },
 ): Promise<void> {
-  const { playing, ending, rollout_id } = session;
-  const { settings, journal } = playing;
+  const { playing, ending } = session;
+  const { settings, journal, rollout_id } = playing;
   const { limits, structured, role_map } = settings;
   const asked = await withShare(bodies, async (share): Promise<HashedRequest> => {
     if (expects) response.writeContinue();
@@ -103,7 +91,7 @@ async function chat(
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
-  const attached = session.attach(asked, idempotency_key);
+  const attached = session.attach({ request: asked, idempotency_key });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
   const { keep_alive_ms } = times;

@@ -7,7 +7,7 @@ import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from './played-call.js';
 import type { Refusal } from './refusals.js';
 import { sendRefusal } from './reply.js';
-import type { Attached } from './session.js';
+import type { Attached } from './attach.js';
 
 /** One connection of a call: the same code for the first one and for those that attach later. */
 
