@@ -1,4 +1,4 @@
-import type { Program, ProgramEnd } from '../../environments/environment.js';
+import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
 import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
 import { textLog } from '../../model/content.js';
 import { Fault, faultWith, judged } from '../../model/faults.js';
@@ -94,7 +94,8 @@ async function playLife(running: Running): Promise<void> {
   });
   const session = gateway.open(playedAgent(hold, { rules: program.rules, settings, dependencies }));
   const ended = await untilEnded(session, async () => {
-    const state = found ?? (await program.start(run, await taskOf(session, running), signal));
+    const state =
+      found ?? (await program.start(run, { task: await taskOf(session, running), signal }));
     return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
   });
   const fault = session.ourFault();
@@ -140,7 +141,7 @@ async function serves(
 async function taskOf(
   { base_url, key }: AgentSession,
   { hold: { ref, journal }, dependencies: { store } }: Running,
-): Promise<Parameters<Program['start']>[1]> {
+): Promise<ProgramTask> {
   const { sample } = await sampleOf(ref, store);
   const message_log = textLog(sample.message_log);
   return {
