@@ -1,5 +1,7 @@
 /** Rollouts of programs that own their loop, in batches and streams. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { BatchOutcome } from '../harness/batch.js';
 import { readJournal, startBatch } from '../harness/batch.js';
@@ -9,6 +11,16 @@ import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
+
+/** One that a worker can have again after it was killed. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
 
 const QUEUE = 'agent';
 const STREAMED: ReadonlySet<string> = new Set(['chunk', 'generation', 'served']);
