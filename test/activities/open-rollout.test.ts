@@ -76,6 +76,8 @@ describe('a rollout that starts', () => {
       max_version_span: null,
       attempts: { environment: 3, agent: 3 },
       overlong: 'keep',
+      train_resampled: 'winner',
+      train_separate: 'all',
     });
   });
 

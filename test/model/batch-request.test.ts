@@ -68,6 +68,8 @@ describe('a batch request', () => {
       max_version_span: null,
       attempts: { environment: 3, agent: 3 },
       overlong: 'keep',
+      train_resampled: 'winner',
+      train_separate: 'all',
       metadata: {},
     });
   });

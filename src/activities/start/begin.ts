@@ -131,5 +131,7 @@ function settingsOf(request: BatchRequest): RolloutSettings {
     max_version_span: request.max_version_span,
     attempts: request.attempts,
     overlong: request.overlong,
+    train_resampled: request.train_resampled,
+    train_separate: request.train_separate,
   };
 }
