@@ -1,9 +1,12 @@
+import type { AgentLimits } from '../model/calls/limits.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Entry } from '../model/journal.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Parsers } from '../model/calls/parsers/read-answer.js';
 import type { Call, Pool, Waits } from '../sampling/call.js';
 import type { RenderConversation } from './rendering.js';
+
+export type { AgentLimits };
 
 /** What the gateway of a worker and the activity that plays an agent know of each other. */
 
@@ -52,20 +55,6 @@ export interface CallSettings extends Parsers {
   structured: 'allow' | 'refuse';
   role_map: Readonly<Record<string, string>>;
   limits: AgentLimits;
-}
-
-/** null: no limit. */
-export interface AgentLimits {
-  /** Answers of one rollout, in all its lives. */
-  calls: number | null;
-  /** Calls of one life at the same time; others wait. */
-  parallel: number;
-  sequences: number | null;
-  sampled_tokens: number | null;
-  /** Bytes of a request. */
-  body: number;
-  /** How long one call may wait and generate. */
-  call_ms: number;
 }
 
 export interface PlayedAgent {

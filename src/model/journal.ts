@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
+import { AttemptSettings, GenerationSettings, Overlong, Semantics, TrainResampled, TrainSeparate } from './batch-request.js'; // prettier-ignore
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
@@ -52,6 +52,8 @@ export const RolloutSettings = z.object({
   max_version_span: z.number().nullable().default(null),
   attempts: AttemptSettings,
   overlong: Overlong.default('keep'),
+  train_resampled: TrainResampled.default('winner'),
+  train_separate: TrainSeparate.default('all'),
   /** Of a stream, whose seeds depend on it: how often all samples were played before; absent: 0. */
   epoch: z.int().nonnegative().exactOptional(),
 });

@@ -6,7 +6,7 @@ import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import type { Calls } from './calls.js';
-import { applyToCalls, applyVerdict, isVerdict, noCalls } from './calls.js';
+import { answered, applyToCalls, applyVerdict, isTree, noCalls } from './calls.js';
 import type { Answers, Segment } from './open-answers.js';
 import {
   applyChunk,
@@ -224,7 +224,7 @@ function dropLife(trajectory: Trajectory): void {
 
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
-  if (isVerdict(trajectory)) {
+  if (isTree(trajectory)) {
     if (start !== null && applyVerdict(trajectory, line))
       addReward(trajectory, { line, semantics: start.settings.semantics });
     return;
@@ -265,7 +265,7 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   Object.assign(trajectory, lengthsOf(line));
 }
 
-/** The turns of an agent that asks for each answer are those answers. */
+/** How far it is: whole turns, or the answered calls of an agent and what they sampled. */
 export const totalsOf = ({
   turns,
   calls,
@@ -277,7 +277,7 @@ export const totalsOf = ({
   total_reward: number;
   total_tokens: number;
 } => ({
-  turn_count: turns.length + calls.filter(({ answer }) => answer !== null).length,
+  turn_count: turns.length + answered(calls),
   total_reward,
   total_tokens: assistant_tokens + env_tokens,
 });
