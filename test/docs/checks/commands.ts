@@ -127,9 +127,10 @@ function runProblems(args: readonly string[], { page, repository }: Known): stri
   const asModule = args.indexOf('-m');
   if (asModule !== -1) {
     const module = args[asModule + 1] ?? '';
+    const [name] = module.split('.');
     if (!paths.has(`python/${module.replaceAll('.', '/')}`))
       return [`no Python package ${JSON.stringify(module)}`];
-    const source = [...sources].filter(([file]) => file.startsWith(`python/${module}/`)).map(([, text]) => text).join('\n'); // prettier-ignore
+    const source = [...sources].filter(([file]) => file.startsWith(`python/${name}/`)).map(([, text]) => text).join('\n'); // prettier-ignore
     return unknownOptions(args.slice(asModule + 2), source).map((option) => `${module} has no ${option}`); // prettier-ignore
   }
   const at = args.findIndex((word) => /\.(?:mjs|ts|js|py)$/.test(word));
