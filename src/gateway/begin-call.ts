@@ -20,6 +20,8 @@ interface Beginning {
   tree: CallTree;
   glue: Glue;
   signal: AbortSignal;
+  /** Behind a first fault. */
+  retry_ms: number;
   /** Somebody still waits for it. */
   isAsked: () => boolean;
 }
@@ -29,7 +31,7 @@ export async function beginCall(
   request: HashedRequest,
   beginning: Beginning,
 ): Promise<number | null> {
-  const { playing, life, tree, signal, isAsked } = beginning;
+  const { playing, life, tree, signal, retry_ms, isAsked } = beginning;
   const { journal, settings, generation } = playing;
   const { trajectory } = journal;
   // What has no answer is not rendered.
@@ -37,6 +39,7 @@ export async function beginCall(
   const prompt = await patiently(() => rendered(request, beginning), {
     failed: (fault) => playing.failed(fault, trajectory.calls.length),
     signal,
+    retry_ms,
   });
   signal.throwIfAborted();
   if (!isAsked()) return null;

@@ -18,7 +18,7 @@ import type { GatewayTimes } from './times.js';
 /** What is known of one life of a rollout, and changes only here and in the files that are given it. */
 export interface Life {
   readonly playing: PlayedAgent;
-  readonly times: Pick<GatewayTimes, 'linger_ms' | 'overstay_ms'>;
+  readonly times: Pick<GatewayTimes, 'linger_ms' | 'overstay_ms' | 'retry_ms'>;
   /** By its line. */
   readonly life: number;
   readonly writer: string;

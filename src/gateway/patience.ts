@@ -10,17 +10,18 @@ export interface Patience {
   /** Counts a fault; returns it as it is judged. */
   failed: (fault: Fault) => Promise<unknown>;
   signal: AbortSignal;
+  /** Behind the first fault. */
+  retry_ms: number;
 }
 
-const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15_000;
 
 /** Tries until it succeeds. Throws a fault that is final, the signal's reason, or an error that is no fault. */
 export async function patiently<T>(
   attempt: () => Promise<T>,
-  { failed, signal }: Patience,
+  { failed, signal, retry_ms }: Patience,
 ): Promise<T> {
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+  for (let wait = retry_ms; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
     try {
       return await attempt();
     } catch (error) {

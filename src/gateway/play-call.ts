@@ -28,11 +28,13 @@ interface Playing {
   signal: AbortSignal;
   /** How often its sampling was begun by this process. */
   tries: number;
+  /** Behind a first fault. */
+  retry_ms: number;
 }
 
 /** Samples what is missing, and says it. Throws as `patiently` does, and a `Refused` where the engine has no room. */
 export async function playCall(parts: Playing): Promise<void> {
-  const { playing, call, turn, signal } = parts;
+  const { playing, call, turn, signal, retry_ms } = parts;
   const { journal, failed } = playing;
   const { calls } = journal.trajectory;
   const line = calls[turn];
@@ -53,7 +55,7 @@ export async function playCall(parts: Playing): Promise<void> {
         if (typeof outcome === 'object') throw outcome.failed;
       }
     },
-    { failed: counted, signal },
+    { failed: counted, signal, retry_ms },
   );
   const { token_ids, line: sampled } = openAnswer(journal.trajectory, turn);
   if (sampled === null) return;
@@ -63,7 +65,7 @@ export async function playCall(parts: Playing): Promise<void> {
   }
   const text = await patiently(
     () => textOf({ token_ids, generation: sampled }, { call, stops, settings }),
-    { failed: counted, signal },
+    { failed: counted, signal, retry_ms },
   );
   await journal.append({
     kind: 'answer',

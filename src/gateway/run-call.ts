@@ -52,7 +52,8 @@ async function run(
   life: Life,
   { call, signal }: { call: PlayedCall; signal: AbortSignal },
 ): Promise<void> {
-  const { playing, tree, faults } = life;
+  const { playing, tree, faults, times } = life;
+  const { retry_ms } = times;
   await life.line.join(undefined, signal);
   try {
     if (call.turn === null) await begin(life, { call, signal });
@@ -60,7 +61,7 @@ async function run(
     if (turn === null) return;
     const { tries } = call;
     call.tries += 1;
-    await playCall({ playing, call, turn, signal, tries });
+    await playCall({ playing, call, turn, signal, tries, retry_ms });
     tree.grow(playing.journal.trajectory.calls);
     faults.delete(call.key);
     life.refused.answered();
@@ -75,9 +76,18 @@ async function begin(
 ): Promise<void> {
   const { request } = call;
   if (request === null) return;
-  const { playing, tree, glue } = life;
+  const { playing, tree, glue, times } = life;
+  const { retry_ms } = times;
   const isAsked = (): boolean => call.connections > 0;
-  const turn = await beginCall(request, { playing, life: life.life, tree, glue, signal, isAsked });
+  const turn = await beginCall(request, {
+    playing,
+    life: life.life,
+    tree,
+    glue,
+    signal,
+    retry_ms,
+    isAsked,
+  });
   if (turn === null) return;
   call.turn = turn;
   call.request = null;

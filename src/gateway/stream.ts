@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
@@ -29,7 +28,7 @@ export async function give(giving: Giving, { stream }: { stream: boolean }): Pro
   const { response, attached } = giving;
   const { call } = attached;
   const { socket } = giving.request;
-  let isCut = false;
+  let isCut = response.closed;
   response.once('close', () => {
     isCut = true;
     call.news.tell();
@@ -88,7 +87,7 @@ async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
     if (!response.headersSent) response.writeHead(200, STREAM_HEADERS);
     alive.refresh();
     if (response.write(text)) return;
-    await Promise.race([once(response, 'drain'), once(response, 'close')]);
+    await drained(response);
   };
   const alive = setInterval(() => {
     if (!isCut()) void send(KEEP_ALIVE);
@@ -123,4 +122,16 @@ async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
   } finally {
     clearInterval(alive);
   }
+}
+
+/** Resolves when a slow client has taken what was sent, or has gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = (): void => {
+      response.off('drain', go).off('close', go);
+      resolve();
+    };
+    if (response.closed) go();
+    else response.once('drain', go).once('close', go);
+  });
 }

@@ -8,6 +8,8 @@ export interface GatewayTimes {
   overstay_ms: number;
   /** Between two signs of life of a stream without news. */
   keep_alive_ms: number;
+  /** Behind a first fault; each later one waits twice as long. */
+  retry_ms: number;
   /** For the body of a small request. */
   body_ms: number;
 }
@@ -17,5 +19,6 @@ export const TIMES: GatewayTimes = {
   linger_ms: 30_000,
   overstay_ms: 30_000,
   keep_alive_ms: 5000,
+  retry_ms: 1000,
   body_ms: 30_000,
 };

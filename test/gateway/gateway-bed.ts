@@ -60,6 +60,8 @@ export interface Given {
   generation?: Partial<RolloutSettings['generation']>;
   rollout?: Partial<RolloutSettings>;
   row?: number;
+  /** Its own engine. */
+  pool?: Pool;
   /** The next attempt of the same life. */
   again?: boolean;
 }
@@ -90,7 +92,7 @@ export async function gatewayBed(
     },
   };
   const pool = givenPool ?? poolFor(counted);
-  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool, store: files.store, journalFile: files.journalFile }); // prettier-ignore
+  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool: given.pool ?? pool, store: files.store, journalFile: files.journalFile }); // prettier-ignore
   t.after(() => gateway.close());
   return { gateway, open, requests, store: files.store, service: counted };
 }
