@@ -37,6 +37,14 @@ export const AttemptSettings = z
       .max(100)
       .default(3)
       .describe("how often one turn's environment may raise an exception before the rollout fails"),
+    agent: z
+      .int()
+      .min(1)
+      .max(100)
+      .default(3)
+      .describe(
+        "how often an agent's program may fail by itself before the rollout fails; lost workers and faults of engines do not count",
+      ),
   })
   .prefault({});
 

@@ -35,6 +35,8 @@ export const Said = z.object({
   content: z.string(),
   reasoning: z.string().exactOptional(),
   tool_calls: z.array(ToolCall),
+  /** How much of the content stands before each tool call, as streams send them. Absent: all of it. */
+  calls_at: z.array(z.int()).exactOptional(),
   /** Tool calls that do not parse. They are part of the content, and never repaired. */
   malformed: z.int(),
 });

@@ -11,6 +11,8 @@ export interface Calls {
   /** By number, in the order in which they began. */
   calls: JournalCall[];
   lives: Life[];
+  /** Lives before the last reopening: they count among no attempts. */
+  forgiven: number;
   /** By hash. */
   materials: Map<string, LineOf<'material'>>;
   /** Requests that got no call. */
@@ -43,11 +45,14 @@ export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs'
 export interface Life {
   line: LineOf<'life'>;
   exit: LineOf<'exit'> | null;
+  /** The refusal behind which no call was answered: an end is that limit's. */
+  refusal: LineOf<'refused'> | null;
 }
 
 export const noCalls = (): Calls => ({
   calls: [],
   lives: [],
+  forgiven: 0,
   materials: new Map(),
   refused: [],
   verdict: null,
@@ -68,7 +73,7 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
   const life = lives.at(-1);
   switch (line.kind) {
     case 'life':
-      if (line.life === lives.length + 1) lives.push({ line, exit: null });
+      if (line.life === lives.length + 1) lives.push({ line, exit: null, refusal: null });
       break;
     case 'material':
       if (!materials.has(line.hash)) materials.set(line.hash, line);
@@ -87,7 +92,9 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
       break;
     }
     case 'refused':
-      if (isOf(life, line)) folded.refused.push(line);
+      if (!isOf(life, line)) break;
+      folded.refused.push(line);
+      life.refusal = line;
       break;
     case 'exit':
       if (isOf(life, line)) life.exit = line;
@@ -164,15 +171,28 @@ function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
     generation,
   };
   call.answer = line;
+  const life = folded.lives.at(-1);
+  if (life?.exit === null) life.refusal = null;
   folded.assistant_tokens += token_ids.length;
 }
-
-/** Whether a rollout has calls in place of turns, and one verdict of its environment behind them. */
-export const isTree = ({ lives }: Calls): boolean => lives.length > 0;
 
 /** How many calls are whole. */
 export const answered = (calls: readonly JournalCall[]): number =>
   calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
+
+/**
+ * A program has ended by itself, or by a limit: the rollout's end is near. Any other end is a failure of this life, and
+ * another one may follow.
+ */
+export const hasFinished = ({ exit, refusal }: Life): boolean =>
+  exit !== null && (exit.code === 0 || refusal !== null);
+
+/** Lives that failed by themselves. One without an end was lost with its worker, or ended by a fault of ours. */
+export const failedLives = ({ lives, forgiven }: Calls): Life[] =>
+  lives.slice(forgiven).filter((life) => life.exit !== null && !hasFinished(life));
+
+/** Whether the environment's answer is about a whole rollout of an agent: then it has no turn. */
+export const isVerdict = ({ lives }: Calls): boolean => lives.length > 0;
 
 /** Counts behind the end of the last life, and once. */
 export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolean {
