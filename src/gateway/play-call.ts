@@ -117,7 +117,7 @@ const stopsOf = ({ line }: Pick<JournalCall, 'line'>, { generation }: Settings):
 ];
 
 /** How many tokens its answer may have. */
-export const roomOf = (
+const roomOf = (
   { line, prompt_length }: Pick<JournalCall, 'line' | 'prompt_length'>,
   { generation, max_seq_len }: Pick<RolloutSettings, 'max_seq_len'> & { generation: Pick<GenerationSettings, 'max_new_tokens'> }, // prettier-ignore
 ): number =>

@@ -10,8 +10,7 @@ const SLOW = { simulator: { tokens_per_second: 400 } };
 /** Reads until the text has so many characters, then cuts the connection. */
 async function readPart(
   reply: Response,
-  characters: number,
-  cut: AbortController,
+  { characters, cut }: { characters: number; cut: AbortController },
 ): Promise<string> {
   const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
@@ -26,7 +25,10 @@ describe('a stream that was cut', () => {
     const life = await open();
     const asked = { ...says(LONG), stream: true };
     const cut = new AbortController();
-    const part = await readPart(await life.post(asked, { signal: cut.signal }), 2000, cut);
+    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
     const again = await (await life.post(asked)).text();
     assert.ok(eventsIn(again).startsWith(eventsIn(part)), 'the second connection got other bytes');
     assert.equal(readStream(again).content, LONG);
@@ -39,7 +41,10 @@ describe('a stream that was cut', () => {
     const life = await open();
     const asked = { ...says(LONG), stream: true };
     const cut = new AbortController();
-    const part = await readPart(await life.post(asked, { signal: cut.signal }), 2000, cut);
+    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
     while (life.journal.trajectory.calls[0]?.answer == null) await sleep(20);
     const again = await (await life.post(asked)).text();
     assert.ok(eventsIn(again).startsWith(eventsIn(part)));
@@ -52,7 +57,7 @@ describe('a stream that was cut', () => {
     const life = await open();
     const asked = { ...says(LONG), stream: true };
     const cut = new AbortController();
-    await readPart(await life.post(asked, { signal: cut.signal }), 1000, cut);
+    await readPart(await life.post(asked, { signal: cut.signal }), { characters: 1000, cut });
     await sleep(400);
     const { open: answers } = life.journal.trajectory;
     const had = answers.get(0)!.token_ids.length;
@@ -120,7 +125,10 @@ describe('the next attempt of a life', () => {
     const before = await open();
     const asked = { ...says(LONG), stream: true };
     const cut = new AbortController();
-    const part = await readPart(await before.post(asked, { signal: cut.signal }), 2000, cut);
+    const part = await readPart(await before.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
     before.abort.abort();
     await before.session.end('moved');
     await before.journal.release();

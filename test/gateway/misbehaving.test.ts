@@ -23,14 +23,14 @@ async function told(reply: Response): Promise<Told> {
 }
 
 /** Bytes as they are on a connection of its own, and all that comes back. */
-async function raw(life: Life, text: string, { ms = 3000 } = {}): Promise<string> {
+async function raw(life: Life, text: string): Promise<string> {
   const { hostname, port } = new URL(life.url);
   const socket = connect(Number(port), hostname);
   socket.on('error', () => undefined);
   let got = '';
   socket.setEncoding('utf8').on('data', (part: string) => (got += part));
   socket.write(text);
-  await Promise.race([once(socket, 'close'), sleep(ms)]);
+  await Promise.race([once(socket, 'close'), sleep(3000)]);
   socket.destroy();
   return got;
 }
@@ -39,7 +39,11 @@ const USER = { role: 'user', content: 'Say: yes' };
 const asks = (more: object): object => ({ model: 'policy', messages: [USER], ...more });
 
 /** Beside a call that goes on meanwhile, and that is undisturbed. */
-async function beside(t: TestContext, act: (life: Life) => Promise<void>, given: Given = {}) {
+async function beside(
+  t: TestContext,
+  acts: ((life: Life) => Promise<void>) | { given: Given; act: (life: Life) => Promise<void> },
+) {
+  const { act, given } = typeof acts === 'function' ? { act: acts, given: {} } : acts;
   const bed = await gatewayBed(t, {
     simulator: { tokens_per_second: 200 },
     times: { parked_ms: 200, body_ms: 400, overstay_ms: 300 },
@@ -175,9 +179,9 @@ describe('a path or key that is none', () => {
 describe('limits', () => {
   test('of calls: 400, one line, and the program has a moment to end', async (t) => {
     let overstays = false;
-    const { life } = await beside(
-      t,
-      async (life) => {
+    const { life } = await beside(t, {
+      given: { limits: { calls: 2 } },
+      act: async (life) => {
         void life.session.overstays.then(() => (overstays = true));
         for (let k = 0; k < 3; k++) assert.equal((await life.post(says(`${k}`))).status, k === 0 ? 200 : 400); // prettier-ignore
         const answer = await told(await life.post(says('again')));
@@ -186,21 +190,19 @@ describe('limits', () => {
         await sleep(400);
         assert.ok(overstays);
       },
-      { limits: { calls: 2 } },
-    );
+    });
     const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
     assert.equal(refused.length, 3);
     assert.ok(refused.every((line) => line.kind === 'refused' && line.limit === 'calls'));
   });
 
   test('of sequences: what continues goes on, what begins is refused', async (t) => {
-    await beside(
-      t,
-      async (life) => {
+    await beside(t, {
+      given: { limits: { sequences: 1 } },
+      act: async (life) => {
         assert.equal((await told(await life.post(says('another')))).code, 'rollout_limit');
       },
-      { limits: { sequences: 1 } },
-    );
+    });
   });
 
   test('600 calls of a rollout that may have 5 get as many answers', async (t) => {
@@ -247,15 +249,14 @@ describe('bytes that are no whole request', () => {
   });
 
   test('a body in chunks beyond the limit is 413', async (t) => {
-    await beside(
-      t,
-      async (life) => {
+    await beside(t, {
+      given: { limits: { body: 50_000 } },
+      act: async (life) => {
         const part = `${(0x4000).toString(16)}\r\n${'x'.repeat(0x4000)}\r\n`;
         const got = await raw(life, head(life, 'transfer-encoding: chunked') + part.repeat(5));
         assert.match(got, /^HTTP\/1\.1 413 /);
       },
-      { limits: { body: 50_000 } },
-    );
+    });
   });
 
   test('a body in chunks, one behind Expect: 100-continue, and two requests at once are answered', async (t) => {

@@ -176,10 +176,6 @@ function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
   folded.assistant_tokens += token_ids.length;
 }
 
-/** How many calls are whole. */
-export const answered = (calls: readonly JournalCall[]): number =>
-  calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
-
 /**
  * A program has ended by itself, or by a limit: the rollout's end is near. Any other end is a failure of this life, and
  * another one may follow.
@@ -191,8 +187,12 @@ export const hasFinished = ({ exit, refusal }: Life): boolean =>
 export const failedLives = ({ lives, forgiven }: Calls): Life[] =>
   lives.slice(forgiven).filter((life) => life.exit !== null && !hasFinished(life));
 
-/** Whether the environment's answer is about a whole rollout of an agent: then it has no turn. */
-export const isVerdict = ({ lives }: Calls): boolean => lives.length > 0;
+/** Whether a rollout has calls in place of turns, and one verdict of its environment behind them. */
+export const isTree = ({ lives }: Calls): boolean => lives.length > 0;
+
+/** How many calls are whole. */
+export const answered = (calls: readonly JournalCall[]): number =>
+  calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
 
 /** Counts behind the end of the last life, and once. */
 export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolean {

@@ -6,7 +6,7 @@ import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import type { Calls } from './calls.js';
-import { answered, applyToCalls, applyVerdict, isVerdict, noCalls } from './calls.js';
+import { answered, applyToCalls, applyVerdict, isTree, noCalls } from './calls.js';
 import type { Answers, Segment } from './open-answers.js';
 import {
   applyChunk,
@@ -224,7 +224,7 @@ function dropLife(trajectory: Trajectory): void {
 
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
-  if (isVerdict(trajectory)) {
+  if (isTree(trajectory)) {
     if (start !== null && applyVerdict(trajectory, line))
       addReward(trajectory, { line, semantics: start.settings.semantics });
     return;
