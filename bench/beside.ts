@@ -11,7 +11,7 @@ import { requestsOf } from './many/readings.js';
 import { table } from './report.js';
 import { AT_ONCE, GENERATION, MAX_SEQ_LEN } from './scenario.js';
 import type { Stack } from './stack.js';
-import { setPace, startStack, workerConfig } from './stack.js';
+import { setPace, startStack, workerSettings } from './stack.js';
 
 const USAGE = `node --import tsx bench/beside.ts [--build NAME=FOLDER …] [--rollouts N] [--turns N] [--tokens N] [--rate N] [--rounds N]
 
@@ -64,7 +64,7 @@ async function startPlayer(stack: Stack, [name, build]: [string, string]): Promi
     directory: stack.folder,
     name,
     project_root: path.resolve(build),
-    config: workerConfig(stack, { task_queue: name, turn_slice: null }),
+    config: workerSettings(stack, { task_queue: name, turn_slice: null }),
     ...(preload !== undefined && {
       env: { NODE_OPTIONS: `--import ${path.resolve(preload)}` },
     }),
