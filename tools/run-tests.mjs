@@ -3,7 +3,7 @@
  * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js.
  * Files under e2e and long start servers and processes, so fewer of them run at once; so do those under interop if an
  * engine is named. In CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with
- * `N passed, N failed, N skipped` for any reporter.
+ * the slowest files and `N passed, N failed, N skipped`, for any reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,8 +15,10 @@ import { compileTests } from './compile-tests.mjs';
 import { filesBelow } from './fingerprint.mjs';
 import { ensureNode } from './node-version.mjs';
 import { groupTests } from './test-groups.mjs';
+import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
+const JSONL_REPORTER = new URL('jsonl-reporter.mjs', import.meta.url).href;
 const UNIT_TIMEOUT_MS = 5 * 60_000;
 const E2E_TIMEOUT_MS = 20 * 60_000;
 /** More files than this do not fail by accident. */
@@ -66,23 +68,29 @@ const program =
     ? process.execPath
     : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
 const compiled = await compileTests(root);
+const times = new Map();
 const total = { passed: 0, failed: 0, skipped: 0 };
 let exitCode = 0;
 for (const run of runs) {
   const first = await runTests(run);
   const again = first.code !== 0 && process.env.CI ? await runAgain(first, run) : null;
   const { code, counts } = again ?? first;
+  for (const [file, seconds] of timesOf(first.lines, sourceOf)) times.set(file, seconds);
   for (const name of Object.keys(total)) total[name] += counts[name];
   // A runner that was killed has failed, whatever it counted.
   if (code !== 0) exitCode = code ?? 1;
 }
+keepTimes(root, times);
+console.log(`\n${slowestOf(times)}`);
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 rmSync(compiled, { recursive: true });
 process.exitCode = exitCode;
 
 /** The run with the failed files repeated alone; null if there are too many for an accident. */
 async function runAgain(first, { timeoutMs, hasServer }) {
-  const failed = failedFiles(first.report);
+  const failed = [
+    ...new Set(first.lines.filter((line) => line.failed).map(({ test }) => sourceOf(test))),
+  ];
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
   console.log(`\nagain, one after the other: ${failed.join(', ')}`);
   const again = await runTests({
@@ -107,23 +115,16 @@ function withPython({ PATH = '' }) {
   return found === '' ? PATH : `${path.dirname(found)}${path.delimiter}${PATH}`;
 }
 
-/** By the positions of the failed tests. */
-function failedFiles(report) {
-  const places = report.matchAll(
-    /^ *not ok [^\n]*\n +---\n(?: +(?!\.\.\.)[^\n]*\n)*? +location: '([^']+):\d+:\d+'/gm,
-  );
-  // In the source or in the compiled file: not every version follows source maps here.
-  const names = [...places].map(([, file]) => {
-    const folder = file.startsWith(compiled) ? compiled : root;
-    return path.relative(folder, file).replace(/\.js$/, '.ts');
-  });
-  return [...new Set(names)];
+/** Events name the source or the compiled file: not every version follows source maps. */
+function sourceOf(file) {
+  const folder = file.startsWith(compiled) ? compiled : root;
+  return path.relative(folder, file).replace(/\.js$/, '.ts');
 }
 
-/** One reporter for people, one (TAP, the same on every version) for the counts. */
+/** One reporter for people, one for counts and times. */
 async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAlone = hasServer }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
-  const tap = path.join(scratch, 'report.tap');
+  const report = path.join(scratch, 'report.jsonl');
   const programs = isAlone
     ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
     : groupTests({ compiled, files });
@@ -131,7 +132,7 @@ async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAl
     ...['--enable-source-maps', '--test'],
     ...[`--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
-    ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
+    ...[`--test-reporter=${JSONL_REPORTER}`, `--test-reporter-destination=${report}`],
     ...programs,
   ];
   const server = hasServer ? await startServer({ files, scratch }) : null;
@@ -150,8 +151,11 @@ async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAl
       child.once('error', reject);
       child.once('close', (exit) => resolve(exit));
     });
-    const report = readFileSync(tap, 'utf8');
-    return { code, report, counts: countsOf(report) };
+    const lines = readFileSync(report, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    return { code, lines, counts: countsOf(lines) };
   } finally {
     await server?.stop();
     rmSync(scratch, { recursive: true, force: true });
@@ -174,9 +178,9 @@ async function startServer({ files, scratch }) {
   });
 }
 
-/** From the lines `# pass 12` at the end of the report; a cancelled test has not passed. */
-function countsOf(report) {
-  const count = (name) => Number(report.match(new RegExp(`^# ${name} (\\d+)$`, 'm'))?.[1] ?? 0);
+/** A cancelled test has not passed. */
+function countsOf(lines) {
+  const count = (name) => lines.find(({ what }) => what === name)?.count ?? 0;
   return {
     passed: count('pass'),
     failed: count('fail') + count('cancelled'),
