@@ -1,12 +1,11 @@
 /**
  * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`. Without `--long` all but
- * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js.
- * Files under e2e and long start servers and processes, so fewer of them run at once; so do those under interop if an
- * engine is named. In CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with
- * the slowest files and `N passed, N failed, N skipped`, for any reporter.
+ * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js. In
+ * CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with the slowest files and
+ * `N passed, N failed, N skipped`, for any reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,9 +17,7 @@ import { groupTests } from './test-groups.mjs';
 import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
-const JSONL_REPORTER = new URL('jsonl-reporter.mjs', import.meta.url).href;
-const UNIT_TIMEOUT_MS = 5 * 60_000;
-const E2E_TIMEOUT_MS = 20 * 60_000;
+const TIMEOUT_MS = 20 * 60_000;
 /** More files than this do not fail by accident. */
 const FAILED_AGAIN = 4;
 
@@ -48,58 +45,33 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const runs = [
-  {
-    files: files.filter((file) => !isE2e(file)),
-    concurrency: Math.min(4, availableParallelism() + 1),
-    timeoutMs: UNIT_TIMEOUT_MS,
-  },
-  {
-    files: files.filter(isE2e),
-    hasServer: true,
-    // They wait more than they compute.
-    concurrency: Math.min(3, availableParallelism() + 1),
-    timeoutMs: E2E_TIMEOUT_MS,
-  },
-].filter((run) => run.files.length > 0);
+// They wait more than they compute; long ones hold loads that other work would disturb.
+const concurrency = long ? Math.min(3, availableParallelism() + 1) : Math.min(8, 2 * availableParallelism() + 1); // prettier-ignore
 
 const program =
   major === undefined
     ? process.execPath
     : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
 const compiled = await compileTests(root);
-const times = new Map();
-const total = { passed: 0, failed: 0, skipped: 0 };
-let exitCode = 0;
-for (const run of runs) {
-  const first = await runTests(run);
-  const again = first.code !== 0 && process.env.CI ? await runAgain(first, run) : null;
-  const { code, counts } = again ?? first;
-  for (const [file, seconds] of timesOf(first.lines, sourceOf)) times.set(file, seconds);
-  for (const name of Object.keys(total)) total[name] += counts[name];
-  // A runner that was killed has failed, whatever it counted.
-  if (code !== 0) exitCode = code ?? 1;
-}
+const first = await runTests({ files, concurrency });
+const again = first.code !== 0 && process.env.CI ? await runAgain(first) : null;
+const { code, counts } = again ?? first;
+const times = timesOf(first.lines, sourceOf);
 keepTimes(root, times);
 console.log(`\n${slowestOf(times)}`);
-console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 rmSync(compiled, { recursive: true });
-process.exitCode = exitCode;
+// A runner that was killed has failed, whatever it counted.
+process.exitCode = code ?? 1;
 
 /** The run with the failed files repeated alone; null if there are too many for an accident. */
-async function runAgain(first, { timeoutMs, hasServer }) {
+async function runAgain(first) {
   const failed = [
     ...new Set(first.lines.filter((line) => line.failed).map(({ test }) => sourceOf(test))),
   ];
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
   console.log(`\nagain, one after the other: ${failed.join(', ')}`);
-  const again = await runTests({
-    files: failed,
-    concurrency: 1,
-    timeoutMs,
-    hasServer,
-    isAlone: true,
-  });
+  const again = await runTests({ files: failed, concurrency: 1, isAlone: true });
   if (again.code !== 0) return null;
   console.log(`\nunstable: failed beside others, passed alone: ${failed.join(', ')}`);
   const { passed, failed: failures, skipped } = first.counts;
@@ -121,21 +93,16 @@ function sourceOf(file) {
   return path.relative(folder, file).replace(/\.js$/, '.ts');
 }
 
-/** One reporter for people, one for counts and times. */
-async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAlone = hasServer }) {
+async function runTests({ files, concurrency, isAlone = false }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
   const report = path.join(scratch, 'report.jsonl');
+  const job = path.join(scratch, 'job.json');
   const programs = isAlone
     ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
-    : groupTests({ compiled, files });
-  const args = [
-    ...['--enable-source-maps', '--test'],
-    ...[`--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`],
-    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
-    ...[`--test-reporter=${JSONL_REPORTER}`, `--test-reporter-destination=${report}`],
-    ...programs,
-  ];
-  const server = hasServer ? await startServer({ files, scratch }) : null;
+    : groupTests({ compiled, files, times: readTimes(root) });
+  writeFileSync(job, JSON.stringify({ report, files: programs, concurrency, timeout: TIMEOUT_MS }));
+  const args = ['--enable-source-maps', path.join(root, 'tools', 'run-files.mjs'), job];
+  const server = files.some(isE2e) ? await startServer({ files, scratch }) : null;
   const env = {
     ...process.env,
     PATH: withPython(process.env),
@@ -173,7 +140,7 @@ async function startServer({ files, scratch }) {
     ports: await chooseServerPorts({ server: 0, ui: 0 }),
     dbFile: null,
     headless: true,
-    namespaces: files.map((file) => path.basename(file, '.test.ts')),
+    namespaces: files.filter(isE2e).map((file) => path.basename(file, '.test.ts')),
     logFile: path.join(scratch, 'temporal.log'),
   });
 }

@@ -57,7 +57,7 @@ const ALL = ['user', 'tool', 'environment'].flatMap(OF);
 const found = (lines: string[]): Record<string, string> =>
   Object.fromEntries(lines.slice(1).map((line) => line.trim().split(/: (.*)/).slice(0, 2) as [string, string])); // prettier-ignore
 
-describe('temporal-rollout check-template', () => {
+describe('temporal-rollout check-template', { concurrency: 4 }, () => {
   test('says of a template that keeps what was said that every role is continued exactly, and exits with 0', async (t) => {
     const { code, lines, stderr, server } = await check(t, {
       template: chatml,

@@ -13,7 +13,7 @@ const ACTS = '\u009b31m\u001b]0;title\u0007\u202emodel';
 /** What a terminal takes for text: no controls but line ends, no marks of direction. */
 const PLAIN = /^(?:[\n\t\u0020-\u007e\u00a0-\u200d\u2010-\u2027\u202f-\u205f\ufffd])*$/;
 
-describe('a check of an engine that speaks to terminals', () => {
+describe('a check of an engine that speaks to terminals', { concurrency: 4 }, () => {
   for (const [how, args] of [
     ['as text', []],
     ['as JSON', ['--json']],
