@@ -5,10 +5,10 @@ import test, { after, before, describe } from 'node:test';
 import { Client, Connection, WorkflowUpdateFailedError } from '@temporalio/client';
 import { onLoopback } from '../../src/client/server.js';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import { eventually } from '../harness/waiting.js';
+import type { PolicyBed } from './policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from './policy-bed.js';
+import { puzzleBatch } from './recovery-bed.js';
+import { eventually } from './waiting.js';
 
 const reasonOf = async (publishing: Promise<PublishResult>): Promise<string> => {
   try {
@@ -22,7 +22,8 @@ const reasonOf = async (publishing: Promise<PublishResult>): Promise<string> => 
 
 const batchOf = (samples: number) => puzzleBatch({ samples, repeats: 2, max_rollout_turns: 4 });
 
-for (const wire of ['completions', 'generate'] as const) {
+/** What holds of a policy that moves while its rollouts are sampled on this wire. */
+export function policyTests(wire: 'completions' | 'generate'): void {
   describe(`a policy whose rollouts use ${wire}`, () => {
     let bed: PolicyBed;
     let version = 0;
