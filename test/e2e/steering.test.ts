@@ -19,7 +19,7 @@ const REQUESTED = {
   rollout_timeout: '1h',
 };
 
-describe('while it runs', { timeout: 300_000, concurrency: 4 }, () => {
+describe('while it runs', { timeout: 300_000 }, () => {
   let bed: Testbed;
 
   before(async () => {
