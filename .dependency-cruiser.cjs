@@ -12,6 +12,7 @@ const INTERFACES = [
   'src/generation/generation-service',
   'src/generation/weight-control',
   'src/environments/environment',
+  'src/gateway/agent-session',
   'src/trajectories/trajectory-store',
 ];
 
@@ -36,6 +37,7 @@ module.exports = {
     room(
       'src/workers',
       'src/activities',
+      'src/gateway',
       'src/generation',
       'src/environments',
       'src/trajectories',

@@ -169,6 +169,10 @@ class _Requested(TypedDict, total=False):
     semantics: or NeMo RL's loops, number for number (default ``"standard"``)
     overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
       into failures.jsonl (default ``"keep"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
+      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
+      ``with_tools``, or ``none`` (default ``"all"``)
     policy_version: the version that the service is expected to serve, checked at planning
     max_version_span: how many policy versions one turn may contain; None: any number
     metadata: copied to the result; at most 4 kB
@@ -189,6 +193,8 @@ class _Requested(TypedDict, total=False):
     num_repeats_add_seed: bool
     semantics: Semantics
     overlong: Literal["keep", "mask", "drop"]
+    train_resampled: Literal["winner", "all", "none"]
+    train_separate: Literal["all", "with_tools", "none"]
     policy_version: Optional[str]
     max_version_span: Optional[int]
     metadata: Dict[str, Any]
@@ -357,6 +363,8 @@ _DEFAULTS: Dict[str, Any] = {
     "num_repeats_add_seed": False,
     "semantics": "standard",
     "overlong": "keep",
+    "train_resampled": "winner",
+    "train_separate": "all",
     "policy_version": None,
     "max_version_span": None,
     "metadata": {},

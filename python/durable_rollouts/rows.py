@@ -55,6 +55,19 @@ class PlacedPicture(TypedDict):
     url: str
 
 
+class ToolCall(TypedDict):
+    """A tool that the policy calls.
+
+    id: as the agent was told it
+    name: the tool's name
+    arguments: JSON as it was said: digits and the order of names are the policy's
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
 class RowMessage(TypedDict):
     """A message of the log, with its ids. Logprobs are in nats.
 
@@ -70,7 +83,12 @@ class RowMessage(TypedDict):
     pictures: which of its ids stand for pictures, in their order; the engine has made them of each. A picture that
       ``max_seq_len`` cuts has no ids
     sampled: in place of logprobs with ``include_logprobs: false``: the policy sampled it
-    partial: in failures.jsonl, on the last message: no environment has answered it
+    partial: in failures.jsonl, on the last message: no environment has answered it. Where an agent asks for answers:
+      this one was never finished
+    reasoning: where an agent asks for answers: the policy's thoughts, as it was told them
+    tool_calls: where an agent asks for answers: the tools that the policy calls
+    tool_call_id: of a tool's result, where an agent asks for answers: the call
+    is_error: of a tool's result: the tool failed
     is_invalid_tool_call: of an agent's call: its text contains a tool call
     has_malformed_thinking: of an agent's call: it has a thinking tag where none may be
     routed_experts: of an agent's call, if its model server returns them: for each id, the experts that the model chose
@@ -85,6 +103,10 @@ class RowMessage(TypedDict):
     pictures: NotRequired[List[PlacedPicture]]
     sampled: NotRequired[Literal[True]]
     partial: NotRequired[Literal[True]]
+    reasoning: NotRequired[str]
+    tool_calls: NotRequired[List[ToolCall]]
+    tool_call_id: NotRequired[str]
+    is_error: NotRequired[Literal[True]]
     is_invalid_tool_call: NotRequired[bool]
     has_malformed_thinking: NotRequired[bool]
     routed_experts: NotRequired[List[Any]]
@@ -122,7 +144,7 @@ class Run(TypedDict):
     """Some of the generated tokens.
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
-      observations
+      observations; in ``sequences``, over those of its ``message_log``
     end: the one behind the last
     """
 
@@ -133,7 +155,8 @@ class Run(TypedDict):
 class IdRun(TypedDict):
     """Some of the ids of the whole ``message_log``.
 
-    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations included
+    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations
+      included; in ``sequences``, the ``fork`` ids before it, too
     end: the one behind the last
     """
 
@@ -145,7 +168,7 @@ class VersionRun(Run):
     """The weights that sampled some of the generated tokens.
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
-      observations
+      observations; in ``sequences``, over those of its ``message_log``
     end: the one behind the last
     version: the label of the weights (a number as text, for a published version), or None
     """
@@ -157,9 +180,9 @@ class Segment(Run):
     """The request that sampled some of the generated tokens.
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
-      observations
+      observations; in ``sequences``, over those of its ``message_log``
     end: the one behind the last
-    turn: its turn, from 0
+    turn: its turn, from 0; where an agent asks for answers, the number of the call
     replica: base URL of the replica
     request_id: the request, as in the engine's log
     """
@@ -195,6 +218,65 @@ class Failure(TypedDict):
     type: str
     message: str
     turn: int
+
+
+class RowSequence(TypedDict):
+    """What a path of an agent's calls has beyond the sequences before it.
+
+    sequence: its number; 0 is the main one, which the row itself is
+    parent: the sequence whose first ids it begins with, by number; None: none
+    fork: how many of them. They train in no other sequence than their own
+    cause: why it begins. ``separate``: another system message, or other tools. ``edited``, ``shortened``: the agent
+      changed the conversation. ``resampled``: it asked the same again. ``diverged``: an agent that was started again
+      asked something new. ``template``: the chat template renders earlier messages otherwise. ``first``: it is the
+      rollout's first
+    train: whether it trains
+    why: why it does not. ``abandoned``: the last life of the agent never asked for it. ``unread``: the agent never got
+      the whole answer. ``resampled``: it went on from another answer to the same (``train_resampled``). ``separate``:
+      ``train_separate`` leaves it out
+    calls: the calls whose answers it has, by number
+    message_log: what it has behind these ids
+    assistant_tokens: tokens that the policy sampled in it
+    finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
+      ``max_new_tokens`` or ``max_seq_len`` (``length``)
+    train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
+      policy sampled, without ``masked``; it is ``[]`` for a failure, with ``loss_multiplier`` 0, and for a sequence of
+      an agent that does not train. Rows of releases before it lack it
+    policy_versions: which weights sampled which tokens: runs over the generated tokens
+    segments: which replica and request sampled which tokens: runs over the generated tokens
+    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
+      is without them
+    over_span: an answer has tokens of more versions than ``max_version_span``, because the agent had read its beginning
+    """
+
+    sequence: int
+    parent: Optional[int]
+    fork: int
+    cause: Literal["first", "separate", "edited", "shortened", "resampled", "diverged", "template"]
+    train: bool
+    why: NotRequired[Literal["abandoned", "unread", "resampled", "separate"]]
+    calls: List[int]
+    message_log: List[RowMessage]
+    assistant_tokens: int
+    finish_reasons: List[Literal["stop", "length"]]
+    train_mask: List[IdRun]
+    policy_versions: List[VersionRun]
+    segments: List[Segment]
+    masked: NotRequired[List[Run]]
+    over_span: NotRequired[Literal[True]]
+
+
+class AllTokens(TypedDict):
+    """Over all sequences of a rollout.
+
+    sampled: tokens that the policy sampled in all sequences, the main one included
+    trained: those of them that train
+    sequences: how many sequences, the main one included
+    """
+
+    sampled: int
+    trained: int
+    sequences: int
 
 
 class RowColumns(TypedDict):
@@ -234,13 +316,14 @@ class RowColumns(TypedDict):
       terminated, too, because an environment may grade a truncated turn
     max_turns_reached: ``max_rollout_turns`` ended it. Under ``nemo-rl-async``: it played as many turns, whatever ended
       it
-    turn_count: whole turns: generations that the environment answered. Of an agent: its calls
+    turn_count: whole turns: generations that the environment answered. Of an agent: its calls; where it asks for
+      answers, those of the main sequence
     total_tokens: ``assistant_tokens`` and ``env_tokens``, without the prompt
     assistant_tokens: tokens that the policy sampled, in whole turns
     env_tokens: tokens of observations
     train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
-      policy sampled, without ``masked``; it is ``[]`` for a failure and with ``loss_multiplier`` 0. Rows of releases
-      before it lack it
+      policy sampled, without ``masked``; it is ``[]`` for a failure, with ``loss_multiplier`` 0, and for a sequence of
+      an agent that does not train. Rows of releases before it lack it
     policy_versions: which weights sampled which tokens: runs over the generated tokens
     version_source: where these versions come from, for the least certain token. ``engine``: it named the weights of
       each token, or was asked. ``record``: the policy's record. ``none``: at least one is None
@@ -256,6 +339,15 @@ class RowColumns(TypedDict):
     untokenized: of an agent's rollout without tokens: why ``message_log`` is empty
     reward_shaping: of an agent's rollout whose environment has ``effort_levels`` or ``reward_penalties``: what they
       made of its reward
+    sequences: of a rollout whose agent asked for answers: its sequences but the main one, which is the row's
+      ``message_log``. Each sampled token is in exactly one
+    calls: of such a rollout: how often its agent asked
+    lives: of such a rollout: how often its agent was started
+    unanswered: of such a rollout: calls whose answer the agent never got whole
+    malformed_calls: of such a rollout: tool calls in answers that do not parse, and stayed text
+    resampled: of such a rollout: calls that asked for another answer to the same
+    all_tokens: of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one
+    over_span: an answer has tokens of more versions than ``max_version_span``, because the agent had read its beginning
     failure: in failures.jsonl: why it is no row to train on
     sample_row: in a stream: the place of the group's sample in the input
     epoch: in a stream: how often all samples were played before
@@ -305,6 +397,14 @@ class RowColumns(TypedDict):
     agent_result: NotRequired[Any]
     untokenized: NotRequired[str]
     reward_shaping: NotRequired[RewardShaping]
+    sequences: NotRequired[List[RowSequence]]
+    calls: NotRequired[int]
+    lives: NotRequired[int]
+    unanswered: NotRequired[int]
+    malformed_calls: NotRequired[int]
+    resampled: NotRequired[int]
+    all_tokens: NotRequired[AllTokens]
+    over_span: NotRequired[Literal[True]]
     failure: NotRequired[Failure]
     sample_row: NotRequired[int]
     epoch: NotRequired[int]

@@ -272,6 +272,7 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'GenerationRejected',
   'EnvironmentUnavailable',
   'EnvironmentFailed',
+  'AgentFailed',
   'StoreFault',
 ]);
 

@@ -1,4 +1,5 @@
 import type { ExactEnvironment } from '../environments/environment.js';
+import type { Gateway } from '../gateway/agent-session.js';
 import type { Replicas, Sharer } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
@@ -29,6 +30,8 @@ export interface Dependencies {
   policy: (name: string) => PolicyService | undefined;
   /** undefined if temporal.yaml has no such environment. */
   environment: (taskName: string) => DeployedEnvironment | undefined;
+  /** Answers programs that this process runs; null: it runs none. */
+  gateway: Gateway | null;
   /** The allowance for large answers of environments, until they are journalled. */
   answers: Allowance;
   /** The allowance for the folds of turns in progress. */
@@ -69,6 +72,8 @@ export interface GenerationPool extends Replicas {
   api_key_env: string | null;
   /** Texts to remove from content, for services whose detokenizer renders them. */
   special_tokens: readonly string[];
+  /** Roles that its chat template does not have, and what they become; absent: none. */
+  role_map?: Readonly<Record<string, string>>;
   /** Whether prompts may contain images, and who gives them to the engine (temporal.yaml: `images`). */
   images: Images;
 }

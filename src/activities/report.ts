@@ -2,8 +2,9 @@ import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
 import { openAnswer } from '../model/journal/open-answers.js';
+import { openTokens } from '../model/journal/standing.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
-import { nextStep } from '../model/turn/stop-rules.js';
+import { isProgram, nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
@@ -36,16 +37,17 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
 export function placeIn(trajectory: Trajectory): Place {
   const { turn_count: turn, total_tokens } = totalsOf(trajectory);
   const { start, standing } = trajectory;
-  const tokens = total_tokens + openAnswer(trajectory).token_ids.length;
+  const tokens = total_tokens + openTokens(standing);
   return { turn, tokens, asks: start?.plays === 'agent' ? 'agent' : standing.asks };
 }
 
 /** null: the journal has no start. */
-export function factsOf({ start, end, extra_env_info, agent }: Trajectory): RolloutFacts | null {
+export function factsOf(trajectory: Trajectory): RolloutFacts | null {
+  const { start, end, extra_env_info, agent } = trajectory;
   if (start === null) return null;
   const { task_name, settings, plays } = start;
   const facts = { task_name, policy_version: settings.policy_version };
-  if (plays !== 'agent') return facts;
+  if (plays !== 'agent' || isProgram(trajectory)) return facts;
   const sample = AgentSample.parse(extra_env_info);
   const { task_index, rollout_index, attempt_index } = sample;
   const next = attempt_index + agent.attempts;

@@ -1,4 +1,5 @@
-import type { Patterns, Shaping } from '../model/journal.js';
+import type { AgentLimits } from '../model/calls/limits.js';
+import type { LineOf, Patterns, Shaping } from '../model/journal.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
 import type { Content } from '../model/content.js';
 import type { ForeignObject } from '../model/foreign-object.js';
@@ -157,12 +158,63 @@ export interface AgentServers {
   run: (request: AgentRequest) => Promise<void>;
 }
 
+/** A program's run, as its service says it. */
+export type ProgramState = { state: 'running' } | ProgramEnd;
+
+export interface ProgramEnd {
+  state: 'ended';
+  exit: { code: number | null; signal: string | null; tail: string };
+  submission: string | null;
+  /** null: it says none. */
+  reward: number | null;
+  rewards: Record<string, number>;
+  metadata: ForeignObject | null;
+}
+
+/** What a program is given. */
+export interface ProgramTask {
+  /** Of the policy, with `/v1`. */
+  base_url: string;
+  key: string;
+  prompt: string;
+  message_log: EnvironmentMessage[];
+  /** The sample's `extra_env_info`. */
+  metadata: ForeignObject;
+}
+
+export interface ProgramRules {
+  /** In force from a rollout's start to its end. */
+  program: LineOf<'start'>['program'] & object;
+  restart: 'fresh';
+  structured: 'refuse' | 'allow';
+  limits: AgentLimits;
+  /** How long a program may run, as a duration; null: as long as its rollout. */
+  run: string | null;
+}
+
+/** Runs programs that ask the policy by themselves. All but `wait` throw the faults of a step. `run`: its name. */
+export interface Program {
+  rules: ProgramRules;
+  health: (signal: AbortSignal) => Promise<void>;
+  /** Starts it, or finds it. */
+  start: (run: string, task: ProgramTask, signal: AbortSignal) => Promise<ProgramState>;
+  /** Waits for its end for some seconds. `gone`: there is no such run. */
+  wait: (
+    run: string,
+    how: { seconds?: number; signal: AbortSignal },
+  ) => Promise<ProgramState | 'gone'>;
+  /** Ends it. One that is not there has ended. */
+  stop: (run: string, signal: AbortSignal) => Promise<void>;
+}
+
 /** An environment as activities see it: it gives metadata back as it came, number by number. */
 export type ExactEnvironment = Environment<ForeignObject>;
 
 export interface Environment<M = Metadata> {
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
+  /** Runs programs that play whole rollouts by calls; `step` is never called then. */
+  readonly program?: Program;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
   step(turn: Turn<M>, context: StepContext): Promise<TurnAnswer<M>>;
   /** A step must not be played twice: it is journalled before it is sent, and its answer before anything else. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { didYouMean } from '../platform/nearest.js';
+import { agent } from './agent/kind.js';
 import { calculator } from './calculator/kind.js';
 import { codeJaccard } from './code-jaccard/kind.js';
 import { code } from './code/kind.js';
@@ -28,6 +29,7 @@ const KINDS = [
   calculator,
   http,
   gymAgent,
+  agent,
   gymnasium,
   userModule,
 ] as const;

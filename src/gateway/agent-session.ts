@@ -1,3 +1,4 @@
+import type { AgentLimits } from '../model/calls/limits.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Entry } from '../model/journal.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -5,10 +6,14 @@ import type { Parsers } from '../model/calls/parsers/read-answer.js';
 import type { Call, Pool, Waits } from '../sampling/call.js';
 import type { RenderConversation } from './rendering.js';
 
+export type { AgentLimits };
+
 /** What the gateway of a worker and the activity that plays an agent know of each other. */
 
 /** The listener of a worker. */
 export interface Gateway {
+  /** Of all its sessions: where programs reach it, with `/v1`. */
+  readonly base_url: string;
   /** Opens the life's address. The journal has its `life` line, synced. */
   open: (playing: PlayedAgent) => AgentSession;
   close: () => Promise<void>;
@@ -24,6 +29,8 @@ export interface AgentSession {
    * resolves otherwise.
    */
   overstays: Promise<void>;
+  /** Resolves with the fault when its journal is lost or cannot be written: then it answers nothing more. */
+  broken: Promise<unknown>;
   /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
   ourFault: () => string | null;
   /**
@@ -50,20 +57,6 @@ export interface CallSettings extends Parsers {
   limits: AgentLimits;
 }
 
-/** null: no limit. */
-export interface AgentLimits {
-  /** Answers of one rollout, in all its lives. */
-  calls: number | null;
-  /** Calls of one life at the same time; others wait. */
-  parallel: number;
-  sequences: number | null;
-  sampled_tokens: number | null;
-  /** Bytes of a request. */
-  body: number;
-  /** How long one call may wait and generate. */
-  call_ms: number;
-}
-
 export interface PlayedAgent {
   rollout_id: string;
   journal: AgentJournal;
@@ -78,8 +71,8 @@ export interface PlayedAgent {
   /** Both throw the faults of a generation service. */
   render: RenderConversation;
   detokenize: (token_ids: readonly number[]) => Promise<string>;
-  /** Counts a fault of a call in the journal. */
-  failed: (fault: unknown, turn: number) => Promise<void>;
+  /** Counts a fault of a call in the journal. Returns it as it is judged: to be tried again, or final. */
+  failed: (fault: unknown, turn: number) => Promise<unknown>;
   /** Aborts when the activity ends: nothing is sampled or shown from then on. */
   signal: AbortSignal;
 }

@@ -71,7 +71,7 @@ export interface Handed {
   open_s: number;
 }
 
-const STAYS_OPEN_S = 5;
+export const STAYS_OPEN_S = 5;
 
 /** Whether the answer has arrived whole. That it was handed over alone says nothing. */
 export const isDelivered = ({ connection, asked_again, continued, open_s }: Handed): boolean =>

@@ -1,12 +1,17 @@
 /** What an agent is told instead of an answer, in the words of its dialect. */
 export interface Refusal {
-  status: 400 | 401 | 404 | 409 | 410 | 413 | 422 | 503;
+  status: 400 | 401 | 404 | 408 | 409 | 410 | 413 | 422 | 500 | 503;
   /** Why, for programs: OpenAI's codes where they have one. */
   code: string;
   message: string;
   /** The field. */
   param?: string;
+  /** The rollout's limit that is reached. */
+  limit?: Limit;
 }
+
+/** `connections`: of a life; the journal knows nothing of it. */
+type Limit = 'calls' | 'sequences' | 'sampled_tokens' | 'connections';
 
 /** A refusal on its way to who answers. */
 export class Refused extends Error {
@@ -32,15 +37,21 @@ export const contextFull = ({ tokens, most }: { tokens: number; most: number }):
 });
 
 /** Never 429, which clients repeat. */
-export const limitReached = (limit: string, most: number): Refusal => ({
+export const limitReached = (limit: Limit, most: number): Refusal => ({
   status: 400,
   code: 'rollout_limit',
-  message: `this rollout's limit of ${most} ${limit} is reached: end the program`,
+  message: `this rollout's limit of ${most} ${limit.replace('_', ' ')} is reached: end the program`,
+  limit,
 });
+
+/** As the journal has it. */
+export const limitIn = ({ limit }: Refusal): { limit?: Exclude<Limit, 'connections'> } =>
+  limit === undefined || limit === 'connections' ? {} : { limit };
 
 const TYPES: Partial<Record<Refusal['status'], string>> = {
   401: 'authentication_error',
   404: 'not_found_error',
+  500: 'server_error',
   503: 'server_error',
 };
 

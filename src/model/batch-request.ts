@@ -37,10 +37,20 @@ export const AttemptSettings = z
       .max(100)
       .default(3)
       .describe("how often one turn's environment may raise an exception before the rollout fails"),
+    agent: z
+      .int()
+      .min(1)
+      .max(100)
+      .default(3)
+      .describe(
+        "how often an agent's program may fail by itself before the rollout fails; lost workers and faults of engines do not count",
+      ),
   })
   .prefault({});
 
 export const Overlong = z.enum(['keep', 'mask', 'drop']);
+export const TrainResampled = z.enum(['winner', 'all', 'none']);
+export const TrainSeparate = z.enum(['all', 'with_tools', 'none']);
 
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
@@ -75,6 +85,12 @@ const rolloutSettings = {
   semantics: Semantics.default('standard').describe("or NeMo RL's loops, number for number"),
   overlong: Overlong.default('keep').describe(
     'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',
+  ),
+  train_resampled: TrainResampled.default('winner').describe(
+    "which of an agent's answers to one question train. `winner`: those that it went on from, or all if it went on from none; `all`; `none`: only those that it went on from",
+  ),
+  train_separate: TrainSeparate.default('all').describe(
+    "which of an agent's conversations beside its main one train (helpers, titles): `all`, those `with_tools`, or `none`",
   ),
   policy_version: z
     .string()

@@ -189,6 +189,8 @@ export interface Past {
   attempts?: Attempts;
   /** Attempts of an agent's row, without this one. */
   attempts_left?: number;
+  /** Lives that an agent's program has left, if it has failed by itself. */
+  lives_left?: number;
   /** false while a batch is planned: no journal counts then, so the first protocol error is final. */
   is_planned?: boolean;
   /** For how many seconds a rollout's engine has denied what planning saw. */
@@ -201,9 +203,17 @@ export interface Past {
  */
 export function judged(
   fault: Fault,
-  { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true, denied_s }: Past,
+  {
+    of_turn = {},
+    attempts,
+    attempts_left = Infinity,
+    is_planned = true,
+    denied_s,
+    lives_left = 0,
+  }: Past,
 ): Fault {
   if (denied_s !== undefined) return judgedDenial(fault, denied_s);
+  if (fault.type === 'AgentFailed' && lives_left > 0) return faultWith(fault, { retryable: true });
   const most: Partial<Record<FaultType, number>> = {
     ProtocolError: is_planned ? MOST_PROTOCOL_ERRORS : 0,
     ...(attempts && { EnvironmentFailed: attempts.environment }),

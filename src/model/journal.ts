@@ -1,15 +1,17 @@
 import { z } from 'zod';
-import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
+import { AttemptSettings, GenerationSettings, Overlong, Semantics, TrainResampled, TrainSeparate } from './batch-request.js'; // prettier-ignore
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
-import { AGENT_LINES } from './journal/agent-lines.js';
+import { AGENT_LINES, Program } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
-import { foreign, logprobs, tokenIds, written } from './journal/line-parts.js';
+import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
+
+export { Reward };
 
 /**
  * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer, a
@@ -50,6 +52,8 @@ export const RolloutSettings = z.object({
   max_version_span: z.number().nullable().default(null),
   attempts: AttemptSettings,
   overlong: Overlong.default('keep'),
+  train_resampled: TrainResampled.default('winner'),
+  train_separate: TrainSeparate.default('all'),
   /** Of a stream, whose seeds depend on it: how often all samples were played before; absent: 0. */
   epoch: z.int().nonnegative().exactOptional(),
 });
@@ -62,6 +66,8 @@ const StartLine = z.object({
   task_name: z.string(),
   /** An agent plays the whole rollout: it has runs instead of turns, no prompt and no model. */
   plays: z.literal('agent').exactOptional(),
+  /** Such an agent that asks for each answer: it has calls instead of runs. */
+  program: Program.exactOptional(),
   settings: RolloutSettings,
   prompt: z.array(LogMessage),
   extra_env_info: foreign,
@@ -166,14 +172,6 @@ const GenerationLine = z.object({
   queue_s: z.number(),
   generate_s: z.number(),
 });
-
-/** Far above any meaningful reward, and small enough that no sum of them is infinite in float32. */
-const LARGEST_REWARD = 1e30;
-const tooLarge = `expected a number between -${LARGEST_REWARD} and ${LARGEST_REWARD}`;
-export const Reward = z
-  .number({ error: 'expected a finite number' })
-  .min(-LARGEST_REWARD, tooLarge)
-  .max(LARGEST_REWARD, tooLarge);
 
 /** An environment's answer to a turn. */
 const ANSWER = {

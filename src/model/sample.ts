@@ -49,7 +49,8 @@ export const ROW_COLUMNS = [
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'train_mask', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
   'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
-  'version_source', 'untokenized', 'reward_shaping',
+  'version_source', 'untokenized', 'reward_shaping', 'sequences', 'calls', 'lives', 'unanswered', 'malformed_calls',
+  'resampled', 'all_tokens', 'over_span',
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */

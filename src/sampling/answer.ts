@@ -41,7 +41,8 @@ export async function answer(call: Call, placed: Placed): Promise<'sampled' | Ex
   const { fence, policy } = lease;
   const labels = fence && labelsOf(request, { placed, fence, offset: inherited.length });
   const room = (): number => call.room;
-  const parts = { tape, service, settings, said, room, facts, labels, policy, signal };
+  const is_read = call.is_read ?? false;
+  const parts = { tape, service, settings, said, is_read, room, facts, labels, policy, signal };
   const sample = createSampler(parts);
   const { finish } = tape.open();
   const { special_tokens } = pool;

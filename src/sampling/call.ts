@@ -38,6 +38,8 @@ export interface Call {
    * them. Asked again whenever tokens are dropped.
    */
   said: () => number;
+  /** Somebody reads along: the first tokens are written at once. */
+  is_read?: boolean;
   /**
    * Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. Only
    * an interrupted answer asks.

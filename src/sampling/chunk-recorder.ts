@@ -32,12 +32,14 @@ interface Recording {
   /** Offset in the answer of the first token to come. */
   offset: number;
   onFailure: (error: unknown) => void;
+  /** The first tokens wait for none that follow. */
+  is_read?: boolean;
 }
 
 /** Writes an answer's tokens into the journal as they stream in, so that they outlive the stream. */
 export function recordChunks(
   tape: Tape,
-  { facts: initial, offset: first, onFailure, labelled }: Recording,
+  { facts: initial, offset: first, onFailure, labelled, is_read = false }: Recording,
 ): ChunkRecorder {
   let facts = initial;
   let offset = first;
@@ -84,7 +86,8 @@ export function recordChunks(
     },
     add: (delta) => {
       addTo(waiting, delta);
-      if (waiting.token_ids.length >= MAX_WAITING) write();
+      const isFirst = is_read && offset === first && waiting.token_ids.length > 0;
+      if (isFirst || waiting.token_ids.length >= MAX_WAITING) write();
       else timer ??= setTimeout(write, MAX_WAIT_MS);
     },
   };

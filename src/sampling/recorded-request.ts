@@ -25,7 +25,7 @@ export type Sampler = (
   },
 ) => Promise<GenerationEnd | Exit>;
 
-interface Parts extends Pick<Call, 'settings' | 'said'> {
+interface Parts extends Pick<Call, 'settings' | 'said' | 'is_read'> {
   tape: Tape;
   service: GenerationService;
   facts: RequestFacts;
@@ -96,6 +96,7 @@ function startStream(
   const recorder = recordChunks(tape, {
     facts: { ...facts, ...label },
     offset,
+    is_read: context.is_read ?? false,
     onFailure: (error) => {
       cut.abort(error);
     },
@@ -133,7 +134,7 @@ function startStream(
 }
 
 interface Streamed {
-  context: Pick<Context, 'tape' | 'service' | 'facts' | 'settings' | 'room'>;
+  context: Pick<Context, 'tape' | 'service' | 'facts' | 'settings' | 'room' | 'is_read'>;
   label: Label;
   /** The label of what arrived, up to there; absent: `label`. */
   labelled?: (through: number) => Promise<Label | Exit>;

@@ -98,6 +98,8 @@ export interface OpenStore {
    * exist yet.
    */
   ids: (options: { make: boolean; results: boolean }) => Promise<StoreIds>;
+  /** Of the keys that workers give to programs. Made by the first who asks; only the worker's user reads it. */
+  keySecret: () => Promise<string>;
   close: () => Promise<void>;
 }
 

@@ -15,6 +15,7 @@ import { READERS } from '../platform/files.js';
 import { readWhole } from '../platform/regular-file.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
+import { agentProblems } from './agent-problems.js';
 import { repeatedIn, sharedEngines } from './one-engine.js';
 import { generationQueue, ownQueue, queuesOfTurns } from './queues.js';
 import { textOf } from '../platform/utf8-text.js';
@@ -107,7 +108,7 @@ const GenerationServiceSettings = z
   });
 export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;
 
-export const Role = z.enum(['workflow', 'generation', 'environment']);
+export const Role = z.enum(['workflow', 'generation', 'environment', 'gateway']);
 export type Role = z.infer<typeof Role>;
 
 /** What the process itself takes; with less, nothing is left for its work (memory.ts). */
@@ -145,6 +146,35 @@ const TemporalSettings = z
   })
   .prefault({});
 
+/** Host and port, or `[::1]:8099`. */
+const Listen = z
+  .string()
+  .regex(
+    /^(\[[0-9a-fA-F:.]+\]|[^\s:/[\]]+):\d{1,5}$/,
+    'expected host:port, such as 127.0.0.1:0 (port 0: any free one)',
+  );
+
+const GatewaySettings = z
+  .strictObject({
+    listen: Listen.default('127.0.0.1:0').describe(
+      'host:port; port 0: another free one after each start, so that programs that run on must begin again',
+    ),
+    advertise: BaseUrl.nullable()
+      .default(null)
+      .describe(
+        "the URL by which programs reach it, without `/v1`; null: the listener's own, which only this host reaches",
+      ),
+    secret_env: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        'the variable that holds the secret of their keys, the same on all workers; null: one in the store',
+      ),
+  })
+  .prefault({});
+
 const WorkerSettings = z
   .strictObject({
     roles: z
@@ -152,7 +182,9 @@ const WorkerSettings = z
       .min(1)
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
       .default(['workflow', 'generation', 'environment'])
-      .describe('which activities and workflows this process runs'),
+      .describe(
+        'which activities and workflows this process runs; `gateway` is where agents run: with role `environment` and an agent',
+      ),
     max_generations: z
       .int()
       .positive()
@@ -168,6 +200,7 @@ const WorkerSettings = z
     memory: Memory.default('1GiB').describe(
       'limit of the whole process, which determines caches and concurrent activities',
     ),
+    gateway: GatewaySettings.describe('where programs of agents ask the policy'),
   })
   .prefault({});
 
@@ -258,7 +291,7 @@ export const Config = z
       const message = `expected a queue that nothing else is on, got ${JSON.stringify(own)}`;
       context.addIssue({ code: 'custom', path: ['environments', name, 'task_queue'], message });
     }
-    for (const { path, message } of sharedEngines(config.generation))
+    for (const { path, message } of [...sharedEngines(config.generation), ...agentProblems(config)])
       context.addIssue({ code: 'custom', path, message });
   });
 export type Config = z.infer<typeof Config>;

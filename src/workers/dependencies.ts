@@ -34,8 +34,11 @@ export function createDependencies(
   {
     parts,
     temporal,
+    gateway = null,
     heartbeat_timeout_ms = heartbeatMs(config, false),
-  }: { parts: Parts; temporal: Temporal; heartbeat_timeout_ms?: number },
+  }: { parts: Parts; temporal: Temporal; heartbeat_timeout_ms?: number } & Partial<
+    Pick<Dependencies, 'gateway'>
+  >,
 ): Dependencies {
   return {
     store: parts.store,
@@ -49,6 +52,7 @@ export function createDependencies(
       bare_kinds: BARE_KINDS,
     },
     attempt: createRunAttempt({ ...temporal, slots: createSlots(slotsOf(config)) }),
+    gateway,
     answers: parts.answers,
     folds: parts.folds,
     limits: createLimitsWatch(parts.store.facts),

@@ -1,12 +1,14 @@
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { Readers } from '../platform/files.js';
+import { createDisk } from '../platform/files.js';
 import { readWholeNow } from '../platform/regular-file.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
 import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
 import { migratePostgres, openPostgresStore } from '../trajectories/postgres/open.js';
-import { findStoreId } from '../trajectories/store-id.js';
+import { createFileFacts } from '../trajectories/files/facts.js';
+import { findStoreId, keySecretOf } from '../trajectories/store-id.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config, PostgresStoreSettings } from './config.js';
 
@@ -27,6 +29,7 @@ export function openStore(
       store: make ? await files.storeId() : await findStoreId(files.facts),
       results: null,
     }),
+    keySecret: () => keySecretOf(createFileFacts(root, createDisk('owner'))),
     tryOut: () => Promise.resolve(),
     ready: () => Promise.resolve(),
     close: () => Promise.resolve(),

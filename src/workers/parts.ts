@@ -28,7 +28,7 @@ import { createStepPlaces, unlimited } from './step-places.js';
 /** The parts that temporal.yaml describes. Adapters are chosen only here. */
 export interface Parts {
   store: TrajectoryStore;
-  opened: Pick<OpenStore, 'ready' | 'ids'>;
+  opened: Pick<OpenStore, 'ready' | 'ids' | 'keySecret'>;
   pools: ReadonlyMap<string, GenerationPool>;
   environments: ReadonlyMap<string, DeployedEnvironment>;
   /** By service. */
@@ -109,7 +109,7 @@ function deployedOf(
   const steps = config.worker.roles.includes('environment');
   const mayBeAwaited =
     environment.agent === undefined
-      ? steps && ownQueue(settings) === undefined
+      ? steps && environment.program === undefined && ownQueue(settings) === undefined
       : !isLimited(settings);
   const most = Math.min(memoryOf(config).steps, limitOf(settings) ?? Infinity);
   return {
@@ -147,8 +147,8 @@ export function createPool(
       else log.info({ service: name, replica, why }, 'replica is back');
     },
   });
-  const { model, special_tokens, api_key_env, images } = settings;
-  return { ...replicas, model, special_tokens, api_key_env, images };
+  const { model, special_tokens, api_key_env, images, role_map } = settings;
+  return { ...replicas, model, special_tokens, api_key_env, images, role_map };
 }
 
 /** One for each replica. */

@@ -21,8 +21,17 @@ export function environmentQueue(
   config: Deployed & { environments: Record<string, object> },
   task: string,
 ): string {
-  return ownQueue(config.environments[task]) ?? commonEnvironmentQueue(config);
+  const settings = config.environments[task];
+  return (
+    ownQueue(settings) ?? (isAgent(settings) ? agentQueue(config) : commonEnvironmentQueue(config))
+  );
 }
+
+/** For programs of agents without their own queue: a rollout holds its slot as long as its program runs. */
+const agentQueue = ({ temporal }: Deployed): string => `${temporal.task_queue}-agent`;
+
+const isAgent = (settings: object | undefined): boolean =>
+  settings !== undefined && 'kind' in settings && settings.kind === 'agent';
 
 export function ownQueue(settings: object | undefined): string | undefined {
   const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
@@ -49,7 +58,10 @@ export function queuesOfTurns(
   const plays = roles.includes('generation');
   const isElsewhere = (one: EnvironmentSettings): boolean =>
     !isInProcess(one) &&
-    (!plays || ownQueue(one) !== undefined || (one.kind === 'gym_agent' && isLimited(one)));
+    (!plays ||
+      ownQueue(one) !== undefined ||
+      one.kind === 'agent' ||
+      (one.kind === 'gym_agent' && isLimited(one)));
   const steps = roles.includes('environment') && Object.values(environments).some(isElsewhere);
   return plays && steps ? 2 : 1;
 }

@@ -15,6 +15,8 @@ import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
 import { reachDeployed } from './deaths/deployed.js';
+import type { Gateway } from '../gateway/agent-session.js';
+import { openGateway } from './gateway.js';
 import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
@@ -67,7 +69,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected, policies, stuck, endDeaths, lookForOthers } = started;
+  const { workers, connected, gateway, policies, stuck, endDeaths, lookForOthers } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -80,7 +82,13 @@ async function runParts(
   const endClocks = keepClock(config, log);
   const endCompares = keepOneStore(lookForOthers, log);
   log.info(
-    { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
+    {
+      address,
+      namespace,
+      task_queue: config.temporal.task_queue,
+      roles: config.worker.roles,
+      ...(gateway !== null && { gateway: gateway.base_url }),
+    },
     'worker started',
   );
   try {
@@ -95,6 +103,7 @@ async function runParts(
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
+    await gateway?.close();
     await connection.close();
   }
   log.info('worker stopped');
@@ -106,6 +115,8 @@ async function startWorkers(
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
 ): Promise<{
   connected: Connected;
+  /** null: no programs run here. */
+  gateway: Gateway | null;
   policies: PolicyWorkflows;
   stuck: StuckWorkflows;
   /** Ends the looks after other workers. */
@@ -142,11 +153,18 @@ async function startWorkers(
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
   const heartbeat_timeout_ms = heartbeatMs(config, deployed.reports !== null);
-  const dependencies = createDependencies(config, { parts, temporal, heartbeat_timeout_ms });
+  const gateway = await openGateway(config, { ...parts, env: process.env });
+  const dependencies = createDependencies(config, {
+    parts,
+    temporal,
+    gateway,
+    heartbeat_timeout_ms,
+  });
   const activities = createActivities(dependencies);
   const stuck = reachStuck(client, config.temporal.task_queue);
   return {
     connected,
+    gateway,
     policies,
     stuck,
     endDeaths,

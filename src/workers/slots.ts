@@ -13,6 +13,8 @@ function slotsOfRole(role: Role, config: Config): [queue: string, slots: number]
       return [[config.temporal.task_queue, memory.others]];
     case 'generation':
       return [[generationQueue(config), memory.plays]];
+    case 'gateway':
+      return [];
     case 'environment':
       return environmentQueues(config).map((queue) => [queue, stepsAtOnce(config, queue)]);
   }

@@ -97,6 +97,9 @@ function queuesOf(role: Role, config: Config): Queue[] {
           verbs: ['openRollout', 'playTurns', 'generateTurn'],
         },
       ];
+    // Not Temporal asks it, but programs.
+    case 'gateway':
+      return [];
     case 'environment':
       return environmentQueues(config).map((taskQueue) => ({
         services: null,

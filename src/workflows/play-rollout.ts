@@ -112,15 +112,21 @@ interface Turn {
   limits: TurnLimits | null;
 }
 
-/**
- * Plays as many turns as fit into a turn slice, or one turn in two activities. With two, no place at the generation
- * service is held while the environment works.
- */
+/** By turns, what each phase is played by: no place at the generation service is held while the environment works. */
+const BY_TURNS = {
+  generate: ['generateTurn', 'stepEnvironment'],
+  step: ['stepEnvironment'],
+  run: ['playTurns'],
+} as const;
+
+/** Plays as many turns as fit into a turn slice, or one turn in two activities. */
 async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
-  const { plays } = next.plan;
-  if (plays === 'in_slices') return await run('playTurns', next);
-  if (next.progress.phase === 'generate') view.progressed(await run('generateTurn', next));
-  return await run('stepEnvironment', next);
+  const { plan, progress } = next;
+  const [first, then] = plan.plays === 'in_slices' ? ['playTurns' as const] : BY_TURNS[progress.phase]; // prettier-ignore
+  const played = await run(first, next);
+  if (then === undefined) return played;
+  view.progressed(played);
+  return await run(then, next);
 }
 
 function run(

@@ -74,8 +74,10 @@ describe('a rollout that starts', () => {
       semantics: 'standard',
       policy_version: 'v1',
       max_version_span: null,
-      attempts: { environment: 3 },
+      attempts: { environment: 3, agent: 3 },
       overlong: 'keep',
+      train_resampled: 'winner',
+      train_separate: 'all',
     });
   });
 

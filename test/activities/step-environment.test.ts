@@ -228,7 +228,7 @@ describe('a step that fails', () => {
   test('by an exception is retried as often as the request says, with the exception’s text', async (t) => {
     const cause = new RangeError('row 9 of 3');
     const raised = () => new Error('no such move', { cause });
-    const settings = { attempts: { environment: 2 } };
+    const settings = { attempts: { environment: 2, agent: 3 } };
     const bench = await generated(t, { ...answers(raised(), raised()), settings });
     const seen = [
       await bench.failure('stepEnvironment', AT),
@@ -247,7 +247,7 @@ describe('a step that fails', () => {
   });
 
   test('by an exception has the attempts of its turn, not of the rollout', async (t) => {
-    const settings = { attempts: { environment: 2 } };
+    const settings = { attempts: { environment: 2, agent: 3 } };
     const script = [new Error('once'), {}, new Error('again'), { terminated: true }];
     const bench = await generated(t, { ...answers(...script), settings });
     assert.equal((await bench.failure('stepEnvironment', AT)).nonRetryable, false);

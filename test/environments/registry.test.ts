@@ -103,7 +103,7 @@ describe('environment settings', () => {
 
   test('of an unknown kind are refused, with the kind and those there are', () => {
     const known =
-      'known kinds: sliding_puzzle, math, code, vlm, retriever, code_jaccard, reward_model, calculator, http, gym_agent, gymnasium, module';
+      'known kinds: sliding_puzzle, math, code, vlm, retriever, code_jaccard, reward_model, calculator, http, gym_agent, agent, gymnasium, module';
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);

@@ -61,6 +61,7 @@ export interface Parts {
   inPlace?: DeployedEnvironment['inPlace'];
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
+  gateway?: Dependencies['gateway'];
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   waitOf?: Dependencies['waitOf'];
   waitOfQueue?: Dependencies['waitOfQueue'];
@@ -196,6 +197,7 @@ export async function activityBench(
         sayPhase: () => Promise.resolve(),
         wake: () => Promise.resolve(),
       },
+    gateway: parts.gateway ?? null,
     answers: createAllowance(0),
     folds: parts.folds ?? createAllowance(Infinity),
     limits: createLimitsWatch(files.store.facts, { every_ms: 20 }),

@@ -16,8 +16,10 @@ export const SETTINGS: RolloutSettings = {
   semantics: 'standard',
   policy_version: null,
   max_version_span: null,
-  attempts: { environment: 3 },
+  attempts: { environment: 3, agent: 3 },
   overlong: 'keep',
+  train_resampled: 'winner',
+  train_separate: 'all',
 };
 
 type Given<K extends JournalLine['kind']> = Partial<Omit<LineOf<K>, 'kind' | 'writer'>>;

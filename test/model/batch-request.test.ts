@@ -66,8 +66,10 @@ describe('a batch request', () => {
       rollout_workflows: true,
       policy_version: null,
       max_version_span: null,
-      attempts: { environment: 3 },
+      attempts: { environment: 3, agent: 3 },
       overlong: 'keep',
+      train_resampled: 'winner',
+      train_separate: 'all',
       metadata: {},
     });
   });

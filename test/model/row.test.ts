@@ -92,6 +92,16 @@ describe('the row of a rollout that ended validly', () => {
       'agent_result',
       'untokenized',
       'reward_shaping',
+      ...[
+        'sequences',
+        'calls',
+        'lives',
+        'unanswered',
+        'malformed_calls',
+        'resampled',
+        'all_tokens',
+        'over_span',
+      ],
     ]);
   });
 

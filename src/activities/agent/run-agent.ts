@@ -4,6 +4,7 @@ import type { RolloutRef } from '../../model/batch-request.js';
 import { Fault, faultWith, judged } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
+import { isProgram, nextStep } from '../../model/turn/stop-rules.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { AgentServers } from '../../environments/environment.js';
 import type { Attempt } from '../attempt.js';
@@ -24,7 +25,13 @@ export async function checkAgentIsThere(
   { number, store, environment, signal }: Dependencies & Pick<Attempt, 'number' | 'signal'>,
 ): Promise<void> {
   if (number === 1) return;
-  const { agent, end, extra_env_info, start } = await store.readTrajectory(ref);
+  const trajectory = await store.readTrajectory(ref);
+  const { agent, end, extra_env_info, start } = trajectory;
+  if (isProgram(trajectory)) {
+    const { program } = environment(start?.task_name ?? '')?.environment ?? {};
+    if (end === null && nextStep(trajectory) === 'run') await program?.health(signal);
+    return;
+  }
   if (agent.absent === null || agent.result !== null || end !== null) return;
   const servers = environment(start?.task_name ?? '')?.environment.agent;
   try {

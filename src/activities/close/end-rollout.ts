@@ -4,6 +4,8 @@ import { glanceOf } from '../../model/journal/outcome.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
+import { runOf } from '../agent/open-life.js';
+import { stopped } from '../agent/run-program.js';
 import type { Hold } from '../hold.js';
 import { endSessionOf } from '../turn/session.js';
 
@@ -22,10 +24,23 @@ export async function endRollout(
     ...dependencies
   }: RolloutEnd & Pick<Dependencies, 'environment' | 'storeId'>,
 ): Promise<void> {
+  await endProgram(hold, dependencies);
   await endSessionOf(hold, dependencies);
   const { journal } = hold;
   const { trajectory } = journal;
   const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
   const summary = { totals: totalsOf(trajectory), failure, glance };
   await journal.append({ kind: 'end', stop_reason, ...summary });
+}
+
+/** A program that runs on has nothing left to play for. */
+async function endProgram(
+  { journal, ref, signal }: Hold,
+  { environment }: Pick<Dependencies, 'environment'>,
+): Promise<void> {
+  const { lives, start } = journal.trajectory;
+  const last = lives.at(-1);
+  const { program } = environment(start?.task_name ?? '')?.environment ?? {};
+  if (last === undefined || last.exit !== null || program === undefined) return;
+  await stopped(program, { run: runOf(ref, last.line.life), signal });
 }

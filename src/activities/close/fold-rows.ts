@@ -10,6 +10,7 @@ import type { Summary } from '../../model/results/summary.js';
 import { toSummary } from '../../model/results/summary.js';
 import type { Sample } from '../../model/sample.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
+import { totalsOf } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { describeError } from '../../platform/errors.js';
@@ -114,7 +115,7 @@ function lostEnds({
     const { type, message } =
       end === 'completed' ? journalLost(ref, { lacks: 'its end', store }) : end;
     const stop_reason = type === 'TimedOut' ? 'timeout' : 'failed';
-    return { stop_reason, failure: { type, message, turn: trajectory.turns.length } };
+    return { stop_reason, failure: { type, message, turn: totalsOf(trajectory).turn_count } };
   };
 }
 

@@ -20,7 +20,7 @@ export async function askEnvironments(
 ): Promise<void> {
   const environments: Promise<void>[] = [];
   const agents: { name: string; task: string; question: Question }[] = [];
-  for (const [task, names] of tasks) {
+  for (const [task, names] of [...tasks, ...verifiersOf(tasks, dependencies)]) {
     const deployed = dependencies.environment(task);
     if (deployed?.is_asked !== true) continue;
     const { environment } = deployed;
@@ -31,6 +31,13 @@ export async function askEnvironments(
   }
   await Promise.all([...environments, askAgents(agents, signal)]);
 }
+
+/** Environments that say what a program is worth, which no sample names. */
+const verifiersOf = (tasks: Tasks, { environment }: Dependencies): [string, Set<string>][] =>
+  [...tasks.keys()].flatMap((task) => {
+    const verify = environment(task)?.environment.program?.rules.program.verify ?? null;
+    return verify === null || tasks.has(verify) ? [] : [[verify, new Set()]];
+  });
 
 async function ask(
   question: Question,

@@ -13,6 +13,7 @@ import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
+import { checkPrograms, programsOf } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
 import { checkPictures } from './check-pictures.js';
 import type { Tasks } from './read-samples.js';
@@ -47,6 +48,7 @@ export async function prepareRequest(
   const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
   checkWorkflows(request, { tasks, dependencies });
   checkStamps(request, { tasks, ...dependencies });
+  checkPrograms(request, { tasks, ...dependencies, warn: attempt.warn });
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
@@ -66,7 +68,9 @@ function checkWorkflows(
   { rollout_workflows }: StoredRequest,
   { tasks, dependencies }: { tasks: Tasks; dependencies: Dependencies },
 ): void {
-  const other = rollout_workflows ? undefined : tasksOfPolicy(tasks, dependencies)[0];
+  const programs = programsOf({ tasks: tasks.keys(), ...dependencies });
+  const ofTurns = tasksOfPolicy(tasks, dependencies).filter((task) => !programs.includes(task));
+  const other = rollout_workflows ? undefined : ofTurns[0];
   if (other === undefined) return;
   const what = `expected true, since task ${preview(other)} is not played by an agent; got false`;
   throw invalidBatchRequest([{ where: 'rollout_workflows', what }]);

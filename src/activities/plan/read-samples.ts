@@ -22,6 +22,7 @@ import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 import { withColumns } from '../../model/sample-columns.js';
 import type { Ranges } from './sample-problems.js';
+import { programSampleProblems } from './check-programs.js';
 import { addRow, collectProblems } from './sample-problems.js';
 
 /** Size limit of one sample, images included. */
@@ -253,6 +254,11 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
     if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
     return problems;
   }
+  const is_standard = context.request.semantics === 'standard';
+  if (deployed?.environment.program !== undefined) {
+    problems.push(...programSampleProblems(parsed.data, { ...dependencies, is_standard }));
+    return problems;
+  }
   if (message_log.length === 0) {
     const what = 'expected at least one message, got an empty prompt';
     problems.push({ where: 'message_log', what });
@@ -263,7 +269,6 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
       what: unknownTask(task_name, dependencies.known),
     });
   }
-  const is_standard = context.request.semantics === 'standard';
   const wrong = deployed?.environment.sampleProblems?.(extra_env_info ?? {}, { is_standard }) ?? [];
   for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
   addPrompt(prompts, { sample: parsed.data, row: context.row });

@@ -40,7 +40,7 @@ export async function begin(
     settings: { ...settingsOf(request), ...(await epochOf(hold, { ...dependencies, request })) },
     ...opening,
     extra_env_info:
-      opening.plays === 'agent'
+      opening.plays === 'agent' && opening.program === undefined
         ? placedInfo(sample.extra_env_info ?? {}, placingOf(hold.ref, { sample, request, ...dependencies })) // prettier-ignore
         : (sample.extra_env_info ?? {}),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
@@ -57,13 +57,14 @@ interface Opening {
   hold: Hold;
 }
 
-/** An agent gets its row and renders its prompts itself. */
+/** An agent gets its row and renders its prompts itself; a program's conversations are rendered as it asks. */
 async function openingOf(
   opening: Opening,
   dependencies: Dependencies,
-): Promise<Pick<LineOf<'start'>, 'plays' | 'prompt'>> {
-  const deployed = dependencies.environment(opening.sample.task_name);
-  if (deployed?.environment.agent !== undefined) return { plays: 'agent', prompt: [] };
+): Promise<Pick<LineOf<'start'>, 'plays' | 'program' | 'prompt'>> {
+  const { agent, program } = dependencies.environment(opening.sample.task_name)?.environment ?? {};
+  if (agent !== undefined) return { plays: 'agent', prompt: [] };
+  if (program !== undefined) return { plays: 'agent', program: program.rules.program, prompt: [] };
   return { prompt: referenceImages(await renderSample(opening, dependencies)) };
 }
 
@@ -130,5 +131,7 @@ function settingsOf(request: BatchRequest): RolloutSettings {
     max_version_span: request.max_version_span,
     attempts: request.attempts,
     overlong: request.overlong,
+    train_resampled: request.train_resampled,
+    train_separate: request.train_separate,
   };
 }

@@ -165,14 +165,18 @@ function whereIsPlayed(
   trajectory: Trajectory,
   dependencies: Dependencies,
 ): Pick<RolloutPlan, 'plays' | 'queues'> {
+  const { start } = trajectory;
   const { plays_on = true, task_queue = '' } = deployedFor(trajectory, dependencies) ?? {};
   const { generation_queue } = dependencies.deployment;
+  const { verify = null } = start?.program ?? {};
+  const isOneActivity = start?.plays === 'agent' && verify === null;
   return {
-    plays: plays_on || trajectory.start?.plays === 'agent' ? 'in_slices' : 'by_turns',
+    plays: plays_on || isOneActivity ? 'in_slices' : 'by_turns',
     queues: {
       playTurns: plays_on ? generation_queue : task_queue,
       generateTurn: generation_queue,
-      stepEnvironment: task_queue,
+      stepEnvironment:
+        verify === null ? task_queue : (dependencies.environment(verify)?.task_queue ?? ''),
     },
   };
 }

@@ -79,7 +79,7 @@ function callOf(
 }
 
 /** A replica with other weights serves nothing until the policy's workflow has given it weights again. */
-function poolFor(settings: RolloutSettings, dependencies: Dependencies): Pool {
+export function poolFor(settings: RolloutSettings, dependencies: Dependencies): Pool {
   const { request, special_tokens } = poolOf(settings, dependencies);
   const { records, wake } = dependencies.policy(settings.generation.service) ?? {};
   const distrust: Pool['distrust'] = async (replica, { fence: { epoch }, why }) => {

@@ -1,5 +1,7 @@
-import { nextStep } from '../../model/turn/stop-rules.js';
+import { isProgram, nextStep, type NextStep } from '../../model/turn/stop-rules.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 import { runAgent } from '../agent/run-agent.js';
+import { runProgram } from '../agent/run-program.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { generate } from './generate-turn.js';
@@ -16,7 +18,16 @@ export function createPlayTurns(dependencies: Dependencies): Activities['playTur
   });
 }
 
-const PLAY = { generate, step, run: runAgent };
+const PLAY = {
+  generate,
+  step,
+  run: (hold: Hold, dependencies: Dependencies): Promise<void> =>
+    (isProgram(hold.journal.trajectory) ? runProgram : runAgent)(hold, dependencies),
+};
+
+/** Who verifies a program has an activity of its own, maybe on another machine. */
+const isElsewhere = (next: NextStep, { start }: Trajectory): boolean =>
+  next === 'step' && (start?.program?.verify ?? null) !== null;
 
 /** A power cut costs no turn that had ended so long ago. A sync of each turn would be most of what disks write. */
 const SYNC_EVERY_MS = 10_000;
@@ -26,7 +37,7 @@ export async function playSlice(hold: Hold, dependencies: Dependencies): Promise
   const { trajectory } = hold.journal;
   const endsHere = sliceOf(hold, dependencies);
   let next = nextStep(trajectory);
-  while (typeof next !== 'object') {
+  while (typeof next !== 'object' && !isElsewhere(next, trajectory)) {
     await PLAY[next](hold, dependencies);
     // An earlier attempt may have said that it waits, and this one may play for minutes.
     await hold.reportWaiting(null);

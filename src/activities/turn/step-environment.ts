@@ -1,28 +1,25 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog, textOf } from '../../model/content.js';
-import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
 import type { PlacedPicture } from '../../model/pictures.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
-import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
+import { isProgram, lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { rewardWith } from '../../model/journal/reward-sum.js';
-import { environmentCall } from '../../model/journal/standing.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
-import { totalsOf } from '../../model/journal/trajectory.js';
+import { totalsOf, type Trajectory } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
-import { boundedAnswer } from './answer-bounds.js';
-import { journalled, type Answer } from './answer.js';
+import type { Answer } from './answer.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
-import { unknownTask } from '../unknown-task.js';
-import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
-import { pictureRoute, placed, shelved, withPicturesOf } from '../pictures.js';
+import { journalLost, poolOf, recordFault } from '../hold.js';
+import { pictureRoute, placed, withPicturesOf } from '../pictures.js';
+import { verifyProgram } from '../agent/verify-program.js';
 import { playOpened } from '../play-from-journal.js';
-import { stepInSession, environmentFault } from './session.js';
+import { askEnvironment, type AskedStep } from './ask-environment.js';
 
 /** Answers the generated turn, unless the journal already has the answer. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
@@ -40,6 +37,10 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
  */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { trajectory } = hold.journal;
+  if (isProgram(trajectory)) {
+    await verifyProgram(hold, dependencies);
+    return;
+  }
   if (trajectory.start === null || openAnswer(trajectory).line === null)
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   try {
@@ -60,7 +61,11 @@ async function answerTurn(
   if (settings === null || open.line === null)
     throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
-  const { answer, waited_ms } = await askEnvironment(hold, { ...dependencies, share });
+  const { answer, waited_ms } = await askEnvironment(hold, {
+    ...dependencies,
+    share,
+    asked: turnOf(trajectory),
+  });
   const { token_ids: ids, pictures } = await encode(answer, { hold, dependencies });
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
@@ -85,60 +90,14 @@ async function answerTurn(
   });
 }
 
-async function askEnvironment(
-  hold: Hold,
-  {
-    environment,
-    known,
-    store,
-    storeId,
-    share,
-  }: Pick<Dependencies, 'environment' | 'known' | 'store' | 'storeId'> & { share: Share },
-): Promise<{ answer: Answer; waited_ms: number }> {
-  const { ref, signal } = hold;
-  const { trajectory } = hold.journal;
-  const task = trajectory.start?.task_name ?? '';
-  const deployed = environment(task);
-  if (deployed === undefined) {
-    throw new Fault({
-      type: 'EnvironmentRejected',
-      message: unknownTask(task, known),
-    });
-  }
+function turnOf(trajectory: Trajectory): AskedStep {
   const log = textLog(messageLog(trajectory));
   log.push({ role: 'assistant', content: openAnswer(trajectory).line?.content ?? '' });
-  const turn = { message_log: log, metadata: trajectory.extra_env_info };
-  const context = {
-    idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
-    deployment: await storeId(),
-    // A journal has one start, which a restart removes with the rest.
-    play: trajectory.start?.writer,
-    signal,
-    share,
-    ...(trajectory.start?.settings.semantics === 'standard' && {
-      prompt_length: trajectory.start.prompt.length,
-    }),
+  return {
+    task: trajectory.start?.task_name ?? '',
+    turn: { message_log: log, metadata: trajectory.extra_env_info },
+    prompt_length: trajectory.start?.prompt.length ?? 0,
   };
-  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
-    const given = await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
-      deployed.environment.step(turn, { ...context, ...more }),
-    );
-    const answer = boundedAnswer(journalled(given, task), { task, trajectory });
-    return await shelved(answer, { ref, store });
-  };
-  try {
-    if (trajectory.session.gone !== null)
-      throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
-    const began = performance.now();
-    const who = { sharer: sharerOf(hold), session_id: rolloutId(ref), signal };
-    return await deployed.inPlace(who, async () => {
-      const waited_ms = performance.now() - began;
-      const once = deployed.environment.steps_once === true;
-      return { answer: once ? await stepInSession(hold, ask) : await ask(), waited_ms };
-    });
-  } catch (error) {
-    throw environmentFault(task, { error, signal });
-  }
 }
 
 /**

@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const MAX_ERROR_TEXT = 2000;
 
 export interface HttpCall {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   path: string;
   headers?: Record<string, string>;
   /** Sent as JSON; a stream is sent piece by piece. */
@@ -179,7 +179,7 @@ const UNWELCOME: ReadonlySet<number> = new Set([401, 403, 421]);
 
 /** 500 is an exception for this input. For a probe, which has no input, it means that the service is not well. */
 function refusalType(status: number, method: HttpCall['method']): FaultType {
-  if (status === 500 && method === 'POST') return 'EnvironmentFailed';
+  if (status === 500 && (method === 'POST' || method === 'PUT')) return 'EnvironmentFailed';
   const is_away = status >= 500 || BUSY.has(status) || (method === 'GET' && UNWELCOME.has(status));
   return is_away ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
 }

@@ -2,23 +2,31 @@ import { z } from 'zod';
 
 /** A conversation of an agent with the policy, whatever dialect it came in. */
 
-const ToolCall = z.object({
-  id: z.string(),
-  name: z.string(),
-  /** JSON as it was said: digits and the order of names are the policy's. */
-  arguments: z.string(),
+export const ToolCall = z.object({
+  id: z.string().describe('as the agent was told it'),
+  name: z.string().describe("the tool's name"),
+  arguments: z
+    .string()
+    .describe("JSON as it was said: digits and the order of names are the policy's"),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
 export const CallMessage = z.object({
   role: z.string(),
   content: z.string(),
-  /** Of the policy's thoughts, as far as the agent says them again. */
-  reasoning: z.string().exactOptional(),
-  tool_calls: z.array(ToolCall).exactOptional(),
-  /** Of a tool's result. */
-  tool_call_id: z.string().exactOptional(),
-  is_error: z.literal(true).exactOptional(),
+  reasoning: z
+    .string()
+    .exactOptional()
+    .describe("where an agent asks for answers: the policy's thoughts, as it was told them"),
+  tool_calls: z
+    .array(ToolCall)
+    .exactOptional()
+    .describe('where an agent asks for answers: the tools that the policy calls'),
+  tool_call_id: z
+    .string()
+    .exactOptional()
+    .describe("of a tool's result, where an agent asks for answers: the call"),
+  is_error: z.literal(true).exactOptional().describe("of a tool's result: the tool failed"),
 });
 export type CallMessage = z.infer<typeof CallMessage>;
 
@@ -27,6 +35,8 @@ export const Said = z.object({
   content: z.string(),
   reasoning: z.string().exactOptional(),
   tool_calls: z.array(ToolCall),
+  /** How much of the content stands before each tool call, as streams send them. Absent: all of it. */
+  calls_at: z.array(z.int()).exactOptional(),
   /** Tool calls that do not parse. They are part of the content, and never repaired. */
   malformed: z.int(),
 });

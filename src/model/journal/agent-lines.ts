@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { KeptJson } from '../../platform/json/kept.js';
 import { Asked, CallMessage, CAUSES, Said } from '../calls/message.js';
 import { Glance } from './glance.js';
-import { tokenIds, written } from './line-parts.js';
+import { REASONING_PARSERS, TOOL_PARSERS } from '../calls/parsers/names.js';
+import { foreign, Reward, tokenIds, written } from './line-parts.js';
 
 /** Lines of a rollout whose agent asks for answers by itself. `calls.ts` defines what they mean together. */
 
@@ -13,6 +14,16 @@ const tools = z.custom<Tools>(
   'expected a list',
 );
 
+/** In force for the whole rollout, since the calls of all its lives are read alike. */
+export const Program = z.object({
+  tool_parser: z.enum(TOOL_PARSERS),
+  reasoning_parser: z.enum(REASONING_PARSERS),
+  history: z.enum(['append', 'template']),
+  /** The environment that says what the rollout is worth; null: its service does. */
+  verify: z.string().nullable(),
+});
+export type Program = z.infer<typeof Program>;
+
 /** A start of the agent's program. Keys of earlier lives are void. */
 const LifeLine = z.object({
   kind: z.literal('life'),
@@ -20,6 +31,8 @@ const LifeLine = z.object({
   /** From 1. */
   life: z.int().positive(),
   restart: z.enum(['replay', 'fresh']),
+  /** Where the program was told to ask; absent: with its worker. */
+  base_url: z.string().exactOptional(),
 });
 
 /** What many calls have in common, under its hash. */
@@ -87,6 +100,8 @@ const RefusedLine = z.object({
   /** As the agent was told. */
   code: z.string(),
   message: z.string(),
+  /** Which limit is reached; absent: the context is full. */
+  limit: z.enum(['calls', 'sequences', 'sampled_tokens']).exactOptional(),
 });
 
 /** The agent's program ended. */
@@ -99,6 +114,14 @@ const ExitLine = z.object({
   /** The end of what it printed. */
   tail: z.string(),
   submission: z.string().nullable(),
+  /** What a service answers besides: its reward, where no other environment says it. */
+  said: z
+    .object({
+      reward: Reward.nullable(),
+      rewards: z.record(z.string(), Reward),
+      metadata: foreign.nullable(),
+    })
+    .exactOptional(),
 });
 
 export const AGENT_LINES = [

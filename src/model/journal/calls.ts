@@ -11,6 +11,8 @@ export interface Calls {
   /** By number, in the order in which they began. */
   calls: JournalCall[];
   lives: Life[];
+  /** Lives before the last reopening: they count among no attempts. */
+  forgiven: number;
   /** By hash. */
   materials: Map<string, LineOf<'material'>>;
   /** Requests that got no call. */
@@ -25,11 +27,15 @@ export interface JournalCall {
   from: { call: number; ids: number } | null;
   /** Ids of its prompt. */
   prompt_length: number;
+  /** Messages of its conversation, behind the system message and before the answer. */
+  messages: number;
   /** Its whole answer; null: it is in progress, or was never finished. */
   sampled: Sampled | null;
   answer: LineOf<'answer'> | null;
   /** To which lives the answer was given, by number; true: whole. */
   given: Map<number, boolean>;
+  /** How often it was given, whole or in part. */
+  served: number;
 }
 
 export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs' | 'segments'> & {
@@ -39,11 +45,14 @@ export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs'
 export interface Life {
   line: LineOf<'life'>;
   exit: LineOf<'exit'> | null;
+  /** The refusal behind which no call was answered: an end is that limit's. */
+  refusal: LineOf<'refused'> | null;
 }
 
 export const noCalls = (): Calls => ({
   calls: [],
   lives: [],
+  forgiven: 0,
   materials: new Map(),
   refused: [],
   verdict: null,
@@ -64,7 +73,7 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
   const life = lives.at(-1);
   switch (line.kind) {
     case 'life':
-      if (line.life === lives.length + 1) lives.push({ line, exit: null });
+      if (line.life === lives.length + 1) lives.push({ line, exit: null, refusal: null });
       break;
     case 'material':
       if (!materials.has(line.hash)) materials.set(line.hash, line);
@@ -76,13 +85,16 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
       applyAnswer(folded, line);
       break;
     case 'served': {
-      const given = calls[line.turn]?.given;
-      if (line.life <= lives.length)
-        given?.set(line.life, line.whole || given.get(line.life) === true);
+      const call = calls[line.turn];
+      if (call === undefined || line.life > lives.length) break;
+      call.given.set(line.life, line.whole || call.given.get(line.life) === true);
+      call.served += 1;
       break;
     }
     case 'refused':
-      if (isOf(life, line)) folded.refused.push(line);
+      if (!isOf(life, line)) break;
+      folded.refused.push(line);
+      life.refusal = line;
       break;
     case 'exit':
       if (isOf(life, line)) life.exit = line;
@@ -103,7 +115,20 @@ function applyCall(
   const from = fromOf(calls, line);
   if (from === undefined) return;
   const prompt_length = (from?.ids ?? 0) + line.prompt_ids.length;
-  calls.push({ line, from, prompt_length, sampled: null, answer: null, given: new Map() });
+  const messages = sharedMessages(calls, line) + line.news.length;
+  const begun = { sampled: null, answer: null, given: new Map<number, boolean>(), served: 0 };
+  calls.push({ line, from, prompt_length, messages, ...begun });
+}
+
+/** Messages that it has of its parent's conversation, the answer counted. */
+function sharedMessages(
+  calls: readonly JournalCall[],
+  { parent, message }: Pick<LineOf<'call'>, 'parent' | 'message'>,
+): number {
+  const shared = parent === null ? undefined : calls[parent];
+  if (shared === undefined) return 0;
+  const all = shared.messages + (shared.answer === null ? 0 : 1);
+  return Math.min(message ?? all, all);
 }
 
 /** undefined: there is nothing of that kind to continue. */
@@ -146,11 +171,28 @@ function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
     generation,
   };
   call.answer = line;
+  const life = folded.lives.at(-1);
+  if (life?.exit === null) life.refusal = null;
   folded.assistant_tokens += token_ids.length;
 }
 
-/** Whether the environment's answer is about a whole rollout of an agent: then it has no turn. */
-export const isVerdict = ({ lives }: Calls): boolean => lives.length > 0;
+/**
+ * A program has ended by itself, or by a limit: the rollout's end is near. Any other end is a failure of this life, and
+ * another one may follow.
+ */
+export const hasFinished = ({ exit, refusal }: Life): boolean =>
+  exit !== null && (exit.code === 0 || refusal !== null);
+
+/** Lives that failed by themselves. One without an end was lost with its worker, or ended by a fault of ours. */
+export const failedLives = ({ lives, forgiven }: Calls): Life[] =>
+  lives.slice(forgiven).filter((life) => life.exit !== null && !hasFinished(life));
+
+/** Whether a rollout has calls in place of turns, and one verdict of its environment behind them. */
+export const isTree = ({ lives }: Calls): boolean => lives.length > 0;
+
+/** How many calls are whole. */
+export const answered = (calls: readonly JournalCall[]): number =>
+  calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
 
 /** Counts behind the end of the last life, and once. */
 export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolean {
@@ -192,14 +234,21 @@ export function promptBeyond(
   return parts.reverse().flat();
 }
 
-/** The messages that a call was asked with, behind the system message. */
-export function conversationOf(calls: readonly JournalCall[], number: number): CallMessage[] {
-  const call = calls[number];
-  if (call === undefined) return [];
-  const { parent, message, news } = call.line;
-  if (parent === null) return news;
-  const before = conversationOf(calls, parent);
-  const answer = calls[parent]?.answer;
-  const all = answer == null ? before : [...before, messageOf(answer)];
-  return [...(message === undefined ? all : all.slice(0, message)), ...news];
+/** The messages that a call was asked with from one on, behind the system message. */
+export function messagesBeyond(
+  calls: readonly JournalCall[],
+  { number, first }: { number: number; first: number },
+): CallMessage[] {
+  const parts: CallMessage[][] = [];
+  let call = calls[number];
+  let end = call?.messages ?? 0;
+  while (call !== undefined && end > first) {
+    const { line, answer, messages } = call;
+    const begin = messages - line.news.length;
+    const own = answer === null ? line.news : [...line.news, messageOf(answer)];
+    if (end > begin) parts.push(own.slice(Math.max(0, first - begin), end - begin));
+    end = Math.min(end, begin);
+    call = line.parent === null ? undefined : calls[line.parent];
+  }
+  return parts.reverse().flat();
 }

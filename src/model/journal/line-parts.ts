@@ -13,6 +13,14 @@ export const logprobs = numbers(Number.isFinite, 'finite numbers');
 /** Of an environment or a sample, checked when it came. */
 export const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
 
+/** Far above any meaningful reward, and small enough that no sum of them is infinite in float32. */
+const LARGEST_REWARD = 1e30;
+const tooLarge = `expected a number between -${LARGEST_REWARD} and ${LARGEST_REWARD}`;
+export const Reward = z
+  .number({ error: 'expected a finite number' })
+  .min(-LARGEST_REWARD, tooLarge)
+  .max(LARGEST_REWARD, tooLarge);
+
 export const written = {
   writer: z.string(),
   /** Seconds since the epoch, from the writer's monotonic clock. */

@@ -91,6 +91,10 @@ function mayAnswer({ calls, lives }: Played, turn: number): boolean {
   return call === undefined ? lives.length === 0 : call.answer === null;
 }
 
+/** Faults of a program itself, and of who verifies it, stand behind its last call. */
+const isOfProgram = ({ calls, lives }: Played, turn: number): boolean =>
+  lives.length > 0 && turn === calls.length;
+
 /** Another attempt continues with what is there. */
 export function inheritAnswers(answers: Answers): void {
   for (const answer of answers.open.values()) {
@@ -102,7 +106,7 @@ export function inheritAnswers(answers: Answers): void {
 }
 
 export function applyFault(played: Played, line: LineOf<'fault'>): void {
-  if (!mayOpen(played, line.turn)) return;
+  if (!mayOpen(played, line.turn) && !isOfProgram(played, line.turn)) return;
   const answer = played.open.get(line.turn) ?? emptyAnswer();
   played.open.set(line.turn, answer);
   answer.faults[line.type] = (answer.faults[line.type] ?? 0) + 1;

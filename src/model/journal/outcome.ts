@@ -1,7 +1,10 @@
 import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from '../journal.js';
 import type { OpenAnswer } from './open-answers.js';
+import { pathsOf, rulesOf } from '../results/call-paths.js';
+import { answered, isTree } from './calls.js';
 import type { Trajectory } from './trajectory.js';
+import { totalsOf } from './trajectory.js';
 import { naturalEnd } from '../turn/stop-rules.js';
 import { OVERLONG } from '../workflow-safe/failures.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
@@ -67,14 +70,30 @@ export const isMasked = (trajectory: Trajectory): boolean =>
 export function isUntrained(trajectory: Trajectory): boolean {
   const { start, agent, assistant_tokens } = trajectory;
   if (start?.untrained === true || isMasked(trajectory)) return true;
+  if (isTree(trajectory)) return !trainsOf(trajectory);
   return agent.result === null && assistant_tokens === 0;
+}
+
+/** Whether any token of an agent's calls trains. */
+function trainsOf(trajectory: Trajectory): boolean {
+  const { status, tokens } = pathsOf(trajectory, rulesOf(trajectory));
+  return tokens.some((count, call) => count > 0 && status[call] === null);
 }
 
 /** Truncated by a limit, whatever else ended it: an environment may have graded a truncated turn. */
 export function isTruncated(trajectory: Trajectory): boolean {
-  const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
-  if (trajectory.turns.at(-1)?.observation.truncated === true) return true;
-  return stop_reason === 'truncated' || isFullOfAgent(trajectory);
+  const { end, turns, verdict } = trajectory;
+  const stop_reason = end?.stop_reason ?? naturalEnd(trajectory);
+  if ((turns.at(-1)?.observation ?? verdict)?.truncated === true) return true;
+  return stop_reason === 'truncated' || isFullOfAgent(trajectory) || isCutShort(trajectory);
+}
+
+/** An agent's conversation ends in the middle of an answer. */
+function isCutShort(trajectory: Trajectory): boolean {
+  if (!isTree(trajectory)) return false;
+  const { main } = pathsOf(trajectory, rulesOf(trajectory));
+  const last = main === null ? undefined : trajectory.calls[main];
+  return last?.sampled?.generation.finish_reason === 'length';
 }
 
 /** NeMo RL's rule for an agent's log: exactly as long as the model accepts. */
@@ -101,20 +120,19 @@ export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
   }),
 });
 
-const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure => ({
+const failureOf = (trajectory: Trajectory, why: Omit<Failure, 'turn'>): Failure => ({
   ...why,
-  turn: turns.length,
+  turn: totalsOf(trajectory).turn_count,
 });
 
 /** What a list shows of a rollout, from its whole journal. */
 export function glanceOf(trajectory: Trajectory): Glance {
   const { turns, calls, open, assistant_tokens } = trajectory;
   const begun = [...open.values()].filter(isBegun);
-  const answered = calls.filter(({ answer }) => answer !== null).length;
   return {
     task_name: trajectory.start?.task_name ?? null,
     total_reward: trajectory.total_reward,
-    turn_count: turns.length + answered + begun.length,
+    turn_count: turns.length + answered(calls) + begun.length,
     assistant_tokens: begun.reduce(
       (sum, { token_ids }) => sum + token_ids.length,
       assistant_tokens,

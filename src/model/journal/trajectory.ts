@@ -6,7 +6,7 @@ import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import type { Calls } from './calls.js';
-import { applyToCalls, applyVerdict, isVerdict, noCalls } from './calls.js';
+import { answered, applyToCalls, applyVerdict, isTree, noCalls } from './calls.js';
 import type { Answers, Segment } from './open-answers.js';
 import {
   applyChunk,
@@ -180,6 +180,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.end = null;
     forgetFaults(trajectory);
     trajectory.session.losses = 0;
+    trajectory.forgiven = trajectory.lives.length;
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
   if (!isHolder) inheritAnswers(trajectory);
@@ -223,7 +224,7 @@ function dropLife(trajectory: Trajectory): void {
 
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
-  if (isVerdict(trajectory)) {
+  if (isTree(trajectory)) {
     if (start !== null && applyVerdict(trajectory, line))
       addReward(trajectory, { line, semantics: start.settings.semantics });
     return;
@@ -264,8 +265,10 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   Object.assign(trajectory, lengthsOf(line));
 }
 
+/** How far it is: whole turns, or the answered calls of an agent and what they sampled. */
 export const totalsOf = ({
   turns,
+  calls,
   total_reward,
   assistant_tokens,
   env_tokens,
@@ -273,4 +276,8 @@ export const totalsOf = ({
   turn_count: number;
   total_reward: number;
   total_tokens: number;
-} => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
+} => ({
+  turn_count: turns.length + answered(calls),
+  total_reward,
+  total_tokens: assistant_tokens + env_tokens,
+});

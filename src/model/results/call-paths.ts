@@ -1,17 +1,21 @@
 import type { OpenAnswer } from '../journal/open-answers.js';
 import type { Calls, JournalCall } from '../journal/calls.js';
 import { isKnown, lengthOf } from '../journal/calls.js';
+import type { RolloutSettings } from '../journal.js';
+import type { Trajectory } from '../journal/trajectory.js';
 
 /** A rollout's calls as a tree of answers, and which of them train. */
 
-export interface CallRules {
-  /** Of answers to the same messages: those that the agent went on from, all, or none but those. */
-  train_resampled: 'winner' | 'all' | 'none';
-  /** Of conversations beside the main one: helpers, titles. */
-  train_separate: 'all' | 'with_tools' | 'none';
-}
+export type CallRules = Pick<RolloutSettings, 'train_resampled' | 'train_separate'>;
 
-export type Untrained = 'abandoned' | 'unread' | 'resampled' | 'separate';
+/** Those of the rollout's request. */
+export const rulesOf = ({ settings_in_force: settings }: Pick<Trajectory, 'settings_in_force'>): CallRules => ({
+  train_resampled: settings?.train_resampled ?? 'winner',
+  train_separate: settings?.train_separate ?? 'all',
+}); // prettier-ignore
+
+export const UNTRAINED = ['abandoned', 'unread', 'resampled', 'separate'] as const;
+export type Untrained = (typeof UNTRAINED)[number];
 
 export interface Played extends Pick<Calls, 'calls' | 'lives'> {
   open: ReadonlyMap<number, OpenAnswer>;
@@ -24,6 +28,8 @@ export interface Paths {
   tokens: number[];
   /** By call: why it does not train; null: it does. */
   status: (Untrained | null)[];
+  /** By call: the agent has the whole answer. */
+  read: boolean[];
   /** The calls from the first answer of its prompt to a call. */
   pathTo: (call: number) => number[];
   /** The last call of the main path; null: there is none. */
@@ -34,13 +40,15 @@ export function pathsOf(played: Played, rules: CallRules): Paths {
   const { calls, open } = played;
   const before = calls.map((_, number) => answerBefore(calls, number));
   const tokens = calls.map(({ sampled }, number) => (sampled ?? open.get(number))?.token_ids.length ?? 0); // prettier-ignore
-  const status = statusesOf(played, { rules, before });
+  const goesOn = new Set(before);
+  const read = calls.map(({ answer, given }, number) => answer !== null && (goesOn.has(number) || [...given.values()].includes(true))); // prettier-ignore
+  const status = statusesOf(played, { rules, before, read });
   const pathTo = (call: number): number[] => {
     const path: number[] = [];
     for (let at: number | null = call; at !== null; at = before[at] ?? null) path.push(at);
     return path.reverse();
   };
-  return { before, tokens, status, pathTo, main: mainOf(played, { before, tokens, status }) };
+  return { before, tokens, status, read, pathTo, main: mainOf(played, { before, tokens, status }) };
 }
 
 /** Whose ids a call's are, and up to where: its own, and those of the calls above. */
@@ -85,14 +93,12 @@ function answerBefore(calls: readonly JournalCall[], number: number): number | n
 
 function statusesOf(
   { calls, lives }: Played,
-  { rules, before }: { rules: CallRules; before: readonly (number | null)[] },
+  { rules, before, read }: Pick<Paths, 'before' | 'read'> & { rules: CallRules },
 ): (Untrained | null)[] {
-  const goesOn = new Set(before);
   const isLoser = losersOf({ calls, lives }, { rules, before });
   const status = calls.map((call, number): Untrained | null => {
     if (!isKnown(call, lives.length)) return 'abandoned';
-    const isRead = goesOn.has(number) || [...call.given.values()].includes(true);
-    if (call.answer === null || !isRead) return 'unread';
+    if (read[number] !== true) return 'unread';
     if (isLoser(number)) return 'resampled';
     return isLeftOut(calls, { number, rules, before }) ? 'separate' : null;
   });
@@ -151,25 +157,19 @@ const GOES_ON: ReadonlySet<string | undefined> = new Set(['shortened', 'edited',
 
 /**
  * The call whose conversation goes on here. One that was edited further up repeats answers behind the one that its ids
- * continue: those of the latest conversation there.
+ * continue: those of the latest conversation there. `latest`: by call, the last one so far whose prompt has its answer.
  */
 function goesOnFrom(
   calls: readonly JournalCall[],
-  { number, before }: { number: number; before: readonly (number | null)[] },
+  { number, before, latest }: { number: number; before: readonly (number | null)[]; latest: ReadonlyMap<number, number> },
 ): number | null {
   const above = before[number] ?? null;
   const { cause, parent = null, news = [] } = calls[number]?.line ?? {};
   if (!GOES_ON.has(cause)) return above;
   if (above === null) return parent;
-  if (!news.some(({ role }) => role === 'assistant')) return above;
-  const isBehind = (call: number): boolean => {
-    for (let at: number | null = call; at !== null; at = before[at] ?? null)
-      if (at === above) return true;
-    return false;
-  };
-  for (let call = number - 1; call > above; call--) if (isBehind(call)) return call;
-  return above;
-}
+  const isRepeated = news.some(({ role }) => role === 'assistant');
+  return isRepeated ? (latest.get(above) ?? above) : above;
+} // prettier-ignore
 
 /** The last call of the path with most sampled tokens that the last life was given. */
 function mainOf(
@@ -180,12 +180,15 @@ function mainOf(
   const trained = calls.map((_, number) => number).filter((number) => status[number] === null);
   const goesOnTrained = new Set(trained.map((number) => before[number]));
   const totals: number[] = [];
+  const latest = new Map<number, number>();
   for (const [number, call] of calls.entries()) {
     const isGiven = call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length)); // prettier-ignore
-    const above = goesOnFrom(calls, { number, before });
+    const above = goesOnFrom(calls, { number, before, latest });
     totals.push(
       (isGiven ? (tokens[number] ?? 0) : 0) + (above === null ? 0 : (totals[above] ?? 0)),
     );
+    for (let at = before[number] ?? null; at !== null; at = before[at] ?? null)
+      latest.set(at, number);
   }
   const leaves = trained.length > 0 ? trained.filter((number) => !goesOnTrained.has(number)) : [...calls.keys()].filter((number) => !goesOn.has(number)); // prettier-ignore
   let main: number | null = null;

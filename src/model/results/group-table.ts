@@ -2,6 +2,7 @@ import { isValid, metricsOfSome } from './metrics.js';
 import { agentGroupMetrics } from './agent-metrics.js';
 import { groupsOf, type Summary } from './summary.js';
 import { greatest, least } from './statistics.js';
+import { treeMetrics } from './tree-summary.js';
 
 /** A line of groups.jsonl: the rollouts of one group, and the metrics of its valid ones, if there are any. */
 export interface GroupLine {
@@ -36,6 +37,7 @@ function lineOf(group: readonly [Summary, ...Summary[]]): GroupLine {
       ...metricsOfSome(valid),
       ...boundsOf(valid),
       ...agentGroupMetrics(valid),
+      ...treeMetrics(valid),
     }),
   };
 }

@@ -4,6 +4,7 @@ import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
 import { shapingMetrics } from './agent-metrics.js';
 import { groupsOf, type Summary } from './summary.js';
+import { treeMetrics } from './tree-summary.js';
 import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
 import { cutToBytes, utf8Length } from '../../platform/utf8.js';
 
@@ -31,6 +32,7 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
     ...rewardMetrics(valid),
     ...groupMetrics(valid),
     ...shapingMetrics(valid),
+    ...treeMetrics(valid),
     ...stopMetrics(valid),
     ...troubleMetrics(all),
     ...timeMetrics(valid),

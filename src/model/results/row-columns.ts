@@ -1,120 +1,15 @@
 import { z } from 'zod';
-import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
-import { Failure, Finish, Shaping } from '../journal.js';
+import { Failure, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
-import { PlacedPicture } from '../pictures.js';
 import { LossMultiplier } from '../sample.js';
-import { TokenId } from '../token-id.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import { AllTokens, finishReasons, masked, overSpan, requestRuns, RowMessage, RowSequence, Timing, trainMask, versionRuns } from './row-parts.js'; // prettier-ignore
 
 /**
  * The columns of a row. Their descriptions are those of docs/schemas/row.json and of the table in
  * docs/training-data.md, and Python's `RowColumns` has the same fields: `test/docs` holds that.
  */
-
-/** Offsets count the rollout's generated tokens from 0. */
-const Run = z.object({
-  start: z
-    .int()
-    .describe(
-      'the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and observations',
-    ),
-  end: z.int().describe('the one behind the last'),
-});
-
-/** Offsets count the ids of its sequence from 0. */
-const IdRun = z.object({
-  start: z
-    .int()
-    .describe(
-      'the first of these ids. They are counted from 0 over all of `message_log`, prompt and observations included',
-    ),
-  end: z.int().describe('the one behind the last'),
-});
-
-const VersionLabel = z
-  .string()
-  .nullable()
-  .describe('the label of the weights (a number as text, for a published version), or null');
-
-const REQUEST = {
-  turn: z.int().describe('its turn, from 0'),
-  replica: z.string().describe('base URL of the replica'),
-  request_id: z.string().describe("the request, as in the engine's log"),
-};
-
-const RowMessage = z.strictObject({
-  role: z
-    .string()
-    .describe('`system`, `user`, `assistant`, or another role of the sample or the environment'),
-  content: Content.describe(
-    'its text, or the parts of a message with images. `""` for an agent, whose text is in `agent_result`',
-  ),
-  token_ids: z.array(TokenId).describe('its ids, as they were sent to the engine or sampled'),
-  generation_logprobs: z
-    .array(z.number())
-    .optional()
-    .describe(
-      'one per id of a sampled message. Observations have none. Prompt messages may have some from the sample; they are no actions of this policy',
-    ),
-  prompt_logprobs: z
-    .array(z.number().nullable())
-    .exactOptional()
-    .describe(
-      "with `prompt_logprobs`, on the prompt's messages: the model's own logprob of each id when the rollout began; null for the first id of all",
-    ),
-  generation_top_logprobs: z
-    .array(z.array(z.tuple([TokenId, z.number()])))
-    .exactOptional()
-    .describe(
-      'with `top_logprobs`: for each sampled token its likeliest `[id, logprob]`, the likeliest first',
-    ),
-  pictures: z
-    .array(PlacedPicture)
-    .exactOptional()
-    .describe(
-      'which of its ids stand for pictures, in their order; the engine has made them of each. A picture that `max_seq_len` cuts has no ids',
-    ),
-  sampled: z
-    .literal(true)
-    .exactOptional()
-    .describe('in place of logprobs with `include_logprobs: false`: the policy sampled it'),
-  partial: z
-    .literal(true)
-    .exactOptional()
-    .describe('in failures.jsonl, on the last message: no environment has answered it'),
-  is_invalid_tool_call: z
-    .boolean()
-    .exactOptional()
-    .describe("of an agent's call: its text contains a tool call"),
-  has_malformed_thinking: z
-    .boolean()
-    .exactOptional()
-    .describe("of an agent's call: it has a thinking tag where none may be"),
-  routed_experts: z
-    .array(z.unknown())
-    .exactOptional()
-    .describe(
-      "of an agent's call, if its model server returns them: for each id, the experts that the model chose",
-    ),
-});
-
-/**
- * Seconds. `wall_s` spans the rollout's start and its end, or the last thing played. The others are sums over its whole
- * turns. An agent's run is one step.
- */
-const Timing = z.object({
-  queue_s: z
-    .number()
-    .describe(
-      "from a request to its first token: the engine's queue and prefill, summed over whole turns",
-    ),
-  generate_s: z.number().describe('generation of the whole turns'),
-  step_s: z.number().describe("the environment's steps. An agent's run is one step"),
-  wall_s: z.number().describe("from the rollout's start to its end, or to the last thing played"),
-});
-export type Timing = z.infer<typeof Timing>;
 
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
 export const Row = z.looseObject({
@@ -163,11 +58,7 @@ export const Row = z.looseObject({
     .record(z.string(), z.number())
     .describe('that sum by component, where the environment names components; else `{}`'),
   turn_rewards: z.array(z.number()).describe('the reward of each whole turn'),
-  finish_reasons: z
-    .array(Finish.shape.finish_reason)
-    .describe(
-      'how the engine ended each whole turn: by itself or at a stop string or stop token (`stop`), or at `max_new_tokens` or `max_seq_len` (`length`)',
-    ),
+  finish_reasons: finishReasons,
   stop_reason: z
     .enum(STOP_REASONS)
     .describe(
@@ -186,26 +77,20 @@ export const Row = z.looseObject({
     ),
   turn_count: z
     .int()
-    .describe('whole turns: generations that the environment answered. Of an agent: its calls'),
+    .describe(
+      'whole turns: generations that the environment answered. Of an agent: its calls; where it asks for answers, those of the main sequence',
+    ),
   total_tokens: z.int().describe('`assistant_tokens` and `env_tokens`, without the prompt'),
   assistant_tokens: z.int().describe('tokens that the policy sampled, in whole turns'),
   env_tokens: z.int().describe('tokens of observations'),
-  train_mask: z
-    .array(IdRun)
-    .describe(
-      'which ids to train on: runs over the ids of `message_log`, in order and not adjacent. It has what the policy sampled, without `masked`; it is `[]` for a failure and with `loss_multiplier` 0. Rows of releases before it lack it',
-    ),
-  policy_versions: z
-    .array(Run.extend({ version: VersionLabel }))
-    .describe('which weights sampled which tokens: runs over the generated tokens'),
+  train_mask: trainMask,
+  policy_versions: versionRuns,
   version_source: z
     .enum(['engine', 'record', 'none'])
     .describe(
       "where these versions come from, for the least certain token. `engine`: it named the weights of each token, or was asked. `record`: the policy's record. `none`: at least one is null",
     ),
-  segments: z
-    .array(Run.extend(REQUEST))
-    .describe('which replica and request sampled which tokens: runs over the generated tokens'),
+  segments: requestRuns,
   attempts: z
     .int()
     .describe(
@@ -240,6 +125,30 @@ export const Row = z.looseObject({
   reward_shaping: Shaping.exactOptional().describe(
     "of an agent's rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward",
   ),
+  sequences: z
+    .array(RowSequence)
+    .exactOptional()
+    .describe(
+      "of a rollout whose agent asked for answers: its sequences but the main one, which is the row's `message_log`. Each sampled token is in exactly one",
+    ),
+  calls: z.int().exactOptional().describe('of such a rollout: how often its agent asked'),
+  lives: z.int().exactOptional().describe('of such a rollout: how often its agent was started'),
+  unanswered: z
+    .int()
+    .exactOptional()
+    .describe('of such a rollout: calls whose answer the agent never got whole'),
+  malformed_calls: z
+    .int()
+    .exactOptional()
+    .describe('of such a rollout: tool calls in answers that do not parse, and stayed text'),
+  resampled: z
+    .int()
+    .exactOptional()
+    .describe('of such a rollout: calls that asked for another answer to the same'),
+  all_tokens: AllTokens.exactOptional().describe(
+    'of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one',
+  ),
+  over_span: overSpan,
   failure: Failure.exactOptional().describe('in failures.jsonl: why it is no row to train on'),
   sample_row: z
     .int()
@@ -254,11 +163,6 @@ export const Row = z.looseObject({
     .describe(
       'in a stream: how many versions its oldest token is behind the weights that train on it; null: nobody knows',
     ),
-  masked: z
-    .array(Run)
-    .exactOptional()
-    .describe(
-      'in a stream with `when_stale: mask`: runs of generated tokens that are too old to train on. `train_mask` is without them',
-    ),
+  masked: masked,
 });
 export type Row = z.infer<typeof Row>;

@@ -9,12 +9,15 @@ import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { reachedMaxTurns } from '../turn/stop-rules.js';
-import type { Segment } from '../journal/open-answers.js';
+import { isTree } from '../journal/calls.js';
 import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
-import type { Row, Timing } from './row-columns.js';
-import { trainMask } from './train-mask.js';
+import type { Row } from './row-columns.js';
+import type { Timing } from './row-parts.js';
+import { callColumns } from './call-columns.js';
+import { policyVersions, requestsOf } from './runs.js';
+import { withMasks } from './train-mask.js';
 
 export type { Row };
 
@@ -27,18 +30,23 @@ export interface RowInput {
 }
 
 export function toRow(input: RowInput): Row {
-  const columns = columnsOf(input);
-  return { ...columns, train_mask: trainMask(columns) };
+  const called = callColumns(input.trajectory);
+  const columns = { ...columnsOf(input), ...(called?.columns ?? agentColumns(input.trajectory)) };
+  const { failure } = input.outcome;
+  return withMasks(
+    { ...columns, ...(failure !== null && { failure }) },
+    { trains: called?.trains ?? true, tooOld: null },
+  );
 }
 
-/** All but what is decided from them. */
+/** As turns have them, without what is decided from them. */
 function columnsOf(input: RowInput) {
   const { sample, ref, trajectory, outcome } = input;
-  const { turns, start } = trajectory;
-  const { stop_reason, failure } = outcome;
-  const last = turns.at(-1)?.observation;
-  const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
-    .answer;
+  const { turns, start, verdict } = trajectory;
+  const { stop_reason } = outcome;
+  const last = turns.at(-1)?.observation ?? verdict;
+  const played = turns.map((turn, number) => ({ turn: number, ...turn }));
+  const answer = [...turns.map(({ observation }) => observation), ...(verdict === null ? [] : [verdict])].findLast((one) => one.answer !== undefined)?.answer; // prettier-ignore
   return {
     ...sample,
     ...semanticColumns(input),
@@ -48,7 +56,7 @@ function columnsOf(input: RowInput) {
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
     message_log:
-      start === null
+      start === null || isTree(trajectory)
         ? unrendered(sample)
         : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
     extra_env_info: withoutSession(
@@ -67,16 +75,14 @@ function columnsOf(input: RowInput) {
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
     assistant_tokens: trajectory.assistant_tokens,
     env_tokens: trajectory.env_tokens,
-    policy_versions: policyVersions(trajectory.turns),
+    policy_versions: policyVersions(played),
     version_source: versionSource(trajectory),
-    segments: segments(trajectory),
+    segments: requestsOf(played),
     attempts: trajectory.attempts,
     restarted_turns: trajectory.restarted_turns,
     logprobs_mode: logprobsMode(trajectory),
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
-    ...agentColumns(trajectory),
-    ...(failure !== null && { failure }),
   };
 }
 
@@ -116,19 +122,14 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   return [...log, partial];
 }
 
-/** Of answers that follow one another. */
-export function policyVersions(turns: readonly Answered[]): Row['policy_versions'] {
-  const runs: Row['policy_versions'] = [];
-  for (const { start, end, segment } of numbered(turns)) {
-    const last = runs.at(-1);
-    if (last?.version === segment.policy_version) last.end = end;
-    else runs.push({ start, end, version: segment.policy_version });
-  }
-  return runs;
-}
+/** All that was sampled in whole turns, or in calls of an agent. */
+const wholeOnes = ({ turns, calls }: Trajectory) => [
+  ...turns,
+  ...calls.flatMap(({ sampled }) => sampled ?? []),
+];
 
-function versionSource({ turns }: Trajectory): Row['version_source'] {
-  const sources = turns.flatMap(({ segments: parts }) =>
+function versionSource(trajectory: Trajectory): Row['version_source'] {
+  const sources = wholeOnes(trajectory).flatMap(({ segments: parts }) =>
     parts.map(({ version_source, policy_version }) => {
       if (policy_version === null) return 'none';
       return version_source === 'record' ? 'record' : 'engine';
@@ -139,44 +140,29 @@ function versionSource({ turns }: Trajectory): Row['version_source'] {
 }
 
 function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
-  const { turns, start } = trajectory;
+  const { start, open } = trajectory;
   if (start?.settings.generation.include_logprobs !== true) return null;
-  const sampled = [...turns, openAnswer(trajectory)].flatMap(({ segments: parts }) => parts);
+  const sampled = [...wholeOnes(trajectory), ...open.values()].flatMap(({ segments: parts }) => parts); // prettier-ignore
   return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 
-function segments({ turns }: Trajectory): Row['segments'] {
-  return [...numbered(turns)].map(({ turn, start, end, segment }) => ({
-    turn,
-    start,
-    end,
-    replica: segment.replica,
-    request_id: segment.request_id,
-  }));
-}
-
-type Answered = Pick<Trajectory['turns'][number], 'token_ids' | 'segments'>;
-
-function* numbered(
-  turns: readonly Answered[],
-): Generator<{ turn: number; start: number; end: number; segment: Segment }> {
-  let before = 0;
-  for (const [turn, { token_ids, segments: parts }] of turns.entries()) {
-    for (const segment of parts) {
-      yield { turn, start: before + segment.start, end: before + segment.end, segment };
-    }
-    before += token_ids.length;
-  }
-}
-
-function timingOf({ turns, start, end, agent }: Trajectory): Timing {
-  const ended = end ?? turns.at(-1)?.observation ?? agent.result;
-  const sum = (seconds: (turn: Trajectory['turns'][number]) => number): number =>
-    turns.reduce((total, turn) => total + seconds(turn), 0);
+function timingOf(trajectory: Trajectory): Timing {
+  const { turns, start, end, agent, verdict } = trajectory;
+  const observed = [...turns.map(({ observation }) => observation), ...(verdict === null ? [] : [verdict])]; // prettier-ignore
+  const ended = end ?? observed.at(-1) ?? agent.result ?? lastOf(trajectory);
+  const sum = <T>(all: readonly T[], seconds: (one: T) => number): number =>
+    all.reduce((total, one) => total + seconds(one), 0);
+  const generations = wholeOnes(trajectory).map(({ generation }) => generation);
   return {
-    queue_s: sum(({ generation }) => generation.queue_s),
-    generate_s: sum(({ generation }) => generation.generate_s),
-    step_s: sum(({ observation }) => observation.step_s) + (agent.result?.run_s ?? 0),
+    queue_s: sum(generations, ({ queue_s }) => queue_s),
+    generate_s: sum(generations, ({ generate_s }) => generate_s),
+    step_s: sum(observed, ({ step_s }) => step_s) + (agent.result?.run_s ?? 0),
     wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
+}
+
+/** The last thing that an agent did. */
+function lastOf({ calls, lives }: Trajectory): { at: number } | null {
+  const done = [...calls.map(({ line, answer }) => answer ?? line), ...lives.map(({ line, exit }) => exit ?? line)]; // prettier-ignore
+  return done.reduce<{ at: number } | null>((last, one) => (last === null || one.at > last.at ? one : last), null); // prettier-ignore
 }

@@ -1,13 +1,13 @@
 import type { CallMessage, Cause } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
-import { conversationOf, lengthOf, promptBeyond } from '../journal/calls.js';
+import { lengthOf, messagesBeyond, promptBeyond } from '../journal/calls.js';
 import { sampledOf } from '../journal/message-log.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { LogMessage } from '../sample.js';
 import type { CallRules, Paths, Place, Untrained } from './call-paths.js';
-import { chainOf, isWhole, pathsOf } from './call-paths.js';
+import { chainOf, isWhole, pathsOf, rulesOf } from './call-paths.js';
 import type { Row } from './row-columns.js';
-import { policyVersions } from './row.js';
+import { policyVersions, requestsOf } from './runs.js';
 
 /**
  * A rollout's calls as sequences, each trained as one row of ids. The first is the main one, whole; each other is what a
@@ -29,25 +29,38 @@ export interface Sequence {
   calls: number[];
   /** Beyond the fork. */
   message_log: SequenceMessage[];
-  /** Over its generated tokens. */
+  assistant_tokens: number;
+  /** Of its whole answers. */
+  finish_reasons: Row['finish_reasons'];
+  /** Over its generated tokens, and so are the requests. */
   policy_versions: Row['policy_versions'];
+  segments: Row['segments'];
+  /** An answer has tokens of more versions than the request allows: the agent had read its beginning. */
+  over_span?: true;
 }
 
 export type SequenceMessage = LogMessage & Omit<CallMessage, 'content'> & { partial?: true };
 
+/** Over all sequences. */
 export interface SequenceTokens {
   sampled: number;
   trained: number;
   sequences: number;
 }
 
+export interface Sequences {
+  /** Main first. */
+  sequences: [Sequence, ...Sequence[]];
+  all_tokens: SequenceTokens;
+  paths: Paths;
+}
+
 /** null: the rollout has no calls. */
 export function sequencesOf(
   trajectory: Trajectory,
-  rules: CallRules = { train_resampled: 'winner', train_separate: 'all' },
-): { sequences: Sequence[]; all_tokens: SequenceTokens } | null {
+  rules: CallRules = rulesOf(trajectory),
+): Sequences | null {
   const paths = pathsOf(trajectory, rules);
-  if (paths.main === null) return null;
   const there: There = new Map();
   const sequences: Sequence[] = [];
   for (const run of runsOf(trajectory, paths)) {
@@ -55,16 +68,16 @@ export function sequencesOf(
     for (const call of run) enter(there, { sequence: sequence.sequence, chain: chainOf(trajectory.calls, call) }); // prettier-ignore
     sequences.push(sequence);
   }
+  const [main, ...others] = sequences;
+  if (main === undefined) return null;
   const sum = (some: readonly Sequence[]): number =>
-    some
-      .flatMap(({ calls }) => calls)
-      .reduce((total, call) => total + (paths.tokens[call] ?? 0), 0);
+    some.reduce((total, { assistant_tokens }) => total + assistant_tokens, 0);
   const all_tokens = {
     sampled: sum(sequences),
     trained: sum(sequences.filter(({ train }) => train)),
     sequences: sequences.length,
   };
-  return { sequences, all_tokens };
+  return { sequences: [main, ...others], all_tokens, paths };
 }
 
 /** Calls that become a sequence: main, then what trains, then the rest, whose reason is one for all of a run. */
@@ -104,18 +117,11 @@ interface Making {
 }
 
 function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
-  const { calls, open } = trajectory;
+  const { calls } = trajectory;
   const { run, paths, there, number } = making;
   const [first = 0] = run;
   const at = placeIn(trajectory, { call: first, there });
   const fork = at?.ids ?? 0;
-  const message_log: SequenceMessage[] = [];
-  let place = { ids: fork, messages: at === null ? 0 : messagesIn(trajectory, { at, paths }) };
-  for (const call of run) {
-    message_log.push(...messagesOf(trajectory, { call, ...place, isRoot: at === null && call === first })); // prettier-ignore
-    const of = calls[call];
-    place = { ids: of === undefined ? 0 : lengthOf(of), messages: conversationOf(calls, call).length + 1 }; // prettier-ignore
-  }
   const why = paths.status[run.at(-1) ?? first] ?? null;
   return {
     sequence: number,
@@ -125,10 +131,44 @@ function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
     train: why === null,
     ...(why !== null && { why }),
     calls: [...run],
-    message_log,
-    policy_versions: policyVersions(run.flatMap((call) => calls[call]?.sampled ?? open.get(call) ?? [])), // prettier-ignore
+    message_log: logOf(trajectory, { run, ids: fork, messages: messagesIn(trajectory, { at, paths }) }), // prettier-ignore
+    ...factsOf(trajectory, run),
   };
 }
+
+function logOf(
+  trajectory: Trajectory,
+  { run, ...begin }: { run: readonly number[]; ids: number; messages: number },
+): SequenceMessage[] {
+  const log: SequenceMessage[] = [];
+  let place = begin;
+  for (const number of run) {
+    for (const message of messagesOf(trajectory, { call: number, ...place })) log.push(message);
+    const call = trajectory.calls[number];
+    if (call !== undefined) place = { ids: lengthOf(call), messages: call.messages + 1 };
+  }
+  return log;
+}
+
+/** Of the answers of some calls. */
+function factsOf(
+  { calls, open, settings_in_force: settings }: Trajectory,
+  run: readonly number[],
+): Pick<Sequence, 'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments' | 'over_span'> {
+  const answers = run.flatMap((turn) => {
+    const sampled = calls[turn]?.sampled ?? open.get(turn);
+    return sampled === undefined ? [] : [{ turn, ...sampled }];
+  });
+  const span = settings?.max_version_span ?? Infinity;
+  const isOver = answers.some(({ segments }) => new Set(segments.map(({ policy_version }) => policy_version)).size > span);
+  return {
+    assistant_tokens: answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0),
+    finish_reasons: run.flatMap((turn) => calls[turn]?.sampled?.generation.finish_reason ?? []),
+    policy_versions: policyVersions(answers),
+    segments: requestsOf(answers),
+    ...(isOver && { over_span: true }),
+  };
+} // prettier-ignore
 
 /** By call: in which sequences its ids stand, and how many; each later one has more. */
 type There = Map<number, { ids: number; sequence: number }[]>;
@@ -158,9 +198,15 @@ function placeIn(
 }
 
 /** How many messages of a conversation stand whole before a place. */
-function messagesIn({ calls }: Trajectory, { at, paths }: { at: Place; paths: Paths }): number {
-  const answer = isWhole(calls, at) ? at.call : (paths.before[at.call] ?? null);
-  return answer === null ? 0 : conversationOf(calls, answer).length + 1;
+function messagesIn(
+  { calls }: Trajectory,
+  { at, paths }: { at: Place | null; paths: Paths },
+): number {
+  const of = at === null ? undefined : calls[at.call];
+  if (at === null || of === undefined) return 0;
+  if (at.ids === of.prompt_length) return of.messages;
+  const answer = isWhole(calls, at) ? of : calls[paths.before[at.call] ?? -1];
+  return answer === undefined ? 0 : answer.messages + 1;
 }
 
 interface Part {
@@ -168,29 +214,35 @@ interface Part {
   /** Ids and messages that stand before. */
   ids: number;
   messages: number;
-  isRoot: boolean;
 }
 
 /** A call's part of its sequence: what it was asked with, and its answer. Ids stand on the last message of the news. */
-function messagesOf(
-  trajectory: Trajectory,
-  { call, ids, messages, isRoot }: Part,
-): SequenceMessage[] {
-  const { calls, materials, start, open } = trajectory;
-  const of = calls[call];
+function messagesOf(trajectory: Trajectory, part: Part): SequenceMessage[] {
+  const { calls, start, open } = trajectory;
+  const of = calls[part.call];
   if (of === undefined || start === null) return [];
-  const system = of.line.system === null ? undefined : materials.get(of.line.system)?.system;
-  const all = conversationOf(calls, call);
-  const news = all.slice(Math.min(messages, all.length - 1));
-  const asked = [
-    ...(isRoot && system !== undefined ? [{ role: 'system', content: system }] : []),
-    ...news,
-  ].map((message): SequenceMessage => ({ ...message, token_ids: [] }));
-  const last = asked.at(-1);
-  if (last !== undefined) last.token_ids = promptBeyond(calls, { number: call, first: ids });
-  const sampled = of.sampled ?? open.get(call);
+  const asked = askedIn(trajectory, part);
+  const sampled = of.sampled ?? open.get(part.call);
   if (sampled === undefined || (of.answer === null && sampled.token_ids.length === 0)) return asked;
-  const { text = '' } = open.get(call) ?? {};
+  const { text = '' } = open.get(part.call) ?? {};
   const said = of.answer === null ? { role: 'assistant', content: text, partial: true as const } : messageOf(of.answer); // prettier-ignore
   return [...asked, { ...said, ...sampledOf(sampled, start) }];
 }
+
+function askedIn({ calls, materials }: Trajectory, { call, ids, messages }: Part): SequenceMessage[] {
+  const of = calls[call];
+  if (of === undefined) return [];
+  const token_ids = promptBeyond(calls, { number: call, first: ids });
+  // An answer to what was asked before has no news.
+  const isAsked = messages >= of.messages && token_ids.length === 0;
+  const first = isAsked ? of.messages : Math.min(messages, of.messages - 1);
+  const system = messages > 0 || of.line.system === null ? undefined : materials.get(of.line.system)?.system;
+  const asked = [
+    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
+    ...messagesBeyond(calls, { number: call, first }),
+  ].map((message): SequenceMessage => ({ ...message, token_ids: [] }));
+  const last = asked.at(-1);
+  if (last === undefined) return token_ids.length === 0 ? [] : [{ role: 'user', content: '', token_ids }];
+  last.token_ids = token_ids;
+  return asked;
+} // prettier-ignore

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AgentSummary, agentSummaryOf } from '../agent/summary.js';
 import { overlongOf } from '../journal/outcome.js';
+import { TreeSummary, treeSummaryOf } from './tree-summary.js';
 import type { Row } from './row.js';
 import type { Trajectory } from '../journal/trajectory.js';
 
@@ -38,6 +39,8 @@ export const Summary = z.object({
   versions: z.record(z.string(), z.number()).optional(),
   /** Absent: no agent played it. */
   agent: AgentSummary.exactOptional(),
+  /** Of a rollout whose agent asked for answers. */
+  tree: TreeSummary.exactOptional(),
 });
 export type Summary = z.infer<typeof Summary>;
 
@@ -59,12 +62,14 @@ export function groupsOf(summaries: readonly Summary[]): [Summary, ...Summary[]]
 /** The version of tokens of which nobody can know it. */
 export const UNKNOWN = 'unknown';
 
+/** Of a row's own tokens, and of those that train in its other sequences. */
 export function tokensByVersion(
-  { policy_versions }: Pick<Row, 'policy_versions'>,
+  { policy_versions, sequences = [] }: Pick<Row, 'policy_versions' | 'sequences'>,
   labelOf = (version: string | null): string => version ?? UNKNOWN,
 ): Record<string, number> {
   const tokens = new Map<string, number>();
-  for (const { start, end, version } of policy_versions) {
+  const others = sequences.flatMap((one) => (one.train ? one.policy_versions : []));
+  for (const { start, end, version } of [...policy_versions, ...others]) {
     const label = labelOf(version);
     tokens.set(label, (tokens.get(label) ?? 0) + end - start);
   }
@@ -74,6 +79,7 @@ export function tokensByVersion(
 export function toSummary(row: Row, trajectory: Trajectory): Summary {
   const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
   const agent = agentSummaryOf(trajectory, row);
+  const tree = treeSummaryOf(trajectory, row);
   return {
     row: row.row,
     repeat: row.repeat,
@@ -86,8 +92,8 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     terminated: row.terminated,
     truncated: row.truncated,
     max_turns_reached: row.max_turns_reached,
-    turns: row.turn_count,
-    gen_tokens: row.assistant_tokens,
+    turns: row.calls ?? row.turn_count,
+    gen_tokens: row.all_tokens?.sampled ?? row.assistant_tokens,
     env_tokens: row.env_tokens,
     max_gen_tokens: longestCall(trajectory),
     ...row.timing,
@@ -102,10 +108,12 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
       row.failure?.type === 'Overlong',
     versions: tokensByVersion(row),
     ...(agent !== undefined && { agent }),
+    ...(tree !== undefined && { tree }),
   };
 }
 
-function longestCall({ turns, agent }: Trajectory): number {
-  const lengths = agent.result?.tokens?.calls ?? turns.map(({ token_ids }) => token_ids.length);
+function longestCall({ turns, agent, calls }: Trajectory): number {
+  const whole = [...turns, ...calls.flatMap(({ sampled }) => sampled ?? [])];
+  const lengths = agent.result?.tokens?.calls ?? whole.map(({ token_ids }) => token_ids.length);
   return lengths.reduce((most, length) => Math.max(most, length), 0);
 }

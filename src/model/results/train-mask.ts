@@ -6,7 +6,10 @@ import type { Row } from './row-columns.js';
 type Deciding = Pick<
   Row,
   'message_log' | 'prompt_tokens' | 'loss_multiplier' | 'failure' | 'masked'
->;
+> & {
+  /** Ids of its sequence before `message_log`. */
+  fork?: number;
+};
 
 /**
  * Which ids of a row train: those that the policy sampled, but the masked ones; none of a failure, nor with
@@ -28,12 +31,48 @@ export function trainMask({ masked = [], ...row }: Deciding): TokenRun[] {
   return trained;
 }
 
+type Unmasked = Omit<Deciding, 'fork' | 'masked'> &
+  Pick<Row, 'policy_versions' | 'sequences' | 'all_tokens'>;
+
+/**
+ * The row with its masks, those of its sequences included. `trains`: whether its own log does. `tooOld`: runs of
+ * generated tokens that are too old; null: none is looked for.
+ */
+export function withMasks<T extends Unmasked>(
+  row: T,
+  {
+    trains,
+    tooOld,
+  }: { trains: boolean; tooOld: ((of: Pick<Row, 'policy_versions'>) => TokenRun[]) | null },
+): T & Pick<Row, 'train_mask' | 'masked'> {
+  const { loss_multiplier, failure, sequences, all_tokens } = row;
+  const maskOf = (one: Omit<Deciding, 'masked'> & Pick<Row, 'policy_versions'>, may: boolean) => {
+    const masked = tooOld?.(one);
+    const of = masked === undefined ? one : { ...one, masked };
+    return { ...(masked !== undefined && { masked }), train_mask: may ? trainMask(of) : [] };
+  };
+  const own = { ...row, ...maskOf(row, trains) };
+  if (sequences === undefined || all_tokens === undefined) return own;
+  const others = sequences.map((one) => {
+    const { message_log, policy_versions, fork } = one;
+    const given = { message_log, policy_versions, fork, prompt_tokens: fork };
+    const why = { ...(loss_multiplier !== undefined && { loss_multiplier }), ...(failure !== undefined && { failure }) }; // prettier-ignore
+    return { ...one, ...maskOf({ ...given, ...why }, one.train) };
+  });
+  const trained = [own, ...others].reduce((sum, { train_mask }) => sum + tokensIn(train_mask), 0);
+  return { ...own, sequences: others, all_tokens: { ...all_tokens, trained } };
+}
+
+export const tokensIn = (runs: readonly TokenRun[]): number =>
+  runs.reduce((sum, { start, end }) => sum + end - start, 0);
+
 /** What the policy sampled. Messages of a prompt may have logprobs, too: those are no actions of this policy. */
 function* sampledRuns({
   message_log,
   prompt_tokens,
-}: Pick<Row, 'message_log' | 'prompt_tokens'>): Generator<TokenRun> {
-  let end = 0;
+  fork = 0,
+}: Pick<Deciding, 'message_log' | 'prompt_tokens' | 'fork'>): Generator<TokenRun> {
+  let end = fork;
   for (const { token_ids, generation_logprobs, sampled } of message_log) {
     const start = end;
     end += token_ids.length;

@@ -3,7 +3,7 @@ import { isValid } from '../results/metrics.js';
 import type { Row } from '../results/row.js';
 import type { Summary } from '../results/summary.js';
 import { UNKNOWN, tokensByVersion } from '../results/summary.js';
-import { trainMask } from '../results/train-mask.js';
+import { withMasks } from '../results/train-mask.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 import type { Overtaken } from '../workflow-safe/stream/overtaken.js';
 import { overtakenText } from '../workflow-safe/stream/overtaken.js';
@@ -37,17 +37,16 @@ export function inStep(
   }: DeliveredIn & { sample_row?: number; epoch?: number },
 ): Folded {
   const born = borns.get(row.row) ?? null;
-  const masked =
-    masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
+  const rule = masks && version !== null ? { born, version, max_lag } : null;
+  const tooOld = rule && (({ policy_versions }: Pick<Row, 'policy_versions'>) => tooOldRuns(policy_versions, rule)); // prettier-ignore
   // A token of unknown version may be as old as its group.
   const versions = tokensByVersion(row, (label) => String(versionOf(label) ?? born ?? UNKNOWN));
   const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };
   return {
     row: {
-      ...row,
+      ...(tooOld === null ? row : withMasks(row, { trains: row.train_mask.length > 0, tooOld })),
       ...place,
       ...lag,
-      ...(masked !== null && { masked, train_mask: trainMask({ ...row, masked }) }),
     },
     summary: { ...summary, versions, ...inGroup(summary) },
   };

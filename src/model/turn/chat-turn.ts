@@ -1,5 +1,6 @@
 import type { ForeignObject } from '../foreign-object.js';
 import type { Content } from '../content.js';
+import type { Tools } from '../journal/agent-lines.js';
 
 /**
  * How a chat template continues after an answer. A conversation is never rendered again: the template renders one short
@@ -20,6 +21,8 @@ export interface Renderer {
       messages: readonly ChatMessage[];
       add_generation_prompt: boolean;
       chat_template_kwargs: ForeignObject;
+      /** Functions that the policy may call, in OpenAI's form; absent: none. */
+      tools?: Tools;
     },
     signal: AbortSignal,
   ): Promise<number[]>;

@@ -10,6 +10,13 @@ export interface SeedPlace {
   inherited: number;
 }
 
+/** Of an agent's call. Repeats differ, and so do two calls with the same prompt: an agent may choose between answers. */
+export function seedOfCall(settings: Parameters<typeof seedOf>[0], at: SeedPlace): number | null {
+  const { num_repeats_add_seed, epoch = 0 } = settings;
+  if (!num_repeats_add_seed) return seedOf(settings, at);
+  return hash32([at.repeat, at.turn, at.inherited, epoch]);
+}
+
 /**
  * The 32-bit seed of one request, or null for none. Equal inputs give equal seeds on any machine. `epoch`: how often a
  * stream has played all samples before. A group's row is another one in each, so only seeds from repeats need it.

@@ -1,6 +1,7 @@
 import type { Semantics } from '../batch-request.js';
 import { Fault } from '../faults.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { hasFinished } from '../journal/calls.js';
 import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
 
@@ -14,6 +15,7 @@ export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 /** What a started rollout does next. A generated turn is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
   const { start, settings_in_force: settings, turns, agent } = trajectory;
+  if (isProgram(trajectory)) return afterProgram(trajectory);
   if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
@@ -23,6 +25,20 @@ export function nextStep(trajectory: Trajectory): NextStep {
   if (settings !== null && turns.length >= settings.max_rollout_turns)
     return { ended: 'max_turns' };
   return 'generate';
+}
+
+/** Whether an agent plays that asks for each answer. */
+export const isProgram = ({ start, lives }: Pick<Trajectory, 'start' | 'lives'>): boolean =>
+  start?.program !== undefined || lives.length > 0;
+
+/** One life after another runs, until one has ended that is not a failure: then somebody says what it is worth. */
+function afterProgram({ lives, verdict }: Trajectory): NextStep {
+  const life = lives.at(-1);
+  if (life === undefined || !hasFinished(life)) return 'run';
+  if (verdict === null) return 'step';
+  if (life.refusal?.limit === 'calls') return { ended: 'max_turns' };
+  const isCut = life.refusal !== null || (verdict.truncated && !verdict.terminated);
+  return { ended: isCut ? 'truncated' : 'terminated' };
 }
 
 /**

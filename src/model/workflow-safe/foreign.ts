@@ -36,6 +36,7 @@ export const IN_LINES = {
   extra_env_info: 'all',
   metadata: 'all',
   answer: { metadata: 'all' },
+  said: { metadata: 'all' },
   settings: { generation: IN_GENERATION },
   tools: 'all',
 } as const satisfies ForeignMembers;

@@ -36,7 +36,7 @@ export interface HttpClientOptions {
 }
 
 export interface Exchange {
-  method: 'GET' | 'POST' | 'PUT';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   url: string;
   headers?: Record<string, string>;
   /** The pieces of a stream, as they come. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
 import { createFileFacts } from '../files/facts.js';
-import { findStoreId, storeIdOf } from '../store-id.js';
+import { findStoreId, keySecretOf, storeIdOf } from '../store-id.js';
 import type { OpenStore } from '../trajectory-store.js';
 import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
@@ -50,6 +50,7 @@ export function openPostgresStore({
       const idOf = make ? storeIdOf : findStoreId;
       return { store: await idOf(store.facts), results: results ? await idOf(beside) : null };
     },
+    keySecret: () => keySecretOf(store.facts),
     ready: (options) => untilThere(database, options),
     close: database.close,
   };

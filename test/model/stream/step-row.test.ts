@@ -4,7 +4,7 @@ import type { Row } from '../../../src/model/results/row.js';
 import type { Summary } from '../../../src/model/results/summary.js';
 import { inStep, lagMetrics, overtakenNote } from '../../../src/model/stream/step-row.js';
 
-const row = { row: 3, message_log: [], prompt_tokens: 0, policy_versions: [{ start: 0, end: 4, version: '5' }, { start: 4, end: 6, version: null }, { start: 6, end: 9, version: '8' }] } as unknown as Row; // prettier-ignore
+const row = { row: 3, message_log: [], prompt_tokens: 0, train_mask: [], policy_versions: [{ start: 0, end: 4, version: '5' }, { start: 4, end: 6, version: null }, { start: 6, end: 9, version: '8' }] } as unknown as Row; // prettier-ignore
 const summary = { row: 3, stop_reason: 'terminated' } as unknown as Summary;
 const step = { step: 2, version: 9, max_lag: 1, born: new Map([[3, 6]]), sample_row: 1, epoch: 0 };
 

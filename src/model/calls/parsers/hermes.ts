@@ -16,6 +16,8 @@ export interface ReadCalls {
   /** Without calls, and without the blanks behind them. */
   content: string;
   calls: Called[];
+  /** How much of the content stands before each call. Absent: all of it. */
+  calls_at?: number[];
   /** Calls that do not parse: they stay in the content as they are. */
   malformed: number;
 }
@@ -23,6 +25,7 @@ export interface ReadCalls {
 /** Reads a text that may still grow: then the result has only what no further text changes. */
 export function readHermes(text: string, { ended }: { ended: boolean }): ReadCalls {
   const calls: Called[] = [];
+  const places: number[] = [];
   let malformed = 0;
   let content = '';
   /** Of the text that is not in `content` yet. */
@@ -52,12 +55,15 @@ export function readHermes(text: string, { ended }: { ended: boolean }): ReadCal
     }
     take(tag);
     calls.push(block.call);
+    places.push(content.trimEnd().length);
     from = search = block.end;
     isBehindCall = true;
   }
   // What follows may be a call, and blanks before it are not said.
   const isSettled = ended && calls.length === 0;
-  return { content: isSettled ? content : content.trimEnd(), calls, malformed };
+  const said = isSettled ? content : content.trimEnd();
+  const isBetween = places.some((place) => place < said.length);
+  return { content: said, calls, ...(isBetween && { calls_at: places }), malformed };
 }
 
 type Block = { call: Called; end: number } | 'malformed' | 'unfinished';

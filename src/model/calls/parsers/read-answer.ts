@@ -1,14 +1,15 @@
 import type { Said } from '../message.js';
 import type { ReadCalls } from './hermes.js';
 import { readHermes } from './hermes.js';
+import type { REASONING_PARSERS, TOOL_PARSERS } from './names.js';
 import { splitThought } from './thought.js';
 
 /** How the text of an answer is read: its thoughts, its tool calls, and what is neither. */
 
 export interface Parsers {
-  tool_parser: 'hermes' | 'none';
+  tool_parser: (typeof TOOL_PARSERS)[number];
   /** `deepseek_r1`: the prompt has opened the thoughts. */
-  reasoning_parser: 'qwen3' | 'deepseek_r1' | 'none';
+  reasoning_parser: (typeof REASONING_PARSERS)[number];
 }
 
 export interface ReadAnswer extends ReadCalls {
@@ -39,12 +40,10 @@ export const callId = (turn: number, index: number): string => `call_${turn}_${i
 
 /** A whole answer as the journal and agents have it. */
 export const saidIn = (text: string, { turn, ...parsers }: Parsers & { turn: number }): Said => {
-  const { content, reasoning, calls, malformed } = readAnswer(text, { ...parsers, ended: true });
+  const { calls, ...said } = readAnswer(text, { ...parsers, ended: true });
   return {
-    content,
-    ...(reasoning !== undefined && { reasoning }),
+    ...said,
     tool_calls: calls.map((call, index) => ({ id: callId(turn, index), ...call })),
-    malformed,
   };
 };
 

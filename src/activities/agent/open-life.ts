@@ -1,0 +1,61 @@
+import type { Program, ProgramState } from '../../environments/environment.js';
+import type { LineOf } from '../../model/journal.js';
+import type { Life } from '../../model/journal/calls.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { RolloutRef } from '../../model/batch-request.js';
+import type { Hold } from '../hold.js';
+
+interface Opening {
+  program: Program;
+  base_url: string;
+  /** Resolves when a replica serves. */
+  served: () => Promise<void>;
+}
+
+interface OpenLife {
+  line: LineOf<'life'>;
+  /** Its name at the service. */
+  run: string;
+  /** As the service has it; null: it is to be started there, or found. */
+  found: ProgramState | null;
+}
+
+/** What a life is called at its service. */
+export const runOf = (ref: RolloutRef, life: number): string => `${rolloutId(ref)}.${life}`;
+
+/** The last life, if it can go on, or has ended unseen; else a new one, whose line is durable and still ours. */
+export async function openLifeOf(hold: Hold, opening: Opening): Promise<OpenLife> {
+  const { journal, ref } = hold;
+  const { lives } = journal.trajectory;
+  const last = lives.at(-1);
+  const kept = last === undefined || last.exit !== null ? null : await keptOf(last, { hold, ...opening }); // prettier-ignore
+  if (kept !== null) return kept;
+  const { program, base_url, served } = opening;
+  await served();
+  const life = lives.length + 1;
+  await journal.append({ kind: 'life', life, restart: program.rules.restart, base_url });
+  await journal.sync();
+  const line = lives.at(-1)?.line;
+  if (line?.life !== life) throw new Error(`life ${life} of ${rolloutId(ref)} was not folded in`);
+  return { line, run: runOf(ref, life), found: null };
+}
+
+/**
+ * A program that was told another address cannot reach this worker, so its life is over unless it has ended by itself.
+ * One that its service has lost is over, too, unless it may never have been started.
+ */
+async function keptOf(
+  { line }: Life,
+  { hold, program, base_url }: { hold: Hold } & Opening,
+): Promise<OpenLife | null> {
+  const { journal, ref, signal } = hold;
+  const run = runOf(ref, line.life);
+  const isHere = line.base_url === base_url;
+  const isUsed = journal.trajectory.calls.some((call) => call.line.life === line.life);
+  if (isHere && !isUsed) return { line, run, found: null };
+  const state = await program.wait(run, { seconds: 0, signal });
+  if (state === 'gone') return null;
+  if (isHere || state.state === 'ended') return { line, run, found: state };
+  await program.stop(run, signal);
+  return null;
+}

@@ -1,0 +1,77 @@
+import type { ProgramRules } from '../../environments/environment.js';
+import type { PlayedAgent } from '../../gateway/agent-session.js';
+import { engineOf } from '../../gateway/engine.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { generationCall } from '../../model/journal/standing.js';
+import { seedOfCall } from '../../model/turn/seeds.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { Waits } from '../../sampling/call.js';
+import { knownEos } from '../../sampling/seam.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
+import { poolOf, recordFault, sharerOf } from '../hold.js';
+import { poolFor } from '../turn/generate-turn.js';
+
+interface Playing {
+  rules: ProgramRules;
+  settings: RolloutSettings;
+  dependencies: Dependencies;
+}
+
+/** A rollout as the gateway answers its program's calls. */
+export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playing): PlayedAgent {
+  const { journal, ref, signal } = hold;
+  const { trajectory } = journal;
+  const session_id = rolloutId(ref);
+  const sharer = sharerOf(hold);
+  const pool = poolFor(settings, dependencies);
+  const { model, generation } = settings;
+  const { chat_template_kwargs } = generation;
+  return {
+    rollout_id: session_id,
+    journal,
+    settings: callSettings({ rules, settings, dependencies }),
+    generation: () => trajectory.settings_in_force ?? settings,
+    pool,
+    waits: waitsOf(hold, generation.service),
+    sharer,
+    seed: ({ turn, inherited }) => seedOfCall(settings, { ...ref, turn, inherited }),
+    eos_ids: () => knownEos(trajectory),
+    ...engineOf(pool, { model, chat_template_kwargs, session_id, sharer, signal }),
+    failed: (fault, turn) => recordFault(fault, { journal, turn }),
+    signal,
+  };
+}
+
+/** All lives of a rollout are read alike, whatever its environment's settings have become. */
+function callSettings({ rules, settings, dependencies }: Playing): PlayedAgent['settings'] {
+  const { structured, limits, program } = rules;
+  const { tool_parser, reasoning_parser, history } = program;
+  const calls = Math.min(limits.calls ?? Infinity, settings.max_rollout_turns);
+  const { role_map = {} } = poolOf(settings, dependencies);
+  return {
+    tool_parser,
+    reasoning_parser,
+    history,
+    structured,
+    role_map,
+    limits: { ...limits, calls },
+  };
+}
+
+/** Its program needs its slot as long as it runs, so that no wait gives the slot to others. */
+function waitsOf(
+  { journal: { trajectory }, reportWaiting, asks, isHeld }: Hold,
+  service: string,
+): Waits {
+  const call = generationCall(service);
+  return {
+    held: (message) => {
+      if (message !== null) void reportWaiting({ service, message, holds: true });
+      else if (isHeld()) void reportWaiting(null);
+    },
+    paused: reportWaiting,
+    asks: (why, answer) =>
+      asks({ call, moved_at: () => trajectory.standing.moved_at, why }, answer),
+  };
+}

@@ -1,0 +1,176 @@
+import type { Program, ProgramEnd } from '../../environments/environment.js';
+import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
+import { textLog } from '../../model/content.js';
+import { Fault, faultWith, judged } from '../../model/faults.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { withDeadline } from '../../platform/waits/abort.js';
+import { cleaned } from '../turn/answer.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
+import { journalLost, poolOf, recordFault } from '../hold.js';
+import { sampleOf } from '../request-of.js';
+import { unknownTask } from '../unknown-task.js';
+import { openLifeOf } from './open-life.js';
+import { playedAgent } from './played-agent.js';
+import { untilItEnds } from './until-it-ends.js';
+
+/** Ending what has ended already is only tidy. */
+const TIDY_MS = 5000;
+/** The end of what a program printed, as rows and failures have it. */
+const MOST_TAIL = 2000;
+
+interface Running {
+  hold: Hold;
+  program: Program;
+  gateway: Gateway;
+  settings: RolloutSettings;
+  dependencies: Dependencies;
+}
+
+/**
+ * One life of a program, to its end. A worker that takes over finds the life as it is, and keeps it. Throws what keeps a
+ * life from an end that is worth something; the next attempt plays another one.
+ */
+export async function runProgram(hold: Hold, dependencies: Dependencies): Promise<void> {
+  const { journal } = hold;
+  const { trajectory } = journal;
+  try {
+    const running = runningOf(hold, dependencies);
+    checkLives(trajectory, { settings: running.settings });
+    await playLife(running);
+    const life = trajectory.lives.at(-1);
+    if (life !== undefined && !hasFinished(life)) throw agentFailed(life);
+  } catch (error) {
+    const thrown = await recordFault(error, { ...hold, turn: trajectory.calls.length });
+    const lives_left = livesLeft(trajectory, trajectory.settings_in_force);
+    throw thrown instanceof Fault ? judged(thrown, { lives_left }) : thrown;
+  }
+}
+
+function runningOf(hold: Hold, dependencies: Dependencies): Running {
+  const { start, settings_in_force: settings } = hold.journal.trajectory;
+  if (start === null || settings === null)
+    throw journalLost(hold.ref, { lacks: 'its start', store: dependencies.store });
+  const { environment, known, gateway } = dependencies;
+  const program = environment(start.task_name)?.environment.program;
+  if (program === undefined || gateway === null) {
+    const message =
+      environment(start.task_name) === undefined
+        ? unknownTask(start.task_name, known)
+        : `environment ${start.task_name} runs no programs here: its rollouts were begun with another temporal.yaml`;
+    throw new Fault({ type: 'EnvironmentRejected', message });
+  }
+  return { hold, program, gateway, settings, dependencies };
+}
+
+const livesLeft = (trajectory: Trajectory, settings: RolloutSettings | null): number =>
+  (settings?.attempts.agent ?? 1) - failedLives(trajectory).length;
+
+/** An earlier attempt may have died before it could say so. */
+function checkLives(trajectory: Trajectory, { settings }: { settings: RolloutSettings }): void {
+  const last = trajectory.lives.at(-1);
+  if (last?.exit && livesLeft(trajectory, settings) <= 0) throw agentFailed(last);
+}
+
+function agentFailed({ line, exit }: Life): Fault {
+  const { code = null, signal = null, tail = '' } = exit ?? {};
+  const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
+  const said = tail.trim() === '' ? 'it printed nothing' : `it printed at its end: ${tail.trim()}`;
+  const message = `its program failed in life ${line.life} (${how}); ${said}`;
+  return new Fault({ type: 'AgentFailed', message });
+}
+
+async function playLife(running: Running): Promise<void> {
+  const { hold, program, gateway, dependencies, settings } = running;
+  const { journal, signal } = hold;
+  const { line, run, found } = await openLifeOf(hold, {
+    program,
+    base_url: gateway.base_url,
+    // Whoever starts while nothing serves would only wait, and give up.
+    served: () => serves(hold, { settings, dependencies }),
+  });
+  const session = gateway.open(playedAgent(hold, { rules: program.rules, settings, dependencies }));
+  const ended = await untilEnded(session, async () => {
+    const state = found ?? (await program.start(run, await taskOf(session, running), signal));
+    return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
+  });
+  const fault = session.ourFault();
+  if (fault === null) {
+    await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
+    await journal.sync();
+  }
+  await stopped(program, { run, signal });
+  if (fault !== null) throw ofOurs(line.life, fault);
+  await hold.reportWaiting(null);
+}
+
+/** After it nothing of the session writes to the journal. */
+async function untilEnded<T>(session: AgentSession, plays: () => Promise<T>): Promise<T> {
+  try {
+    const ended = await plays();
+    await session.end('over');
+    return ended;
+  } catch (error) {
+    await session.end('moved');
+    throw error;
+  }
+}
+
+const ofOurs = (life: number, fault: string): Fault =>
+  faultWith(
+    new Fault({
+      type: 'GenerationUnavailable',
+      message: `life ${life} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
+    }),
+    { uncounted: true },
+  );
+
+async function serves(
+  { ref, signal }: Hold,
+  { settings, dependencies }: Pick<Running, 'settings' | 'dependencies'>,
+): Promise<void> {
+  const session_id = rolloutId(ref);
+  const asked = { session_id, signal, is_generation: false };
+  await poolOf(settings, dependencies).request(asked, () => Promise.resolve());
+}
+
+async function taskOf(
+  { base_url, key }: AgentSession,
+  { hold: { ref, journal }, dependencies: { store } }: Running,
+): Promise<Parameters<Program['start']>[1]> {
+  const { sample } = await sampleOf(ref, store);
+  const message_log = textLog(sample.message_log);
+  return {
+    base_url,
+    key,
+    prompt: message_log.map(({ content }) => content).join('\n\n'),
+    message_log,
+    metadata: journal.trajectory.extra_env_info,
+  };
+}
+
+function exitOf({ exit, submission, ...said }: ProgramEnd, key: string) {
+  const withoutKey = (text: string): string => text.replaceAll(key, '(key)');
+  const { reward, rewards, metadata } = said;
+  return cleaned({
+    code: exit.code,
+    signal: exit.signal,
+    tail: withoutKey(exit.tail).slice(-MOST_TAIL),
+    submission: submission === null ? null : withoutKey(submission),
+    said: { reward, rewards, metadata },
+  });
+}
+
+/** Best effort: a service forgets what nobody asks about. */
+export async function stopped(
+  program: Pick<Program, 'stop'>,
+  { run, signal }: { run: string; signal: AbortSignal },
+): Promise<void> {
+  await withDeadline(signal, {
+    ms: TIDY_MS,
+    run: (bounded) => program.stop(run, bounded),
+  }).catch(() => undefined);
+}

@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Program, ProgramEnd, ProgramState } from '../../environments/environment.js';
+import type { AgentSession } from '../../gateway/agent-session.js';
+import { Fault } from '../../model/faults.js';
+import { environmentCall } from '../../model/journal/standing.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { timeText } from '../../model/workflow-safe/waiting.js';
+import { withController } from '../../platform/waits/abort.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
+import type { Hold } from '../hold.js';
+
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 15_000;
+
+interface Life {
+  hold: Hold;
+  program: Program;
+  run: string;
+  session: Pick<AgentSession, 'overstays'>;
+  /** In seconds since 1970. */
+  begun_at: number;
+}
+
+/**
+ * Waits for the end of a program that runs. One that was refused and does not end is ended; one that runs longer than it
+ * may makes the rollout late.
+ */
+export async function untilItEnds(
+  first: ProgramState,
+  { session, begun_at, ...life }: Life,
+): Promise<ProgramEnd> {
+  const { hold, program, run } = life;
+  const { run: limit } = program.rules;
+  return await withController(hold.signal, async (controller) => {
+    const { signal } = controller;
+    const polled = poll(first, { ...life, signal });
+    const overstays = session.overstays.then(() => 'overstays' as const);
+    const late = lateAt(begun_at, { limit, signal });
+    const ended = await Promise.race([polled, overstays, late]).finally(() => {
+      controller.abort(new Error('nobody waits for its program any more'));
+    });
+    if (typeof ended === 'object') return ended;
+    await polled.catch(() => undefined);
+    await program.stop(run, hold.signal);
+    if (ended === 'overstays') return KILLED;
+    const message = `its program ran longer than limits.run ${limit ?? ''}`;
+    throw new Fault({ type: 'TimedOut', message });
+  });
+}
+
+const KILLED: ProgramEnd = {
+  state: 'ended',
+  exit: { code: null, signal: 'SIGKILL', tail: '' },
+  submission: null,
+  reward: null,
+  rewards: {},
+  metadata: null,
+};
+
+/** Never resolves without a limit. */
+async function lateAt(
+  begun_at: number,
+  { limit, signal }: { limit: string | null; signal: AbortSignal },
+): Promise<'late'> {
+  if (limit === null) return await new Promise(() => undefined);
+  const left_ms = begun_at * 1000 + toMs(limit) - commonMs();
+  await sleep(Math.max(0, Math.min(left_ms, LONGEST_TIMER_MS)), undefined, { signal }).catch(
+    () => new Promise(() => undefined),
+  );
+  return 'late';
+}
+
+/** Longer timers end at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** A service that is away for a while does not end the session: its programs may run on. */
+async function poll(
+  first: ProgramState,
+  { hold, program, run, signal }: Omit<Life, 'session' | 'begun_at'> & { signal: AbortSignal },
+): Promise<ProgramEnd> {
+  let state: ProgramState | 'gone' = first;
+  let away: Away = NOT_AWAY;
+  for (;;) {
+    if (state === 'gone') throw goneOf(run);
+    if (state.state === 'ended') return state;
+    try {
+      state = await program.wait(run, { signal });
+      if (away.tries > 0) await hold.reportWaiting(null);
+      away = NOT_AWAY;
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      away = { tries: away.tries + 1, since: away.tries > 0 ? away.since : commonMs() / 1000 };
+      await reportAway(error, { hold, away });
+      const wait_ms = Math.min(FIRST_WAIT_MS * 2 ** (away.tries - 1), LONGEST_WAIT_MS);
+      await sleep(wait_ms, undefined, { signal });
+    }
+  }
+}
+
+interface Away {
+  tries: number;
+  since: number;
+}
+
+const NOT_AWAY: Away = { tries: 0, since: 0 };
+
+const isAway = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentUnavailable';
+
+const goneOf = (run: string): Fault =>
+  new Fault({
+    type: 'EnvironmentUnavailable',
+    message: `its service has no run ${run} any more: it has begun anew, or dropped it; another life follows`,
+    uncounted: true,
+  });
+
+async function reportAway(
+  { at, message }: Fault,
+  { hold, away: { tries, since } }: { hold: Hold; away: Away },
+): Promise<void> {
+  const call = environmentCall(hold.journal.trajectory.start?.task_name ?? '');
+  await hold.reportWaiting({
+    service: (at ?? call).slice(0, 300),
+    message: message.slice(0, 300),
+    call,
+    tries,
+    since: timeText(since),
+  });
+}

@@ -1,0 +1,83 @@
+import type { Sample } from '../../model/sample.js';
+import { hasImages } from '../../model/content.js';
+import type { Problem } from '../../model/problems.js';
+import { invalidBatchRequest, preview } from '../../model/problems.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Tasks } from './read-samples.js';
+
+/** What a batch may ask for whose rollouts programs play. */
+
+/** Agents' conversations are long: system texts and tools alone take thousands of tokens. */
+const USUAL_LENGTH = 16_384;
+
+interface Planned {
+  tasks: Iterable<string>;
+  environment: Dependencies['environment'];
+}
+
+export const programsOf = ({ tasks, environment }: Planned): string[] =>
+  [...tasks].filter((task) => environment(task)?.environment.program !== undefined);
+
+/** Refuses settings that mean nothing where the program says what is rendered, instead of ignoring them. */
+export function checkPrograms(
+  { generation, semantics, max_seq_len }: StoredRequest,
+  {
+    tasks,
+    environment,
+    warn,
+  }: Pick<Dependencies, 'environment'> & { tasks: Tasks; warn: (message: string) => void },
+): void {
+  const [task] = programsOf({ tasks: tasks.keys(), environment });
+  if (task === undefined) return;
+  const why = `since the programs of environment ${task} begin conversations themselves`;
+  const refused = (where: string, { expected, got }: { expected: string; got: unknown }) => ({
+    where,
+    what: `expected ${expected}, ${why}; got ${preview(got)}`,
+  });
+  const { prompt_format, observation_format, prompt_logprobs } = generation;
+  const problems: Problem[] = [
+    ...(prompt_format === 'chat' ? [] : [refused('generation.prompt_format', { expected: 'chat', got: prompt_format })]),
+    ...(observation_format === 'bare' ? [refused('generation.observation_format', { expected: 'chat or null', got: observation_format })] : []),
+    ...(prompt_logprobs ? [refused('generation.prompt_logprobs', { expected: 'false', got: prompt_logprobs })] : []),
+    ...(semantics === 'standard' ? [] : [refused('semantics', { expected: 'standard', got: semantics })]),
+  ]; // prettier-ignore
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+  if (max_seq_len >= USUAL_LENGTH) return;
+  warn(
+    `max_seq_len ${max_seq_len} bounds each call of environment ${task}'s programs, prompt and answer: most agents need ${USUAL_LENGTH} or more`,
+  );
+}
+
+/** Of a sample that a program plays. */
+export function programSampleProblems(
+  { message_log, stop_strings, task_name, extra_env_info = {} }: Sample,
+  { environment, is_standard }: Pick<Dependencies, 'environment'> & { is_standard: boolean },
+): Problem[] {
+  const pictured = message_log.findIndex(({ content }) => hasImages(content));
+  const rules = environment(task_name)?.environment.program?.rules;
+  const verifier = environment(rules?.program.verify ?? '')?.environment;
+  const wrong = verifier?.sampleProblems?.(extra_env_info, { is_standard }) ?? [];
+  return [
+    ...(message_log.length === 0
+      ? [{ where: 'message_log', what: 'expected at least one message, got an empty task' }]
+      : []),
+    ...(pictured === -1
+      ? []
+      : [
+          {
+            where: `message_log.${pictured}.content`,
+            what: 'expected text, since a program is given its task as text, got an image',
+          },
+        ]),
+    ...(stop_strings === undefined || stop_strings === null
+      ? []
+      : [
+          {
+            where: 'stop_strings',
+            what: 'expected none, since a program asks for its own; use generation.stop_strings',
+          },
+        ]),
+    ...wrong.map(({ where, what }) => ({ where: `extra_env_info.${where}`, what })),
+  ];
+}

@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { foreign, Reward } from '../../model/journal/line-parts.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
+import type { Program, ProgramState, ProgramTask } from '../environment.js';
+import type { HttpCalls } from '../http/call.js';
+import { readReply } from '../http/reply.js';
+
+/** One whole poll: an answer may come from a program that ends while it waits. */
+const POLL_S = 30;
+/** Beyond that, for the answer to come. */
+const SLACK_MS = 15_000;
+const CALL_TIMEOUT_MS = 30_000;
+const HEALTH_TIMEOUT_MS = 5000;
+/** What answers at once although it was asked to wait is asked no more often. */
+const LEAST_POLL_MS = 500;
+const MOST_SUBMISSION = 2 ** 20;
+const MOST_TAIL = 4000;
+
+const State = z
+  .discriminatedUnion('state', [
+    z.object({ state: z.literal('running') }),
+    z.object({
+      state: z.literal('ended'),
+      exit: z.object({
+        code: z.int().nullable(),
+        signal: z.string().max(64).nullish(),
+        tail: z.string().default(''),
+      }),
+      submission: z.string().max(MOST_SUBMISSION).nullish(),
+      reward: Reward.nullish(),
+      rewards: z.record(z.string(), Reward).nullish(),
+      metadata: foreign.nullish(),
+    }),
+  ])
+  .superRefine((state, context) => {
+    if (state.state === 'running' || state.reward == null) return;
+    const named = Object.values(state.rewards ?? {});
+    const sum = named.reduce((total, one) => total + one, 0);
+    if (named.length === 0 || Math.abs(sum - state.reward) <= 1e-6 * Math.max(1, Math.abs(sum)))
+      return;
+    const message = `expected components that add up to reward ${state.reward}, got ${sum}`;
+    context.addIssue({ code: 'custom', path: ['rewards'], message });
+  });
+
+/** What a program says of itself, which stays as it came. */
+const FOREIGN = { metadata: 'all' } as const;
+
+export interface ServiceSettings {
+  url: string;
+  headers: Record<string, string>;
+  send: HttpCalls['send'];
+}
+
+/** The protocol: `PUT`, `GET ?wait=` and `DELETE /runs/<rollout>.<life>`. Faults are those of a step. */
+export function createService({
+  url: at,
+  headers,
+  send,
+}: ServiceSettings): Pick<Program, 'health' | 'start' | 'wait' | 'stop'> {
+  const pathOf = (run: string): string => `/runs/${encodeURIComponent(run)}`;
+  const stateIn = (reply: Parameters<typeof readReply>[0]): ProgramState =>
+    stateOf(readReply(reply, { schema: State, at, foreign: FOREIGN }));
+
+  const stop = async (run: string, signal: AbortSignal): Promise<void> => {
+    await send({
+      method: 'DELETE',
+      path: pathOf(run),
+      headers,
+      signal,
+      timeout_ms: CALL_TIMEOUT_MS,
+      accept: [404],
+    });
+  };
+  const put = (run: string, { task, signal }: { task: ProgramTask; signal: AbortSignal }) =>
+    send({
+      method: 'PUT',
+      path: pathOf(run),
+      headers,
+      body: task,
+      signal,
+      timeout_ms: CALL_TIMEOUT_MS,
+      accept: [CONFLICT],
+    });
+  return {
+    stop,
+    health: async (signal) => {
+      await send({ method: 'GET', path: '/health', headers, signal, timeout_ms: HEALTH_TIMEOUT_MS }); // prettier-ignore
+    },
+    start: async (run, task, signal) => {
+      const reply = await put(run, { task, signal });
+      if (reply.status !== CONFLICT) return stateIn(reply);
+      // The batch was restarted, so that another rollout had this name: nobody waits for its run.
+      await stop(run, signal);
+      return stateIn(await put(run, { task, signal }));
+    },
+    wait: async (run, { seconds = POLL_S, signal }) => {
+      const began = performance.now();
+      const reply = await send({
+        method: 'GET',
+        path: `${pathOf(run)}?wait=${seconds}`,
+        headers,
+        signal,
+        timeout_ms: seconds * 1000 + SLACK_MS,
+        accept: [404],
+      });
+      if (reply.status === 404) return 'gone';
+      const state = stateIn(reply);
+      const left_ms = Math.min(LEAST_POLL_MS, seconds * 1000) - (performance.now() - began);
+      if (state.state === 'running' && left_ms > 0) await sleep(left_ms, undefined, { signal });
+      return state;
+    },
+  };
+}
+
+const CONFLICT = 409;
+
+function stateOf(said: z.infer<typeof State>): ProgramState {
+  if (said.state === 'running') return said;
+  const { exit, submission = null, reward = null, rewards, metadata } = said;
+  return {
+    state: 'ended',
+    exit: { code: exit.code, signal: exit.signal ?? null, tail: exit.tail.slice(-MOST_TAIL) },
+    submission,
+    reward,
+    rewards: rewards ?? {},
+    metadata: (metadata ?? null) as ForeignObject | null,
+  };
+}

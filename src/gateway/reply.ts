@@ -1,0 +1,32 @@
+import type { ServerResponse } from 'node:http';
+import type { Refusal } from './refusals.js';
+import { openaiError } from './refusals.js';
+
+/** Replies that are no answer of the policy. */
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+export function sendJson(response: ServerResponse, body: unknown): void {
+  response.writeHead(200, { 'content-type': JSON_TYPE }).end(JSON.stringify(body));
+}
+
+/** Behind these, nothing on this connection gets another answer. */
+const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413]);
+const RETRY_AFTER_S = 5;
+
+/** In the dialect's words. Clients repeat some statuses by themselves, unless they are told not to. */
+export function sendRefusal(response: ServerResponse, refusal: Refusal): void {
+  if (response.headersSent) {
+    response.end(`data: ${JSON.stringify(openaiError(refusal))}\n\n`);
+    return;
+  }
+  const { status } = refusal;
+  const isAgain = status === 503;
+  response.writeHead(status, {
+    'content-type': JSON_TYPE,
+    'x-should-retry': String(isAgain),
+    ...(isAgain && { 'retry-after': String(RETRY_AFTER_S) }),
+    ...(LAST.has(status) && { connection: 'close' }),
+  });
+  response.end(JSON.stringify(openaiError(refusal)));
+}

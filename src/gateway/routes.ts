@@ -1,0 +1,100 @@
+import type { Allowance } from '../platform/waits/allowance.js';
+import { withShare } from '../platform/waits/allowance.js';
+import { bytesOf } from './body.js';
+import { readChatRequest } from './chat-completions.js';
+import { askedAgain } from './delivery.js';
+import type { Holder } from './holder.js';
+import { keyIn } from './key.js';
+import type { Answer, Exchange } from './listener.js';
+import { hashedRequest, type HashedRequest } from './meaning.js';
+import { gatewayFailed } from './patience.js';
+import type { Refusal } from './refusals.js';
+import { Refused } from './refusals.js';
+import { sendJson, sendRefusal } from './reply.js';
+import type { Session } from './session.js';
+import { give } from './stream.js';
+import type { GatewayTimes } from './times.js';
+
+/** Which request gets what: from its path and key to who answers it. */
+
+interface Routing {
+  holder: Holder;
+  bodies: Allowance;
+  times: GatewayTimes;
+}
+
+export function createRoutes(routing: Routing): Answer {
+  return (exchange) => {
+    const { request, response } = exchange;
+    askedAgain(request.socket);
+    response.on('error', () => undefined);
+    route(exchange, routing).catch((error: unknown) => {
+      if (error instanceof Refused) refuse({ request, response }, error.refusal);
+      else if (request.socket.destroyed || response.headersSent) response.destroy();
+      else refuse({ request, response }, gatewayFailed(error));
+    });
+  };
+}
+
+/** Reads what a client still sends, for a moment: who meets a reset reads no answer. */
+function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refusal): void {
+  sendRefusal(response, refusal);
+  if (!request.complete) request.resume();
+}
+
+async function route(exchange: Exchange, { holder, bodies, times }: Routing): Promise<void> {
+  const { request, response } = exchange;
+  const { method = '', url = '/' } = request;
+  const { key, path } = keyIn(url.split('?')[0] ?? '/', request.headers);
+  const named = `${method} ${path}`;
+  if (path === '/' && (method === 'GET' || method === 'HEAD')) {
+    response.writeHead(200, { 'content-length': 0 }).end();
+    return;
+  }
+  const isChat = named === 'POST /v1/chat/completions';
+  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(named));
+  const gone = new AbortController();
+  response.once('close', () => {
+    gone.abort(new Error('the client has gone'));
+  });
+  const session = await holder.sessionOf(key, { ms: times.parked_ms, signal: gone.signal });
+  if ('status' in session) throw new Refused(session);
+  if (isChat) await chat(exchange, { session, bodies, times });
+  else sendJson(response, models(session));
+}
+
+const noRoute = (named: string): Refusal => ({
+  status: 404,
+  code: 'unknown_url',
+  message: `unknown request URL: ${named.slice(0, 200)}: expected POST /v1/chat/completions or GET /v1/models`, // prettier-ignore
+});
+
+const models = ({ playing }: Session): object => ({
+  object: 'list',
+  data: [{ id: playing.generation().model, object: 'model', created: 0, owned_by: 'policy' }],
+});
+
+async function chat(
+  { request, response, expects }: Exchange,
+  { session, bodies, times }: Pick<Routing, 'bodies' | 'times'> & { session: Session },
+): Promise<void> {
+  const { playing, ending } = session;
+  const { settings, journal, rollout_id } = playing;
+  const { limits, structured, role_map } = settings;
+  const asked = await withShare(bodies, async (share): Promise<HashedRequest> => {
+    if (expects) response.writeContinue();
+    const most = limits.body;
+    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share });
+    const read = readChatRequest(body, { body: most, structured, role_map });
+    if ('refused' in read) throw new Refused(read.refused);
+    return hashedRequest(read.request);
+  });
+  const named = request.headers['idempotency-key'];
+  const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
+  const attached = session.attach({ request: asked, idempotency_key });
+  if ('status' in attached) throw new Refused(attached);
+  const giving = { request, response, attached, rollout_id, ending };
+  const { keep_alive_ms } = times;
+  const { trajectory, stored } = journal;
+  await give({ ...giving, trajectory, stored, keep_alive_ms }, asked);
+}

@@ -1,0 +1,126 @@
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Trajectory } from '../model/journal/trajectory.js';
+import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
+import { handOver, watchDelivery } from './delivery.js';
+import { BEGINNING, piecesFrom } from './pieces.js';
+import { journalled, readingOf } from './played-call.js';
+import type { Refusal } from './refusals.js';
+import { sendRefusal } from './reply.js';
+import type { Attached } from './attach.js';
+
+/** One connection of a call: the same code for the first one and for those that attach later. */
+
+export interface Giving {
+  request: IncomingMessage;
+  response: ServerResponse;
+  attached: Attached;
+  rollout_id: string;
+  trajectory: Trajectory;
+  /** Why there is no answer; null: there may be one. */
+  ending: () => Refusal | null;
+  /** What was appended is stored and still ours. */
+  stored: () => Promise<void>;
+  keep_alive_ms: number;
+}
+
+/** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
+export async function give(giving: Giving, { stream }: { stream: boolean }): Promise<void> {
+  const { response, attached } = giving;
+  const { call } = attached;
+  const { socket } = giving.request;
+  let isCut = false;
+  response.once('close', () => {
+    isCut = true;
+    call.news.tell();
+  });
+  const last = await (stream ? events(giving, () => isCut) : whole(giving, () => isCut));
+  if (last === null) {
+    attached.cut();
+    return;
+  }
+  if (typeof last === 'object') {
+    attached.left();
+    sendRefusal(response, last);
+    return;
+  }
+  if (await handOver(response, last)) attached.handed((decide) => watchDelivery(socket, decide));
+  else attached.cut();
+}
+
+/** What is still to be sent; null: the client has closed the connection. */
+type Last = string | null | Refusal;
+
+async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored } = giving;
+  const { call } = attached;
+  for (;;) {
+    const changed = call.news.next();
+    if (isCut()) return null;
+    const line = journalled(call, trajectory);
+    if (line?.answer != null && call.turn !== null) {
+      await stored();
+      response.setHeader('content-type', 'application/json; charset=utf-8');
+      return JSON.stringify(completion({ rollout_id, turn: call.turn, call: line }));
+    }
+    const refusal = call.refusal ?? ending();
+    if (refusal !== null) return refusal;
+    await changed;
+  }
+}
+
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+};
+const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
+
+/** A comment without a blank line behind it, which some clients take for an event. */
+const KEEP_ALIVE = ': \n';
+
+async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored, keep_alive_ms } = giving;
+  const { call } = attached;
+  let place = BEGINNING;
+  let hasBegun = false;
+  const send = async (text: string): Promise<void> => {
+    if (!response.headersSent) response.writeHead(200, STREAM_HEADERS);
+    alive.refresh();
+    if (response.write(text)) return;
+    await Promise.race([once(response, 'drain'), once(response, 'close')]);
+  };
+  const alive = setInterval(() => {
+    if (!isCut()) void send(KEEP_ALIVE);
+  }, keep_alive_ms);
+  try {
+    for (;;) {
+      const changed = call.news.next();
+      if (isCut()) return null;
+      const line = journalled(call, trajectory);
+      const reading = readingOf(call, trajectory);
+      const { news, to } = piecesFrom(reading, place);
+      if (line !== null && call.turn !== null && (news.length > 0 || reading.ended)) {
+        if (reading.ended) await stored();
+        const answering = { rollout_id, turn: call.turn, call: line };
+        const first = hasBegun ? '' : data(firstEvent(answering));
+        const text =
+          first +
+          news
+            .flatMap((one) => newsEvents(answering, one))
+            .map(data)
+            .join('');
+        hasBegun = true;
+        place = to;
+        if (text !== '') await send(text);
+        if (reading.ended) return [...lastEvents(answering).map(data), 'data: [DONE]\n\n'].join('');
+        continue;
+      }
+      const refusal = call.refusal ?? ending();
+      if (refusal !== null) return refusal;
+      await changed;
+    }
+  } finally {
+    clearInterval(alive);
+  }
+}

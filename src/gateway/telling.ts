@@ -1,0 +1,108 @@
+import { readAnswer } from '../model/calls/parsers/read-answer.js';
+import { callId } from '../model/calls/parsers/read-answer.js';
+import type { JournalCall } from '../model/journal/calls.js';
+import type { OpenAnswer } from '../model/journal/open-answers.js';
+import { openAnswer } from '../model/journal/open-answers.js';
+import { canContinue } from '../sampling/seam.js';
+import type { PlayedAgent } from './agent-session.js';
+import { beforeStop, createAnswerText } from './answer-text.js';
+import type { News } from './news.js';
+import type { Reading } from './pieces.js';
+import { NOTHING } from './pieces.js';
+
+/** What of a call's answer may be said by now: for all its connections, however many there are. */
+export interface Telling {
+  reading: () => Reading;
+  /** The text of the answer's first tokens. */
+  textOf: (count: number) => Promise<string>;
+  /** All that is said, before it was read. */
+  said: () => string;
+  /** The journal has more. */
+  look: () => void;
+}
+
+/** How many of an answer's tokens may be said: those that are labelled, if it is streamed and can be continued. */
+export function sayable(
+  { token_ids, segments }: Readonly<OpenAnswer>,
+  { line, generation }: { line: Pick<JournalCall['line'], 'stream'>; generation: Generation },
+): number {
+  if (!line.stream || !canContinue(generation)) return 0;
+  const pending = segments.find(({ version_source }) => version_source === 'pending');
+  return pending?.start ?? token_ids.length;
+}
+type Generation = Parameters<typeof canContinue>[0];
+
+export interface Told {
+  playing: Pick<PlayedAgent, 'journal' | 'settings' | 'detokenize' | 'eos_ids'>;
+  turn: number;
+  stops: readonly string[];
+  generation: Generation & { stop_token_ids: readonly number[] };
+  news: News;
+}
+
+export function createTelling(told: Told): Telling {
+  const { playing, turn, news, stops } = told;
+  const { journal, settings } = playing;
+  const { trajectory } = journal;
+  const text = createAnswerText(playing.detokenize);
+  let asked: Promise<unknown> = Promise.resolve();
+  let growing = NOTHING;
+  let said = '';
+  let count = 0;
+  /** One question after the other: the text is made from the one before. */
+  const textOf = (upTo: number): Promise<string> => {
+    const ids = (): readonly number[] =>
+      trajectory.calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
+    const made = asked.then(() => text.upTo(ids(), upTo));
+    asked = made.catch(() => undefined);
+    return made;
+  };
+  const lookOn = async (): Promise<void> => {
+    for (let now = shown(told); now > count; now = shown(told)) {
+      await journal.stored();
+      const next = beforeStop(await textOf(now), stops);
+      count = now;
+      if (!next.startsWith(said) || next === said) continue;
+      said = next;
+      const { calls, reasoning = '', ...read } = readAnswer(said, { ...settings, ended: false });
+      const named = calls.map((call, k) => ({ id: callId(turn, k), ...call }));
+      growing = { ...read, reasoning, calls: named, ended: false };
+      news.tell();
+    }
+  };
+  let looking: Promise<void> | null = null;
+  return {
+    textOf,
+    said: () => said,
+    reading: () => endedReading(trajectory.calls[turn]?.answer ?? null) ?? growing,
+    look: () => {
+      // An engine that does not answer is asked again with the next tokens, or at the end.
+      looking ??= lookOn()
+        .catch(() => undefined)
+        .finally(() => (looking = null));
+    },
+  };
+}
+
+function endedReading(answer: JournalCall['answer']): Reading | null {
+  if (answer === null) return null;
+  const { content, reasoning = '', tool_calls: calls, calls_at } = answer;
+  return { content, reasoning, calls, ended: true, ...(calls_at && { calls_at }) };
+}
+
+/** Without one that ends the answer. */
+function shown({ playing, turn, generation }: Told): number {
+  const { trajectory } = playing.journal;
+  const call = trajectory.calls[turn];
+  const open = openAnswer(trajectory, turn);
+  if (call === undefined || call.answer !== null) return 0;
+  const most = sayable(open, { line: call.line, generation });
+  const last = open.token_ids[most - 1];
+  const isEnd =
+    most === open.token_ids.length &&
+    last !== undefined &&
+    (open.finish?.finish_reason === 'stop' ||
+      generation.stop_token_ids.includes(last) ||
+      playing.eos_ids().has(last));
+  return isEnd ? most - 1 : most;
+}

@@ -1,0 +1,143 @@
+/** Whoever asks again for an answer that did not arrive gets that answer, and the engine samples it once. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+
+const LONG = 'word '.repeat(80).trim();
+const SLOW = { simulator: { tokens_per_second: 400 } };
+
+/** Reads until the text has so many characters, then cuts the connection. */
+async function readPart(
+  reply: Response,
+  { characters, cut }: { characters: number; cut: AbortController },
+): Promise<string> {
+  const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  while (text.length < characters) text += (await reader.read()).value ?? assert.fail('it ended');
+  cut.abort();
+  return text;
+}
+
+describe('a stream that was cut', () => {
+  test('is given again from its first token, byte for byte, and sampled once', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    const asked = { ...says(LONG), stream: true };
+    const cut = new AbortController();
+    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
+    const again = await (await life.post(asked)).text();
+    assert.ok(eventsIn(again).startsWith(eventsIn(part)), 'the second connection got other bytes');
+    assert.equal(readStream(again).content, LONG);
+    assert.equal(requests.length, 1);
+    assert.equal(life.journal.trajectory.calls.length, 1);
+  });
+
+  test('gives whoever comes behind its end the same bytes', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    const asked = { ...says(LONG), stream: true };
+    const cut = new AbortController();
+    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
+    while (life.journal.trajectory.calls[0]?.answer == null) await sleep(20);
+    const again = await (await life.post(asked)).text();
+    assert.ok(eventsIn(again).startsWith(eventsIn(part)));
+    assert.equal(readStream(again).content, LONG);
+    assert.equal(requests.length, 1);
+  });
+
+  test('goes on for a while without anybody, is then cut, and continued by who attaches', async (t) => {
+    const { open, requests } = await gatewayBed(t, { ...SLOW, times: { linger_ms: 100 } });
+    const life = await open();
+    const asked = { ...says(LONG), stream: true };
+    const cut = new AbortController();
+    await readPart(await life.post(asked, { signal: cut.signal }), { characters: 1000, cut });
+    await sleep(400);
+    const { open: answers } = life.journal.trajectory;
+    const had = answers.get(0)!.token_ids.length;
+    await sleep(200);
+    assert.equal(answers.get(0)!.token_ids.length, had, 'it still samples');
+    const again = readStream(await (await life.post(asked)).text());
+    assert.equal(again.content, LONG);
+    assert.equal(requests.length, 2);
+    assert.equal(requests[1]!.prompt_ids.length, requests[0]!.prompt_ids.length + had);
+    assert.notEqual(requests[0]!.request_id, requests[1]!.request_id);
+  });
+});
+
+describe('an answer that is not streamed', () => {
+  test('is given to whoever asks again behind a timeout, and sampled once', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    await assert.rejects(life.post(says(LONG), { signal: AbortSignal.timeout(300) }));
+    const reply = (await (await life.post(says(LONG))).json()) as { choices: { message: { content: string } }[] }; // prettier-ignore
+    assert.equal(reply.choices[0]!.message.content, LONG);
+    assert.equal(requests.length, 1);
+  });
+
+  test('is given to two connections of one Idempotency-Key at the same time', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    const named = { headers: { 'idempotency-key': 'one' } };
+    const both = await Promise.all([life.post(says(LONG), named), life.post(says(LONG), named)]);
+    const [one, other] = await Promise.all(both.map((reply) => reply.text()));
+    assert.equal(one, other);
+    assert.equal(requests.length, 1);
+    const mismatch = await life.post(says('other'), named);
+    assert.equal(mismatch.status, 422);
+  });
+});
+
+describe('another call', () => {
+  test('is each of two equal requests at the same time', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    await Promise.all([0, 1].map(async () => (await life.post(says(LONG))).text()));
+    assert.equal(requests.length, 2);
+    assert.deepEqual(life.journal.trajectory.calls.map(({ line }) => line.cause), ['first', 'resampled']); // prettier-ignore
+  });
+
+  test('is a request that comes again behind its answer', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const life = await open();
+    for (let k = 0; k < 3; k++) await (await life.post(says('yes'))).text();
+    assert.equal(requests.length, 3);
+  });
+
+  test('is one whose client has closed three times at the same place', async (t) => {
+    const { open } = await gatewayBed(t, { simulator: { ms_to_first_token: 60_000 } });
+    const life = await open();
+    for (let k = 0; k < 4; k++)
+      await assert.rejects(life.post(says('yes'), { signal: AbortSignal.timeout(150) }));
+    assert.equal(life.journal.trajectory.calls.length, 2);
+  });
+});
+
+describe('the next attempt of a life', () => {
+  test('continues what the one before has journalled, with the same bytes', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const before = await open();
+    const asked = { ...says(LONG), stream: true };
+    const cut = new AbortController();
+    const part = await readPart(await before.post(asked, { signal: cut.signal }), {
+      characters: 2000,
+      cut,
+    });
+    before.abort.abort();
+    await before.session.end('moved');
+    await before.journal.release();
+    const life = await open({ again: true });
+    assert.equal(life.session.key, before.session.key);
+    const again = await (await life.post(asked)).text();
+    assert.ok(eventsIn(again).startsWith(eventsIn(part)));
+    assert.equal(readStream(again).content, LONG);
+    assert.equal(requests.length, 2);
+    assert.equal(life.journal.trajectory.calls.length, 1);
+  });
+});

@@ -1,0 +1,246 @@
+import type { TestContext } from 'node:test';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { AgentLimits, AgentSession, CallSettings, Gateway, PlayedAgent } from '../../src/gateway/agent-session.js'; // prettier-ignore
+import { engineOf } from '../../src/gateway/engine.js';
+import type { GatewayOptions } from '../../src/gateway/gateway.js';
+import { createGateway } from '../../src/gateway/gateway.js';
+import type { GenerationRequest, GenerationService } from '../../src/generation/generation-service.js'; // prettier-ignore
+import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
+import { Fault } from '../../src/model/faults.js';
+import type { Entry, RolloutSettings } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { waitedFor } from '../../src/model/journal/standing.js';
+import type { Pool } from '../../src/sampling/call.js';
+import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
+import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
+import { readFile } from 'node:fs/promises';
+import { author, entryOf, GENERATION, SETTINGS } from '../fakes/journal-lines.js';
+import { UNWATCHED } from '../fakes/sampled-call.js';
+import { REF, temporaryStore } from '../fakes/temporary-store.js';
+
+/** A gateway on a socket, rollouts whose journals are files, and a simulated engine, all in one process. */
+
+export const SECRET = 'a secret of tests';
+
+export const LIMITS: AgentLimits = {
+  calls: 1000,
+  parallel: 16,
+  sequences: null,
+  sampled_tokens: null,
+  body: 8 * 1024 * 1024,
+  call_ms: 60_000,
+};
+
+export const CALLS: CallSettings = {
+  history: 'append',
+  structured: 'refuse',
+  role_map: {},
+  tool_parser: 'hermes',
+  reasoning_parser: 'qwen3',
+  limits: LIMITS,
+};
+
+export interface Life {
+  session: AgentSession;
+  journal: Journal;
+  url: string;
+  headers: Record<string, string>;
+  /** Asks `/v1/chat/completions`. */
+  post: (body: object | string, init?: { signal?: AbortSignal; headers?: Record<string, string> }) => Promise<Response>; // prettier-ignore
+  lines: () => Promise<JournalLine[]>;
+  playing: PlayedAgent;
+  /** Ends what the activity does. */
+  abort: AbortController;
+}
+
+export interface Given {
+  settings?: Partial<CallSettings>;
+  limits?: Partial<AgentLimits>;
+  generation?: Partial<RolloutSettings['generation']>;
+  rollout?: Partial<RolloutSettings>;
+  row?: number;
+  /** The next attempt of the same life. */
+  again?: boolean;
+}
+
+/** `engine`: instead of the simulator. */
+export async function gatewayBed(
+  t: TestContext,
+  {
+    simulator = {},
+    engine,
+    pool: givenPool,
+    ...options
+  }: Partial<GatewayOptions> & {
+    simulator?: Parameters<typeof startSimulator>[0]['settings'];
+    engine?: GenerationService;
+    pool?: Pool;
+  } = {},
+) {
+  const files = await temporaryStore(t);
+  const gateway = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, ...options });
+  const service = engine ?? (await simulated(t, simulator));
+  const requests: GenerationRequest[] = [];
+  const counted: GenerationService = {
+    ...service,
+    generate: (request, context) => {
+      requests.push(request);
+      return service.generate(request, context);
+    },
+  };
+  const pool = givenPool ?? poolFor(counted);
+  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool, store: files.store, journalFile: files.journalFile }); // prettier-ignore
+  t.after(() => gateway.close());
+  return { gateway, open, requests, store: files.store, service: counted };
+}
+
+async function simulated(
+  t: TestContext,
+  settings: Parameters<typeof startSimulator>[0]['settings'],
+): Promise<GenerationService> {
+  const simulator = await startSimulator({ settings: { thinking_tokens: 0, seed: 7, ...settings }, port: 0 }); // prettier-ignore
+  const service = createVllmService({
+    base_url: `${simulator.url}/v1`,
+    api_key: null,
+    first_token_timeout_ms: 10_000,
+    idle_timeout_ms: 10_000,
+  });
+  t.after(async () => {
+    await service.close();
+    await simulator.close();
+  });
+  return service;
+}
+
+/** Any request goes to this engine, which has published nothing. */
+export const poolFor = (service: GenerationService): Pool => ({
+  special_tokens: [],
+  request: (_, run) =>
+    run(service, {
+      fence: null,
+      policy: { latest: () => Promise.resolve(null), at: () => Promise.resolve(null) },
+      waited_s: 0,
+      pauseOver: () => Promise.resolve(),
+      logprobsMode: () => Promise.resolve('processed'),
+    }),
+  distrust: () => Promise.resolve(),
+});
+
+async function openLife(
+  { settings, limits, generation, rollout, row = 0, again = false }: Given,
+  { gateway, pool, store, journalFile }: { gateway: Gateway; pool: Pool; store: TrajectoryStore; journalFile: (row: number) => string }, // prettier-ignore
+): Promise<Life> {
+  const ref = { ...REF, row };
+  const journal = await store.claim(ref, { activity: 'playTurns', ...(again && { attempt: 2 }) });
+  const by = author(journal.writer);
+  const inForce: RolloutSettings = {
+    ...SETTINGS,
+    model: 'simulator',
+    max_seq_len: 4000,
+    ...rollout,
+    generation: { ...GENERATION, model: 'simulator', max_new_tokens: 1000, ...generation },
+  };
+  const { lives } = journal.trajectory;
+  if (!again) {
+    if (lives.length === 0)
+      await journal.append(entryOf(by.start({ plays: 'agent', prompt: [], settings: inForce })));
+    await journal.append(entryOf(by.life({ life: lives.length + 1 })));
+    await journal.sync();
+  }
+  const abort = new AbortController();
+  const rollout_id = rolloutId(ref);
+  const asking = {
+    model: 'simulator',
+    chat_template_kwargs: {},
+    session_id: rollout_id,
+    sharer: { id: 'batch', priority: 3, share: 1 },
+    signal: abort.signal,
+  };
+  const playing: PlayedAgent = {
+    rollout_id,
+    journal: {
+      writer: journal.writer,
+      trajectory: journal.trajectory,
+      append: (entry: Entry) => journal.append(entry),
+      stored: () => journal.stored(),
+      sync: () => journal.sync(),
+    },
+    settings: { ...CALLS, ...settings, limits: { ...LIMITS, ...limits } },
+    generation: () => inForce,
+    pool,
+    waits: UNWATCHED,
+    sharer: asking.sharer,
+    seed: ({ turn, inherited }) => 1000 * turn + inherited,
+    eos_ids: () => new Set(),
+    ...engineOf(pool, asking),
+    failed: async (error, turn) => {
+      if (!(error instanceof Fault)) return error;
+      const { type, message, at } = error;
+      const waited = waitedFor(type, { before: null, names: { task: 'task', service: 'policy' }, now_s: 0, is_denial: false }); // prettier-ignore
+      await journal.append({ kind: 'fault', turn, type, message, replica: at, waited });
+      return error;
+    },
+    signal: abort.signal,
+  };
+  const session = gateway.open(playing);
+  const headers = { authorization: `Bearer ${session.key}`, 'content-type': 'application/json' };
+  return {
+    session,
+    journal,
+    playing,
+    abort,
+    url: session.base_url,
+    headers,
+    post: (body, init = {}) =>
+      fetch(`${session.base_url}/chat/completions`, {
+        method: 'POST',
+        ...init,
+        headers: { ...headers, ...init.headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    lines: async () =>
+      (await readFile(journalFile(row), 'utf8'))
+        .split('\n')
+        .map(parseLine)
+        .filter((line) => line !== null),
+  };
+}
+
+export const says = (...lines: string[]) => ({
+  model: 'policy',
+  messages: [{ role: 'user', content: lines.map((line) => `Say: ${line}`).join('\n') }],
+});
+
+/** The events of a stream, without keep-alives. */
+export const eventsIn = (text: string): string =>
+  text
+    .split('\n')
+    .filter((line) => !line.startsWith(':'))
+    .join('\n');
+
+interface Delta {
+  content?: string;
+  reasoning?: string;
+  tool_calls?: { index: number; id: string; function: { name: string; arguments: string } }[];
+}
+
+/** What a stream says. */
+export function readStream(text: string) {
+  const data = eventsIn(text)
+    .split('\n\n')
+    .filter((event) => event !== '')
+    .map((event) => event.replace(/^data: /, ''));
+  const events = data
+    .filter((one) => one !== '[DONE]')
+    .map((one) => JSON.parse(one) as { choices: { delta: Delta; finish_reason: string | null }[]; usage?: unknown; error?: { code: string } }); // prettier-ignore
+  const deltas = events.flatMap(({ choices = [] }) => choices.map(({ delta }) => delta));
+  return {
+    content: deltas.map(({ content = '' }) => content).join(''),
+    reasoning: deltas.map(({ reasoning = '' }) => reasoning).join(''),
+    calls: deltas.flatMap(({ tool_calls = [] }) => tool_calls),
+    finish: events.flatMap(({ choices = [] }) => choices).at(-1)?.finish_reason ?? null,
+    error: events.at(-1)?.error ?? null,
+    isDone: data.at(-1) === '[DONE]',
+  };
+}

@@ -1,0 +1,52 @@
+/** Answers of a gateway over its socket, and what its journal has of them. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { gatewayBed, readStream, says } from './gateway-bed.js';
+
+const kinds = (lines: readonly { kind: string }[]): string[] => lines.map(({ kind }) => kind);
+
+describe('a new call', () => {
+  test('is journalled, sampled and answered whole', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const life = await open();
+    const reply = await life.post(says('It is done. é 🧩'));
+    const body = (await reply.json()) as Record<string, unknown>;
+    assert.equal(reply.status, 200, JSON.stringify(body));
+    assert.deepEqual((body['choices'] as unknown[])[0], {
+      index: 0,
+      message: { role: 'assistant', content: 'It is done. é 🧩' },
+      finish_reason: 'stop',
+    });
+    const [call] = life.journal.trajectory.calls;
+    assert.deepEqual(body['usage'], {
+      prompt_tokens: call!.prompt_length,
+      completion_tokens: call!.sampled!.token_ids.length,
+      total_tokens: call!.prompt_length + call!.sampled!.token_ids.length,
+    });
+    assert.equal(requests.length, 1);
+    const lines = await life.lines();
+    assert.deepEqual(kinds(lines).filter((kind) => kind !== 'chunk'), ['claim', 'start', 'life', 'call', 'generation', 'answer']); // prettier-ignore
+    await life.session.end('over');
+    assert.deepEqual(kinds(await life.lines()).slice(-1), ['served']);
+  });
+
+  test('streams what it says, tool calls whole', async (t) => {
+    const { open } = await gatewayBed(t, { simulator: { tokens_per_second: 400, skill: 10 } });
+    const life = await open();
+    const reply = await life.post({
+      model: 'policy',
+      stream: true,
+      stream_options: { include_usage: true },
+      messages: [
+        { role: 'user', content: 'Call: {"name": "run", "arguments": {"command": "ls"}}' },
+      ],
+      tools: [{ type: 'function', function: { name: 'run', parameters: { type: 'object' } } }],
+    });
+    const text = await reply.text();
+    const { calls, finish, isDone } = readStream(text);
+    assert.equal(finish, 'tool_calls', text);
+    assert.ok(isDone, text);
+    assert.deepEqual(calls.map(({ id, function: { name } }) => [id, name]), [['call_0_0', 'run']]); // prettier-ignore
+    assert.match(text, /"usage":\{"prompt_tokens":\d+/);
+  });
+});

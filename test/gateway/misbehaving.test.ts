@@ -1,0 +1,282 @@
+/** Clients that misbehave get a clear answer in their dialect's words, and no call beside them notices. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { keyOf } from '../../src/gateway/key.js';
+import type { Given, Life } from './gateway-bed.js';
+import { gatewayBed, says, SECRET } from './gateway-bed.js';
+
+interface Told {
+  status: number;
+  message: string;
+  code: string;
+  headers: Headers;
+}
+
+async function told(reply: Response): Promise<Told> {
+  const { error } = (await reply.json()) as { error: { message: string; code: string; type: string; param: string | null } }; // prettier-ignore
+  assert.deepEqual(Object.keys(error).sort(), ['code', 'message', 'param', 'type']);
+  return { status: reply.status, message: error.message, code: error.code, headers: reply.headers };
+}
+
+/** Bytes as they are on a connection of its own, and all that comes back. */
+async function raw(life: Life, text: string): Promise<string> {
+  const { hostname, port } = new URL(life.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => undefined);
+  let got = '';
+  socket.setEncoding('utf8').on('data', (part: string) => (got += part));
+  socket.write(text);
+  await Promise.race([once(socket, 'close'), sleep(3000)]);
+  socket.destroy();
+  return got;
+}
+
+const USER = { role: 'user', content: 'Say: yes' };
+const asks = (more: object): object => ({ model: 'policy', messages: [USER], ...more });
+
+/** Beside a call that goes on meanwhile, and that is undisturbed. */
+async function beside(
+  t: TestContext,
+  acts: ((life: Life) => Promise<void>) | { given: Given; act: (life: Life) => Promise<void> },
+) {
+  const { act, given } = typeof acts === 'function' ? { act: acts, given: {} } : acts;
+  const bed = await gatewayBed(t, {
+    simulator: { tokens_per_second: 200 },
+    times: { parked_ms: 200, body_ms: 400, overstay_ms: 300 },
+  });
+  const life = await bed.open(given);
+  const text = 'word '.repeat(30).trim();
+  const sibling = life.post(says(text));
+  while (life.journal.trajectory.calls.length === 0) await sleep(5);
+  await act(life);
+  const { choices } = (await (await sibling).json()) as { choices: { message: { content: string } }[] }; // prettier-ignore
+  assert.equal(choices[0]!.message.content, text);
+  return { ...bed, life };
+}
+
+describe('a request that is no request', () => {
+  const bodies: Record<string, [body: string | object, status: number, says: RegExp]> = {
+    'bad JSON': ['{"model": ', 400, /expected JSON as the body/],
+    'no object': ['[]', 400, /expected a JSON object/],
+    'no text at all': ['', 400, /JSON/],
+    'deep JSON': [`{"messages": ${'['.repeat(9999)}${']'.repeat(9999)}}`, 400, /512 levels/],
+    'too many messages': [asks({ messages: Array.from({ length: 10_001 }, () => USER) }), 400, /messages: .*10000/s], // prettier-ignore
+    '9 MiB': [asks({ messages: [{ role: 'user', content: 'x'.repeat(9 * 1024 * 1024) }] }), 413, /at most 8388608 bytes/], // prettier-ignore
+    'several answers': [asks({ n: 4 }), 400, /n: expected 1, got 4/],
+    'an answer begun': [asks({ messages: [USER, { role: 'assistant', content: 'I' }] }), 400, /prefill/], // prettier-ignore
+    'a picture by URL': [asks({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'http://169.254.169.254/' } }] }] }), 400, /no address is opened/], // prettier-ignore
+    'a schema': [asks({ response_format: { type: 'json_object' } }), 400, /response_format/],
+  };
+  for (const [what, [body, status, message]] of Object.entries(bodies))
+    test(what, async (t) => {
+      const { life } = await beside(t, async (life) => {
+        const answer = await told(await life.post(body));
+        assert.equal(answer.status, status, answer.message);
+        assert.match(answer.message, message);
+        assert.equal(answer.headers.get('x-should-retry'), 'false');
+      });
+      assert.equal(life.journal.trajectory.calls.length, 1);
+    });
+
+  test('a name that JavaScript treats as its own survives', async (t) => {
+    await beside(t, async (life) => {
+      const body = `{"model":"policy","__proto__":{"n":4},"messages":[{"role":"user","content":"Say: yes","__proto__":{"x":1}}]}`;
+      assert.equal((await life.post(body)).status, 200);
+    });
+  });
+});
+
+describe('a path or key that is none', () => {
+  test('unknown paths are 404', async (t) => {
+    await beside(t, async (life) => {
+      for (const path of [
+        'completions',
+        'embeddings',
+        'responses',
+        'chat/completions/x',
+        'files',
+      ]) {
+        // prettier-ignore
+        const answer = await told(await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers })); // prettier-ignore
+        assert.equal(answer.status, 404);
+        assert.match(answer.message, /unknown request URL: POST \/v1\//);
+      }
+      const root = life.url.replace('/v1', '/');
+      assert.equal((await fetch(root, { method: 'HEAD' })).status, 200);
+      assert.equal((await fetch(root)).status, 200);
+    });
+  });
+
+  test('wrong keys are 401, are not repeated, and end the connection', async (t) => {
+    await beside(t, async (life) => {
+      const { key } = life.session;
+      const other = keyOf({ rollout_id: 'batch/0-0', life: 1, writer: 'w' }, 'another secret');
+      for (const wrong of ['sk-no-key', `${key.slice(0, -1)}_`, other, 'x'.repeat(5000)]) {
+        const answer = await told(await life.post(says('yes'), { headers: { authorization: `Bearer ${wrong}` } })); // prettier-ignore
+        assert.equal(answer.status, 401);
+        assert.ok(!answer.message.includes(wrong));
+        assert.equal(answer.headers.get('connection'), 'close');
+      }
+    });
+  });
+
+  test('a key may stand in a header or in the path', async (t) => {
+    await beside(t, async (life) => {
+      const { key } = life.session;
+      const root = life.url.replace('/v1', '');
+      for (const url of [`${root}/k/${key}/v1/models`, `${root}/ng-rollout/${key}/v1/models`]) {
+        const { data } = (await (await fetch(url)).json()) as { data: { id: string }[] };
+        assert.deepEqual(data.map(({ id }) => id), ['simulator']); // prettier-ignore
+      }
+      assert.equal((await fetch(`${life.url}/models`, { headers: { 'x-api-key': key } })).status, 200); // prettier-ignore
+    });
+  });
+
+  test("another rollout's key answers for that rollout, and one that nobody holds is asked for again", async (t) => {
+    const { open, life } = await beside(t, async (life) => {
+      const key = keyOf({ rollout_id: 'batch/7-0', life: 1, writer: 'w' }, SECRET);
+      const answer = await told(await life.post(says('yes'), { headers: { authorization: `Bearer ${key}` } })); // prettier-ignore
+      assert.equal(answer.status, 503);
+      assert.deepEqual([answer.headers.get('retry-after'), answer.headers.get('x-should-retry')], ['5', 'true']); // prettier-ignore
+    });
+    const other = await open({ row: 1 });
+    assert.equal((await life.post(says('no'), { headers: other.headers })).status, 200);
+    assert.equal(other.journal.trajectory.calls.length, 1);
+    assert.equal(life.journal.trajectory.calls.length, 1);
+  });
+
+  test('a life that is over is 409 and a rollout that has ended 410', async (t) => {
+    const { open, life } = await beside(t, () => Promise.resolve());
+    await life.session.end('moved');
+    await life.journal.release();
+    const next = await open();
+    const dead = await told(await life.post(says('yes')));
+    assert.equal(dead.status, 409);
+    assert.equal((await next.post(says('yes'))).status, 200);
+    await next.session.end('over');
+    const answer = await told(await next.post(says('yes')));
+    assert.equal(answer.status, 410);
+    assert.equal(answer.headers.get('connection'), 'close');
+    assert.equal(answer.headers.get('x-should-retry'), 'false');
+  });
+
+  test('a call between two attempts waits for the next one', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open();
+    await life.session.end('moved');
+    await life.journal.release();
+    const asked = life.post(says('yes'));
+    await sleep(100);
+    await open({ again: true });
+    assert.equal((await asked).status, 200);
+  });
+});
+
+describe('limits', () => {
+  test('of calls: 400, one line, and the program has a moment to end', async (t) => {
+    let overstays = false;
+    const { life } = await beside(t, {
+      given: { limits: { calls: 2 } },
+      act: async (life) => {
+        void life.session.overstays.then(() => (overstays = true));
+        for (let k = 0; k < 3; k++) assert.equal((await life.post(says(`${k}`))).status, k === 0 ? 200 : 400); // prettier-ignore
+        const answer = await told(await life.post(says('again')));
+        assert.deepEqual([answer.status, answer.code], [400, 'rollout_limit']);
+        await told(await life.post(says('again')));
+        await sleep(400);
+        assert.ok(overstays);
+      },
+    });
+    const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
+    assert.equal(refused.length, 3);
+    assert.ok(refused.every((line) => line.kind === 'refused' && line.limit === 'calls'));
+  });
+
+  test('of sequences: what continues goes on, what begins is refused', async (t) => {
+    await beside(t, {
+      given: { limits: { sequences: 1 } },
+      act: async (life) => {
+        assert.equal((await told(await life.post(says('another')))).code, 'rollout_limit');
+      },
+    });
+  });
+
+  test('600 calls of a rollout that may have 5 get as many answers', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open({ limits: { calls: 5 } });
+    const replies = await Promise.all(Array.from({ length: 600 }, (_, k) => life.post(says(`${k}`)))); // prettier-ignore
+    assert.equal(replies.filter(({ status }) => status === 200).length, 5);
+    assert.equal(replies.filter(({ status }) => status === 400).length, 595);
+    assert.equal(life.journal.trajectory.calls.length, 5);
+  });
+
+  test('200 connections at once are answered in the order in which they came', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open({ limits: { parallel: 2 } });
+    const replies = await Promise.all(Array.from({ length: 200 }, (_, k) => life.post(says(`number ${k}`)))); // prettier-ignore
+    const bodies = (await Promise.all(replies.map((reply) => reply.json()))) as { choices: { message: { content: string } }[] }[]; // prettier-ignore
+    bodies.forEach(({ choices }, k) => {
+      assert.equal(choices[0]!.message.content, `number ${k}`);
+    });
+  });
+
+  test('a full context is 400 in the words that agents look for', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open({ rollout: { max_seq_len: 50 } });
+    const answer = await told(await life.post(says('x'.repeat(100))));
+    assert.deepEqual([answer.status, answer.code], [400, 'context_length_exceeded']);
+    assert.match(answer.message, /maximum context length is 50 tokens/);
+    const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
+    assert.equal(refused.length, 1);
+  });
+});
+
+describe('bytes that are no whole request', () => {
+  const head = (life: Life, more: string): string =>
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${life.session.key}\r\n${more}\r\n\r\n`;
+  const body = JSON.stringify(says('yes'));
+
+  test('a body that never ends is 408', async (t) => {
+    await beside(t, async (life) => {
+      const got = await raw(life, `${head(life, 'content-length: 500')}{"model"`);
+      assert.match(got, /^HTTP\/1\.1 408 /);
+      assert.match(got, /expected the whole body within/);
+    });
+  });
+
+  test('a body in chunks beyond the limit is 413', async (t) => {
+    await beside(t, {
+      given: { limits: { body: 50_000 } },
+      act: async (life) => {
+        const part = `${(0x4000).toString(16)}\r\n${'x'.repeat(0x4000)}\r\n`;
+        const got = await raw(life, head(life, 'transfer-encoding: chunked') + part.repeat(5));
+        assert.match(got, /^HTTP\/1\.1 413 /);
+      },
+    });
+  });
+
+  test('a body in chunks, one behind Expect: 100-continue, and two requests at once are answered', async (t) => {
+    await beside(t, async (life) => {
+      const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+      const close = 'connection: close';
+      const length = `content-length: ${body.length}`;
+      assert.match(await raw(life, head(life, `transfer-encoding: chunked\r\n${close}`) + chunked), /"content":"yes"/); // prettier-ignore
+      const expects = await raw(life, `${head(life, `expect: 100-continue\r\n${close}\r\n${length}`)}${body}`); // prettier-ignore
+      assert.match(expects, /^HTTP\/1\.1 100 [^]*HTTP\/1\.1 200 [^]*"content":"yes"/);
+      const both = await raw(life, head(life, length) + body + head(life, `${length}\r\n${close}`) + body); // prettier-ignore
+      assert.equal(both.match(/"content":"yes"/g)?.length, 2, both);
+    });
+  });
+
+  test('no HTTP at all is 400', async (t) => {
+    await beside(t, async (life) => {
+      assert.match(await raw(life, 'hello\r\n\r\n'), /^HTTP\/1\.1 400 [^]*"invalid_http"/);
+      const long = head(life, `x-long: ${'x'.repeat(40_000)}`);
+      assert.match(await raw(life, long), /^HTTP\/1\.1 431 [^]*"invalid_http"/);
+    });
+  });
+});
