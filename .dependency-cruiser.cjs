@@ -33,7 +33,14 @@ module.exports = {
     room('src/trajectories', 'src/model', 'src/platform'),
     room('src/sampling', 'src/generation/generation-service', 'src/model', 'src/platform'),
     room('src/gateway', 'src/sampling', 'src/model', 'src/platform'),
-    room('src/activities', 'src/sampling', 'src/model', 'src/platform', ...INTERFACES),
+    room(
+      'src/activities',
+      'src/sampling',
+      'src/gateway/engine',
+      'src/model',
+      'src/platform',
+      ...INTERFACES,
+    ),
     room(
       'src/workers',
       'src/activities',

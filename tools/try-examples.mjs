@@ -28,6 +28,12 @@ export async function tryExamples(machine, own) {
     home: 'examples/mixed',
   };
   await withStack(machine, mixed, (env) => mixedBatch(machine, { own, env }));
+  const agents = {
+    rollout,
+    args: ['--config', 'examples/agent-service/temporal.yaml'],
+    home: 'examples/agent-service',
+  };
+  await withStack(machine, agents, (env) => agentBatch(machine, { own, env }));
 }
 
 async function pythonReward({ folder, step }, rollout) {
@@ -87,5 +93,13 @@ async function mixedBatch({ step, start }, { own, env }) {
   start([own('python'), '-m', 'rollout_environment', 'environment:Countdown', '--port', '9000'], there); // prettier-ignore
   const batch = ['--config', '.rollouts/temporal.yaml', '--input-file', 'batch.json', '--id', 'mixed-1', '--watch']; // prettier-ignore
   const said = await step('mixed, with the maths grader', [own('temporal-rollout'), 'start', ...batch], there); // prettier-ignore
+  assert.match(said, /^(\d+) of \1 rollouts completed$/m);
+}
+
+async function agentBatch({ step, start }, { own, env }) {
+  const there = { folder: 'examples/agent-service', env };
+  start([own('python'), '-m', 'rollout_environment.agent', 'solver:run', '--port', '9100'], there); // prettier-ignore
+  const batch = ['--config', '.rollouts/temporal.yaml', '--input-file', 'batch.json', '--id', 'agents-1', '--watch']; // prettier-ignore
+  const said = await step('an agent of its own', [own('temporal-rollout'), 'start', ...batch], there); // prettier-ignore
   assert.match(said, /^(\d+) of \1 rollouts completed$/m);
 }

@@ -197,7 +197,7 @@ export interface Program {
   rules: ProgramRules;
   health: (signal: AbortSignal) => Promise<void>;
   /** Starts it, or finds it. */
-  start: (run: string, task: ProgramTask, signal: AbortSignal) => Promise<ProgramState>;
+  start: (run: string, how: { task: ProgramTask; signal: AbortSignal }) => Promise<ProgramState>;
   /** Waits for its end for some seconds. `gone`: there is no such run. */
   wait: (
     run: string,

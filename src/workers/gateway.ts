@@ -5,7 +5,7 @@ import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config } from './config.js';
 
 /** Whether programs run here: those of agents, whose rollouts this worker plays. */
-export const answersPrograms = ({
+const answersPrograms = ({
   worker,
   environments,
 }: Pick<Config, 'worker' | 'environments'>): boolean =>

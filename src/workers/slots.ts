@@ -1,4 +1,5 @@
-import type { Config, Role } from './config.js';
+import type { Config } from './config.js';
+import type { Role } from './worker-settings.js';
 import { memoryOf } from './config.js';
 import { commonEnvironmentQueue, environmentQueue, generationQueue, limitOf } from './queues.js';
 

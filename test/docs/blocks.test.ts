@@ -27,6 +27,7 @@ const SHOWN: Shown[] = [
   { page: 'README.md', has: 'src/workflows/ ', why: 'a map; pages.test.ts checks its paths' },
   { page: 'bench/README.md', has: 'FAIL  64 at once', why: MEASURED },
   { page: 'bench/README.md', has: '10000 rollouts x 5 turns', why: MEASURED },
+  { page: 'docs/agents.md', has: 'from openai import OpenAI', why: 'it needs a package that tests do not have; try-examples.mjs plays its twin, examples/agent-service' },
   { page: 'docs/deployment.md', has: 'matching.enableFairness', why: 'the Temporal server reads it; the dev server is given the same' },
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },

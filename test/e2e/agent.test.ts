@@ -1,15 +1,34 @@
 /** Rollouts of programs that own their loop, in batches and streams. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { BatchOutcome } from '../harness/batch.js';
 import { readJournal, startBatch } from '../harness/batch.js';
-import type { Testbed } from '../harness/testbed.js';
+import type { Testbed, TestbedWorker } from '../harness/testbed.js';
+import type { WorkerProcess } from '../harness/worker-process.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
 
+/** One that a worker can have again after it was killed. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
 const QUEUE = 'agent';
+const STREAMED: ReadonlySet<string> = new Set(['chunk', 'generation', 'served']);
+
+let release: () => void = () => undefined;
+const released = new Promise<void>((resolve) => {
+  release = resolve;
+});
 
 /** Asks twice, and says what the policy said. */
 async function asksTwice({ task, ask }: Running) {
@@ -26,6 +45,12 @@ async function program(running: Running) {
       throw new Error('boom');
     case 'raises once':
       if (running.run.endsWith('.1')) throw new Error('boom');
+      return await asksTwice(running);
+    case 'raises first':
+      if (running.run.includes('/0-0.')) throw new Error('boom');
+      return await asksTwice(running);
+    case 'waits':
+      await released;
       return await asksTwice(running);
     case 'loops':
       for (;;) await ask(task.message_log);
@@ -48,22 +73,31 @@ const sampleOf = (does: string, task_name = 'own') => ({
 describe('programs that own their loop', { timeout: 120_000 }, () => {
   let bed: Testbed;
   let service: AgentService;
+  let generation: TestbedWorker['generation'];
+  let worker: WorkerProcess;
+  let port = 0;
 
   before(async () => {
     bed = await startTestbed('agent');
     service = await startAgentService(program);
+    generation = await bed.simulate({ default: { seed: 1 } });
+    port = await freePort();
+    worker = await startWorker('first');
+  });
+  const startWorker = (name: string): Promise<WorkerProcess> => {
     const run = { url: service.url };
-    await bed.startWorker({
+    return bed.startWorker({
       task_queue: QUEUE,
-      generation: await bed.simulate({ default: { seed: 1 } }),
+      name,
+      generation,
       environments: {
         own: { kind: 'agent', run },
         graded: { kind: 'agent', run, verify: 'math' },
         math: { kind: 'math' },
       },
-      worker: { heartbeat_timeout: '2s' },
+      worker: { heartbeat_timeout: '2s', gateway: { listen: `127.0.0.1:${port}` } },
     });
-  });
+  };
   after(async () => {
     await service.close();
     await bed.end();
@@ -86,29 +120,87 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       .filter((kind) => kind !== 'claim');
 
   test('are rollouts, worth what they say', async () => {
-    const { failure, rollouts, result } = await play('says', { samples: [sampleOf('')], num_repeats: 2 }); // prettier-ignore
+    const { failure, rollouts, result } = await play('says', {
+      samples: [sampleOf('')],
+      num_repeats: 2,
+    });
     assert.equal(failure, null);
     assert.equal(result?.counts.completed, 2);
-    assert.deepEqual(rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]), [[1, 'terminated'], [1, 'terminated']]); // prettier-ignore
-    console.log(await kindsOf('says'));
+    const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
+    assert.deepEqual(ends, [[1, 'terminated'], [1, 'terminated']]); // prettier-ignore
+    const kinds = await kindsOf('says');
+    assert.deepEqual(kinds.filter((kind) => !STREAMED.has(kind)), ['start', 'life', 'call', 'answer', 'call', 'answer', 'exit', 'observation', 'end']); // prettier-ignore
   });
 
   test('are verified by another environment, which sees what they said last', async () => {
     const { failure, rollouts } = await play('verified', { samples: [sampleOf('', 'graded')] });
     assert.equal(failure, null);
-    console.log(JSON.stringify(rollouts[0]).slice(0, 3000));
-    console.log(await kindsOf('verified'));
-    assert.equal(rollouts[0]?.stop_reason, 'terminated');
+    assert.deepEqual([rollouts[0]?.total_reward, rollouts[0]?.stop_reason], [1, 'terminated']);
   });
 
   test('that fail begin again, as often as the request allows', async () => {
-    const { rollouts, failures } = await play('fails', { samples: [sampleOf('raises once'), sampleOf('raises')], attempts: { agent: 2 } }); // prettier-ignore
-    console.log(
-      JSON.stringify(failures[0]?.failure),
-      await kindsOf('fails', 0),
-      await kindsOf('fails', 1),
-    );
+    const { rollouts, failures } = await play('fails', {
+      samples: [sampleOf('raises once'), sampleOf('raises')],
+      attempts: { agent: 2 },
+    });
     assert.deepEqual([rollouts.length, failures.length], [1, 1]);
+    assert.equal(
+      failures[0]?.failure?.message,
+      'its program failed in life 2 (exit 1); it printed at its end: Traceback: Error: boom (key)',
+    );
+    const lives = (await kindsOf('fails', 1)).filter((kind) => kind === 'life');
+    assert.equal(lives.length, 2);
   });
-  void eventually;
+
+  test('that a limit ends are verified as that', async () => {
+    const { rollouts, failure } = await play('limited', {
+      samples: [sampleOf('loops')],
+      max_rollout_turns: 3,
+    });
+    assert.equal(failure, null);
+    assert.deepEqual([rollouts[0]?.stop_reason, rollouts[0]?.total_reward], ['max_turns', 0]);
+  });
+
+  test('that are late are ended at their service, and have no row', async () => {
+    const { rollouts, failures } = await play('late', {
+      samples: [sampleOf('sleeps')],
+      rollout_timeout: '2s',
+    });
+    assert.deepEqual([rollouts.length, failures[0]?.stop_reason], [0, 'timeout']);
+    assert.ok(service.stopped.includes('late/0-0.1'));
+  });
+
+  test('are played under min_k and refill like others', async () => {
+    const few = await play('min-k', {
+      samples: [sampleOf('')],
+      num_repeats: 3,
+      completion: { policy: 'min_k', k: 2 },
+    });
+    assert.equal(few.rollouts.length, 2);
+    const refilled = await play('refill', {
+      samples: [sampleOf('raises first')],
+      num_repeats: 2,
+      attempts: { agent: 1 },
+      completion: { policy: 'refill', max_replacements: 2 },
+    });
+    assert.deepEqual([refilled.rollouts.length, refilled.failures.length], [2, 1]);
+  });
+
+  test('live on while their worker is killed, and get what they missed', async () => {
+    const batch = await startBatch(bed.batch('killed', QUEUE), {
+      max_seq_len: 4096,
+      samples: [sampleOf('waits')],
+      generation: { max_new_tokens: 64 },
+    });
+    const waits = { what: 'the program', timeout_ms: 20_000 };
+    await eventually(waits, () => service.started.some(({ run }) => run === 'killed/0-0.1'));
+    await worker.kill('SIGKILL');
+    release();
+    worker = await startWorker('second');
+    const { rollouts, failure } = await batch.outcome();
+    assert.equal(failure, null);
+    assert.equal(rollouts.length, 1);
+    const runs = service.started.filter(({ run }) => run.startsWith('killed/'));
+    assert.deepEqual(runs.map(({ run }) => run), ['killed/0-0.1']); // prettier-ignore
+  });
 });

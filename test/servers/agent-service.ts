@@ -39,6 +39,12 @@ export interface AgentService {
   close: () => Promise<void>;
 }
 
+interface Asked {
+  method: string;
+  path: string;
+  body: string;
+}
+
 interface Run {
   task: ServiceTask;
   state: Ended;
@@ -48,8 +54,6 @@ interface Run {
 
 /** A program by its exit, or by what it returns. */
 export type ServedProgram = (running: Running) => Promise<Ended>;
-
-export const refused = 'refused';
 
 export async function startAgentService(program: ServedProgram): Promise<AgentService> {
   const runs = new Map<string, Run>();
@@ -88,7 +92,7 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
     runs.set(run, one);
     return one;
   };
-  const answer = async (method: string, path: string, body: string): Promise<[number, unknown]> => {
+  const answer = async ({ method, path, body }: Asked): Promise<[number, unknown]> => {
     const url = new URL(path, 'http://service');
     if (url.pathname === '/health') return [200, { status: 'ok' }];
     const run = decodeURIComponent(url.pathname.replace('/runs/', ''));
@@ -123,7 +127,8 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
         response.writeHead(other.status, other.headers).end(other.body);
         return;
       }
-      void answer(method, url, Buffer.concat(chunks).toString()).then(([status, said]) => {
+      const body = Buffer.concat(chunks).toString();
+      void answer({ method, path: url, body }).then(([status, said]) => {
         response
           .writeHead(status, { 'content-type': 'application/json' })
           .end(JSON.stringify(said));

@@ -1,4 +1,4 @@
-import type { Program, ProgramEnd } from '../../environments/environment.js';
+import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
 import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
 import { textLog } from '../../model/content.js';
 import { Fault, faultWith, judged } from '../../model/faults.js';
@@ -6,7 +6,6 @@ import type { RolloutSettings } from '../../model/journal.js';
 import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { withDeadline } from '../../platform/waits/abort.js';
 import { cleaned } from '../turn/answer.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
@@ -15,10 +14,9 @@ import { sampleOf } from '../request-of.js';
 import { unknownTask } from '../unknown-task.js';
 import { openLifeOf } from './open-life.js';
 import { playedAgent } from './played-agent.js';
+import { stopped } from './stop-run.js';
 import { untilItEnds } from './until-it-ends.js';
 
-/** Ending what has ended already is only tidy. */
-const TIDY_MS = 5000;
 /** The end of what a program printed, as rows and failures have it. */
 const MOST_TAIL = 2000;
 
@@ -94,7 +92,8 @@ async function playLife(running: Running): Promise<void> {
   });
   const session = gateway.open(playedAgent(hold, { rules: program.rules, settings, dependencies }));
   const ended = await untilEnded(session, async () => {
-    const state = found ?? (await program.start(run, await taskOf(session, running), signal));
+    const state =
+      found ?? (await program.start(run, { task: await taskOf(session, running), signal }));
     return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
   });
   const fault = session.ourFault();
@@ -140,7 +139,7 @@ async function serves(
 async function taskOf(
   { base_url, key }: AgentSession,
   { hold: { ref, journal }, dependencies: { store } }: Running,
-): Promise<Parameters<Program['start']>[1]> {
+): Promise<ProgramTask> {
   const { sample } = await sampleOf(ref, store);
   const message_log = textLog(sample.message_log);
   return {
@@ -162,15 +161,4 @@ function exitOf({ exit, submission, ...said }: ProgramEnd, key: string) {
     submission: submission === null ? null : withoutKey(submission),
     said: { reward, rewards, metadata },
   });
-}
-
-/** Best effort: a service forgets what nobody asks about. */
-export async function stopped(
-  program: Pick<Program, 'stop'>,
-  { run, signal }: { run: string; signal: AbortSignal },
-): Promise<void> {
-  await withDeadline(signal, {
-    ms: TIDY_MS,
-    run: (bounded) => program.stop(run, bounded),
-  }).catch(() => undefined);
 }

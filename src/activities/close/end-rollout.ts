@@ -5,7 +5,7 @@ import { totalsOf } from '../../model/journal/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
 import { runOf } from '../agent/open-life.js';
-import { stopped } from '../agent/run-program.js';
+import { stopped } from '../agent/stop-run.js';
 import type { Hold } from '../hold.js';
 import { endSessionOf } from '../turn/session.js';
 

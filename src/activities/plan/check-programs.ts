@@ -4,7 +4,6 @@ import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Tasks } from './read-samples.js';
 
 /** What a batch may ask for whose rollouts programs play. */
 
@@ -26,7 +25,10 @@ export function checkPrograms(
     tasks,
     environment,
     warn,
-  }: Pick<Dependencies, 'environment'> & { tasks: Tasks; warn: (message: string) => void },
+  }: Pick<Dependencies, 'environment'> & {
+    tasks: ReadonlyMap<string, unknown>;
+    warn: (message: string) => void;
+  },
 ): void {
   const [task] = programsOf({ tasks: tasks.keys(), environment });
   if (task === undefined) return;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
-import type { ForeignObject } from '../../model/foreign-object.js';
 import type { Program, ProgramState, ProgramTask } from '../environment.js';
 import type { HttpCalls } from '../http/call.js';
 import { readReply } from '../http/reply.js';
@@ -87,7 +86,7 @@ export function createService({
     health: async (signal) => {
       await send({ method: 'GET', path: '/health', headers, signal, timeout_ms: HEALTH_TIMEOUT_MS }); // prettier-ignore
     },
-    start: async (run, task, signal) => {
+    start: async (run, { task, signal }) => {
       const reply = await put(run, { task, signal });
       if (reply.status !== CONFLICT) return stateIn(reply);
       // The batch was restarted, so that another rollout had this name: nobody waits for its run.
@@ -124,6 +123,6 @@ function stateOf(said: z.infer<typeof State>): ProgramState {
     submission,
     reward,
     rewards: rewards ?? {},
-    metadata: (metadata ?? null) as ForeignObject | null,
+    metadata: metadata ?? null,
   };
 }

@@ -127,7 +127,8 @@ function runProblems(args: readonly string[], { page, repository }: Known): stri
   const asModule = args.indexOf('-m');
   if (asModule !== -1) {
     const module = args[asModule + 1] ?? '';
-    if (!paths.has(`python/${module}`)) return [`no Python package ${JSON.stringify(module)}`];
+    if (!paths.has(`python/${module.replaceAll('.', '/')}`))
+      return [`no Python package ${JSON.stringify(module)}`];
     const source = [...sources].filter(([file]) => file.startsWith(`python/${module}/`)).map(([, text]) => text).join('\n'); // prettier-ignore
     return unknownOptions(args.slice(asModule + 2), source).map((option) => `${module} has no ${option}`); // prettier-ignore
   }
