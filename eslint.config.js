@@ -10,6 +10,14 @@ const PARSE = {
   message:
     'JSON.parse changes digits and the order of names: readJson (platform/json/kept.ts), or list the file here with a reason.',
 };
+const SHARED = [
+  "VariableDeclaration[kind='let']",
+  "VariableDeclaration > VariableDeclarator > NewExpression[callee.name='Map']",
+].map((what) => ({
+  selector: `:matches(Program, Program > ExportNamedDeclaration) > ${what}`,
+  message:
+    'All workflows of a process share their modules (workers/build-bundle.ts): keep it in the workflow’s function.',
+}));
 
 /** Files that use JSON.parse. None of them gives data of others on. */
 const PARSERS = {
@@ -87,6 +95,10 @@ export default tseslint.config(
     files: ['src/**', 'gym/**', 'demos/**'],
     ignores: ['gym/test/**', ...Object.values(PARSERS).flat()],
     rules: { 'no-restricted-syntax': ['error', TIMEOUT, PARSE] },
+  },
+  {
+    files: ['src/workflows/**', 'src/model/workflow-safe/**'],
+    rules: { 'no-restricted-syntax': ['error', TIMEOUT, PARSE, ...SHARED] },
   },
   {
     files: ['src/workflows/**'],

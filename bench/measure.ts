@@ -18,12 +18,14 @@ export interface Run {
   peak_mb: Record<Part, number>;
 }
 
+type Measurable = Pick<Contender, 'name' | 'processes'>;
+
 /** A server and its queues are still busy when the result arrives; that work belongs to the run. */
 const SETTLE_MS = 1000;
 
 /** One run, from the start of the batch to its result; CPU until a second later. */
 export async function measure(
-  contender: Contender,
+  contender: Measurable,
   { rollouts, turns: each, play }: { rollouts: number; turns: number; play: () => Promise<number> },
 ): Promise<Run> {
   const before = await perPart(contender, cpuMs);
@@ -46,7 +48,7 @@ export async function measure(
 }
 
 async function perPart(
-  { processes }: Contender,
+  { processes }: Measurable,
   read: (pid: number) => Promise<number>,
 ): Promise<Record<Part, number>> {
   const of = (pid: number | undefined): Promise<number> =>

@@ -4,6 +4,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { Child } from '../src/platform/process/child.js';
 import { LOOPBACK_CHANNEL } from '../src/client/server.js';
 import { chooseServerPorts, startDevServer } from '../src/dev/dev-server.js';
+import type { z } from 'zod';
 import { Config } from '../src/workers/config.js';
 import type { SimulatorProcess } from '../test/harness/simulator-process.js';
 import { startSimulatorProcess } from '../test/harness/simulator-process.js';
@@ -88,8 +89,14 @@ export const setPace = (
   { thinking_tokens, tokens_per_second }: Pace,
 ): Promise<void> => simulator.change({ thinking_tokens, tokens_per_second });
 
+type Set = Parameters<typeof workerSettings>[1];
+
 /** temporal.yaml of a worker of this stack, with defaults except for turn slice and memory. */
-export function workerConfig(
+export const workerConfig = (stack: Stack, set: Set): Config =>
+  Config.parse(workerSettings(stack, set));
+
+/** The same without defaults, which another release may not know. */
+export function workerSettings(
   { address, generationUrl, folder }: Stack,
   {
     task_queue,
@@ -101,13 +108,13 @@ export function workerConfig(
     turn_slice: string | null;
     memory?: string;
   },
-): Config {
-  return Config.parse({
+): z.input<typeof Config> {
+  return {
     temporal: { address, namespace: 'default', task_queue },
     store: { root: path.join(folder, 'trajectories') },
     inputs_dir: folder,
     generation: { default: { kind: 'vllm', base_urls: [generationUrl] } },
     environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
     worker: { ...(turn_slice !== null && { turn_slice }), memory },
-  });
+  };
 }

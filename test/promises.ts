@@ -47,7 +47,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
     ],
     'the version of its weights': [
-      `${E2E}/policy.test.ts › tokens have the version of the weights that sampled them, in every mode`,
+      `test/harness/policy-tests.ts › tokens have the version of the weights that sampled them, in every mode`,
       `${SAMPLING}/labels.test.ts › tokens have the version of the record while the replica is unchanged`,
       `${ENGINE}/generate-wire.test.ts › brings the recorded ids and logprobs, no text, and names the weights of each token`,
     ],
@@ -210,16 +210,16 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
   'weights cannot be loaded, or the probe differs': [
-    `${E2E}/policy.test.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
+    `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
     `${ACTIVITIES}/update-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
     `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
   ],
   'a replica away during an update': [
-    `${E2E}/policy.test.ts › a replica that is away misses an update, and gets it when it is back`,
+    `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
     `${ACTIVITIES}/settle-publish.test.ts › a replica that does not answer is away, and is not waited for`,
   ],
   "another process, or foreign weights, behind a replica's URL": [
-    `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
+    `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
     `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
   ],

@@ -1,12 +1,11 @@
 /**
  * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`. Without `--long` all but
- * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js.
- * Files under e2e and long start servers and processes, so fewer of them run at once; so do those under interop if an
- * engine is named. In CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with
- * `N passed, N failed, N skipped` for any reporter.
+ * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js. In
+ * CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with the slowest files and
+ * `N passed, N failed, N skipped`, for any reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,10 +14,10 @@ import { compileTests } from './compile-tests.mjs';
 import { filesBelow } from './fingerprint.mjs';
 import { ensureNode } from './node-version.mjs';
 import { groupTests } from './test-groups.mjs';
+import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
-const UNIT_TIMEOUT_MS = 5 * 60_000;
-const E2E_TIMEOUT_MS = 20 * 60_000;
+const TIMEOUT_MS = 20 * 60_000;
 /** More files than this do not fail by accident. */
 const FAILED_AGAIN = 4;
 
@@ -46,52 +45,33 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const runs = [
-  {
-    files: files.filter((file) => !isE2e(file)),
-    concurrency: Math.min(4, availableParallelism() + 1),
-    timeoutMs: UNIT_TIMEOUT_MS,
-  },
-  {
-    files: files.filter(isE2e),
-    hasServer: true,
-    // They wait more than they compute.
-    concurrency: Math.min(3, availableParallelism() + 1),
-    timeoutMs: E2E_TIMEOUT_MS,
-  },
-].filter((run) => run.files.length > 0);
+// They wait more than they compute; long ones hold loads that other work would disturb.
+const concurrency = long ? Math.min(3, availableParallelism() + 1) : Math.min(8, 2 * availableParallelism()); // prettier-ignore
 
 const program =
   major === undefined
     ? process.execPath
     : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
 const compiled = await compileTests(root);
-const total = { passed: 0, failed: 0, skipped: 0 };
-let exitCode = 0;
-for (const run of runs) {
-  const first = await runTests(run);
-  const again = first.code !== 0 && process.env.CI ? await runAgain(first, run) : null;
-  const { code, counts } = again ?? first;
-  for (const name of Object.keys(total)) total[name] += counts[name];
-  // A runner that was killed has failed, whatever it counted.
-  if (code !== 0) exitCode = code ?? 1;
-}
-console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+const first = await runTests({ files, concurrency });
+const again = first.code !== 0 && process.env.CI ? await runAgain(first) : null;
+const { code, counts } = again ?? first;
+const times = timesOf(first.lines, sourceOf);
+keepTimes(root, times);
+console.log(`\n${slowestOf(times)}`);
+console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 rmSync(compiled, { recursive: true });
-process.exitCode = exitCode;
+// A runner that was killed has failed, whatever it counted.
+process.exitCode = code ?? 1;
 
 /** The run with the failed files repeated alone; null if there are too many for an accident. */
-async function runAgain(first, { timeoutMs, hasServer }) {
-  const failed = failedFiles(first.report);
+async function runAgain(first) {
+  const failed = [
+    ...new Set(first.lines.filter((line) => line.failed).map(({ test }) => sourceOf(test))),
+  ];
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
   console.log(`\nagain, one after the other: ${failed.join(', ')}`);
-  const again = await runTests({
-    files: failed,
-    concurrency: 1,
-    timeoutMs,
-    hasServer,
-    isAlone: true,
-  });
+  const again = await runTests({ files: failed, concurrency: 1, isAlone: true });
   if (again.code !== 0) return null;
   console.log(`\nunstable: failed beside others, passed alone: ${failed.join(', ')}`);
   const { passed, failed: failures, skipped } = first.counts;
@@ -107,34 +87,22 @@ function withPython({ PATH = '' }) {
   return found === '' ? PATH : `${path.dirname(found)}${path.delimiter}${PATH}`;
 }
 
-/** By the positions of the failed tests. */
-function failedFiles(report) {
-  const places = report.matchAll(
-    /^ *not ok [^\n]*\n +---\n(?: +(?!\.\.\.)[^\n]*\n)*? +location: '([^']+):\d+:\d+'/gm,
-  );
-  // In the source or in the compiled file: not every version follows source maps here.
-  const names = [...places].map(([, file]) => {
-    const folder = file.startsWith(compiled) ? compiled : root;
-    return path.relative(folder, file).replace(/\.js$/, '.ts');
-  });
-  return [...new Set(names)];
+/** Events name the source or the compiled file: not every version follows source maps. */
+function sourceOf(file) {
+  const folder = file.startsWith(compiled) ? compiled : root;
+  return path.relative(folder, file).replace(/\.js$/, '.ts');
 }
 
-/** One reporter for people, one (TAP, the same on every version) for the counts. */
-async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAlone = hasServer }) {
+async function runTests({ files, concurrency, isAlone = false }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
-  const tap = path.join(scratch, 'report.tap');
+  const report = path.join(scratch, 'report.jsonl');
+  const job = path.join(scratch, 'job.json');
   const programs = isAlone
     ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
-    : groupTests({ compiled, files });
-  const args = [
-    ...['--enable-source-maps', '--test'],
-    ...[`--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`],
-    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
-    ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
-    ...programs,
-  ];
-  const server = hasServer ? await startServer({ files, scratch }) : null;
+    : groupTests({ compiled, files, times: readTimes(root) });
+  writeFileSync(job, JSON.stringify({ report, files: programs, concurrency, timeout: TIMEOUT_MS }));
+  const args = ['--enable-source-maps', path.join(root, 'tools', 'run-files.mjs'), job];
+  const server = files.some(isE2e) ? await startServer({ files, scratch }) : null;
   const env = {
     ...process.env,
     PATH: withPython(process.env),
@@ -150,8 +118,11 @@ async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAl
       child.once('error', reject);
       child.once('close', (exit) => resolve(exit));
     });
-    const report = readFileSync(tap, 'utf8');
-    return { code, report, counts: countsOf(report) };
+    const lines = readFileSync(report, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    return { code, lines, counts: countsOf(lines) };
   } finally {
     await server?.stop();
     rmSync(scratch, { recursive: true, force: true });
@@ -169,14 +140,14 @@ async function startServer({ files, scratch }) {
     ports: await chooseServerPorts({ server: 0, ui: 0 }),
     dbFile: null,
     headless: true,
-    namespaces: files.map((file) => path.basename(file, '.test.ts')),
+    namespaces: files.filter(isE2e).map((file) => path.basename(file, '.test.ts')),
     logFile: path.join(scratch, 'temporal.log'),
   });
 }
 
-/** From the lines `# pass 12` at the end of the report; a cancelled test has not passed. */
-function countsOf(report) {
-  const count = (name) => Number(report.match(new RegExp(`^# ${name} (\\d+)$`, 'm'))?.[1] ?? 0);
+/** A cancelled test has not passed. */
+function countsOf(lines) {
+  const count = (name) => lines.find(({ what }) => what === name)?.count ?? 0;
   return {
     passed: count('pass'),
     failed: count('fail') + count('cancelled'),

@@ -54,6 +54,10 @@ interface Counted {
   actions: Record<string, number>;
 }
 
+/** Requests that the server's frontend has had so far, by operation. */
+export const requestsOf = async (port: number): Promise<Counted['requests']> =>
+  (await countedBy(port)).requests;
+
 /** `service_requests` of the frontend: what clients and workers have asked; and `action`, what Temporal Cloud bills. */
 async function countedBy(port: number): Promise<Counted> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();

@@ -40,13 +40,14 @@ was refused, it prints why, and the result before that. The exit code is 1 if th
     usage: `temporal-rollout show BATCH [--worst N] [--sort reward|tokens|turns|wall] [--reverse] [--limit N] [--failed]
                            [--where CONDITION] [--follow] [--json] [--config FILE]
 temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
-temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
+temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--call N] [--tokens] [--follow] [--json] [--config FILE]
 
 Shows a batch's rollouts from the store that temporal.yaml names: while it runs, afterwards, and without server and
 worker. BATCH lists them, each with its reason: the failure, the environment's last message, the end of the policy's,
 or the fault that it waits on. BATCH/ROW shows those of one sample side by side. BATCH/ROW-REPEAT shows one: its
 messages, the reward, mean logprob and end of each turn, where a generation was interrupted, attempts with why they
-began, and faults, with their times.
+began, and faults, with their times. An agent that asks for answers has a line for each of its calls: what it goes on
+from and why it branches, the tools that were called, and whether it trains. --call N shows one of them whole.
 
 --worst N shows the N lowest rewards, then failures if N has room for them, and goes with none of --sort, --reverse, --limit
 and --failed. --sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses

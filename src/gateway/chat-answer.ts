@@ -39,6 +39,24 @@ const wireCall = ({ id, name, arguments: given }: ToolCall) => ({
 const thoughts = (reasoning: string | undefined) =>
   reasoning === undefined ? {} : { reasoning_content: reasoning, reasoning };
 
+/** No decoder says the text of one token of several: ids are exact, and named as vLLM names them. */
+const named = (id: number, logprob: number) => ({ token: `token_id:${id}`, logprob, bytes: null });
+
+/** As far as the rollout has them: its batch says whether and how many. */
+function logprobsOf({ call: { line, sampled } }: Answering) {
+  const most = line.asked.logprobs;
+  if (most === undefined) return {};
+  if (sampled === null || sampled.logprobs.length === 0) return { logprobs: null };
+  const { token_ids, logprobs, top_logprobs } = sampled;
+  const content = token_ids.map((id, k) => ({
+    ...named(id, logprobs[k] ?? 0),
+    top_logprobs: (top_logprobs[k] ?? [])
+      .slice(0, most)
+      .map(([one, logprob]) => named(one, logprob)),
+  }));
+  return { logprobs: { content, refusal: null } };
+}
+
 /** The body of an answer that is not streamed. */
 export function completion(answering: Answering) {
   const { content = '', reasoning, tool_calls = [] } = answering.call.answer ?? {};
@@ -56,6 +74,7 @@ export function completion(answering: Answering) {
           ...(tool_calls.length > 0 && { tool_calls: tool_calls.map(wireCall) }),
         },
         finish_reason: finishOf(answering),
+        ...logprobsOf(answering),
       },
     ],
     usage: usageOf(answering),
@@ -72,7 +91,10 @@ export interface News {
 
 type Event = Record<string, unknown>;
 
-const event = (answering: Answering, choice: { delta: object; finish_reason?: string }): Event => ({
+const event = (
+  answering: Answering,
+  choice: { delta: object; finish_reason?: string; logprobs?: object | null },
+): Event => ({
   ...headOf(answering),
   object: 'chat.completion.chunk',
   choices: [{ index: 0, finish_reason: null, ...choice }],
@@ -95,7 +117,7 @@ export function newsEvents(answering: Answering, news: News): Event[] {
 
 /** The last events, behind the `answer` line; `[DONE]` follows. */
 export const lastEvents = (answering: Answering): Event[] => [
-  event(answering, { delta: {}, finish_reason: finishOf(answering) }),
+  event(answering, { delta: {}, finish_reason: finishOf(answering), ...logprobsOf(answering) }),
   ...(answering.call.line.asked.include_usage === true
     ? [{ ...event(answering, { delta: {} }), choices: [], usage: usageOf(answering) }]
     : []),

@@ -203,7 +203,14 @@ export interface Past {
  */
 export function judged(
   fault: Fault,
-  { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true, denied_s, lives_left = 0 }: Past,
+  {
+    of_turn = {},
+    attempts,
+    attempts_left = Infinity,
+    is_planned = true,
+    denied_s,
+    lives_left = 0,
+  }: Past,
 ): Fault {
   if (denied_s !== undefined) return judgedDenial(fault, denied_s);
   if (fault.type === 'AgentFailed' && lives_left > 0) return faultWith(fault, { retryable: true });

@@ -15,6 +15,7 @@ import {
 } from 'node:fs/promises';
 import path from 'node:path';
 import { readWhole } from './regular-file.js';
+import { shared } from './waits/shared.js';
 
 /** Durable file operations: nothing is half-done under its final name. */
 
@@ -49,7 +50,23 @@ async function makePath(directory: string, mode: number): Promise<string | undef
   }
 }
 
+/** Those that somebody waits for, by directory. */
+const syncs = new Map<string, { sync: () => Promise<void>; waiting: number }>();
+
+/** Its names survive a power cut. Those who ask while it is being synced share the next sync. */
 export async function syncDirectory(directory: string): Promise<void> {
+  const one = syncs.get(directory) ?? { sync: shared(() => syncNow(directory)), waiting: 0 };
+  syncs.set(directory, one);
+  one.waiting += 1;
+  try {
+    await one.sync();
+  } finally {
+    one.waiting -= 1;
+    if (one.waiting === 0) syncs.delete(directory);
+  }
+}
+
+async function syncNow(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {
     await handle.sync();

@@ -15,6 +15,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     workflowsPath: compiled('index.js'),
     payloadConverterPath: dataConverter.payloadConverterPath,
     workflowInterceptorModules: [compiled('interceptors.js')],
+    // Loaded once for all workflows of a process: no module of theirs keeps anything (eslint.config.js).
+    preloadModules: ['index.js', 'payload-converter.js', 'interceptors.js'].map(compiled),
     logger: new DefaultLogger('WARN'),
     webpackConfigHook: nameSourcesRelatively,
   });

@@ -10,8 +10,7 @@ import { chatml, forgetful, withoutEnvironment } from '../fakes/chatml.js';
 import type { Template } from '../fakes/scripted-service.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { startTemplateServer } from '../servers/template-server.js';
-
-const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
+import { MAIN } from '../harness/command.js';
 
 /** One that counts its messages: nothing that was sent stays as it was. */
 const counting: Template = (messages, options) => [
@@ -32,7 +31,7 @@ async function check(
   };
   // JSON is YAML.
   await writeFile(file, JSON.stringify(config));
-  const command = ['--import', 'tsx', MAIN, 'check-template', '--config', file, ...args];
+  const command = [MAIN, 'check-template', '--config', file, ...args];
   const { code, stdout, stderr } = await run(command);
   return { code, stderr, lines: stdout.trimEnd().split('\n'), server };
 }
@@ -58,7 +57,7 @@ const ALL = ['user', 'tool', 'environment'].flatMap(OF);
 const found = (lines: string[]): Record<string, string> =>
   Object.fromEntries(lines.slice(1).map((line) => line.trim().split(/: (.*)/).slice(0, 2) as [string, string])); // prettier-ignore
 
-describe('temporal-rollout check-template', () => {
+describe('temporal-rollout check-template', { concurrency: 4 }, () => {
   test('says of a template that keeps what was said that every role is continued exactly, and exits with 0', async (t) => {
     const { code, lines, stderr, server } = await check(t, {
       template: chatml,

@@ -6,14 +6,14 @@ import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { answer, startServer } from '../environments/loopback-server.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
+import { MAIN } from '../harness/command.js';
 
-const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
 /** It sets a terminal's colour and title, and turns the rest of the line round. */
 const ACTS = '\u009b31m\u001b]0;title\u0007\u202emodel';
 /** What a terminal takes for text: no controls but line ends, no marks of direction. */
 const PLAIN = /^(?:[\n\t\u0020-\u007e\u00a0-\u200d\u2010-\u2027\u202f-\u205f\ufffd])*$/;
 
-describe('a check of an engine that speaks to terminals', () => {
+describe('a check of an engine that speaks to terminals', { concurrency: 4 }, () => {
   for (const [how, args] of [
     ['as text', []],
     ['as JSON', ['--json']],
@@ -32,7 +32,7 @@ describe('a check of an engine that speaks to terminals', () => {
       const temporal = { address: '127.0.0.1:9' };
       await writeFile(file, JSON.stringify({ temporal, generation, environments }));
       const stdout = await new Promise<string>((resolve) => {
-        const command = ['--import', 'tsx', MAIN, 'check', '--config', file, ...args];
+        const command = [MAIN, 'check', '--config', file, ...args];
         const options = { cwd: PROJECT_ROOT, timeout: 120_000 };
         execFile(process.execPath, command, options, (_failure, said) => {
           resolve(said);

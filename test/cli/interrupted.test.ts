@@ -9,9 +9,9 @@ import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../dev/fakes.js';
+import { MAIN } from '../harness/command.js';
 
-const urlOf = (...parts: string[]): string =>
-  pathToFileURL(path.join(PROJECT_ROOT, 'src', ...parts)).href;
+const INTERRUPTS = pathToFileURL(path.join(PROJECT_ROOT, 'dist', 'src', 'platform', 'process', 'interrupts.js')).href; // prettier-ignore
 
 interface Ended {
   code: number | null;
@@ -21,7 +21,7 @@ interface Ended {
 
 /** Interrupts it once, as soon as it says `here`. */
 async function interruptedHere(t: TestContext, args: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, ['--import', 'tsx', ...args], { cwd: PROJECT_ROOT });
+  const child = spawn(process.execPath, args, { cwd: PROJECT_ROOT });
   t.after(() => child.kill('SIGKILL'));
   let stderr = '';
   child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
@@ -50,7 +50,7 @@ async function heldAt(t: TestContext, held: string): Promise<string[]> {
     registers!,
     `import { register } from 'node:module'; register(${JSON.stringify(pathToFileURL(hooks!).href)});`,
   );
-  return ['--import', registers!, path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts')];
+  return ['--import', registers!, MAIN];
 }
 
 describe('an interrupt', { timeout: 60_000 }, () => {
@@ -65,10 +65,10 @@ describe('an interrupt', { timeout: 60_000 }, () => {
     });
 
   test('after a command has ended its work is exit code 130, too', async (t) => {
-    const file = path.join(await temporaryFolder(t), 'ends.mts');
+    const file = path.join(await temporaryFolder(t), 'ends.mjs');
     await writeFile(
       file,
-      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(urlOf('platform', 'process', 'interrupts.ts'))};
+      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(INTERRUPTS)};
       leaveOnInterrupt();
       listenForInterrupts(process.env, () => undefined).forget();
       setInterval(() => undefined, 1000);
@@ -79,10 +79,10 @@ describe('an interrupt', { timeout: 60_000 }, () => {
   });
 
   test('of a command that listens is its own: the first asks it to end, the second ends it', async (t) => {
-    const file = path.join(await temporaryFolder(t), 'listens.mts');
+    const file = path.join(await temporaryFolder(t), 'listens.mjs');
     await writeFile(
       file,
-      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(urlOf('platform', 'process', 'interrupts.ts'))};
+      `import { leaveOnInterrupt, listenForInterrupts } from ${JSON.stringify(INTERRUPTS)};
       leaveOnInterrupt();
       const { signal } = listenForInterrupts(process.env, () => process.exit(7));
       signal.addEventListener('abort', () => process.kill(process.pid, 'SIGINT'));

@@ -9,12 +9,11 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
-
-const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
+import { MAIN } from '../harness/command.js';
 
 function run(...args: string[]) {
   const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
-  return spawnSync(process.execPath, ['--import', 'tsx', MAIN, ...args], options);
+  return spawnSync(process.execPath, [MAIN, ...args], options);
 }
 
 test('the help says which commands take no --config, and theirs do not name it', () => {
@@ -114,7 +113,7 @@ test('show loads nothing that speaks to a server: a list would wait for half a s
     const refuses = "export const resolve = (name, context, next) => { if (name.startsWith('@temporalio/client')) throw new Error('show loads ' + name); return next(name, context); };";
     register('data:text/javascript,' + encodeURIComponent(refuses));`,
   );
-  const args = ['--import', 'tsx', '--import', hooks, MAIN];
+  const args = ['--import', hooks, MAIN];
   const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
   const tried = (...more: string[]) => spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr; // prettier-ignore
   assert.match(tried('show', 'new'), /^temporal-rollout show: no batch new in /);
@@ -130,7 +129,7 @@ test('a relative path of weights is refused, with the absolute one that it has h
 });
 
 test('a reader that has seen enough ends a command without an error', async () => {
-  const command = spawn(process.execPath, ['--import', 'tsx', MAIN, 'help']);
+  const command = spawn(process.execPath, [MAIN, 'help']);
   command.stdout.destroy();
   const [said] = await Promise.all([text(command.stderr), once(command, 'close')]);
   assert.deepEqual([said, command.exitCode], ['', 0]);

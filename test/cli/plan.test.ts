@@ -11,14 +11,14 @@ import type { Asked, Figures, Row } from '../../src/cli/plan/plan.js';
 import { leastMemory } from '../../src/cli/plan/plan.js';
 import { COMMANDS_OF } from '../../src/cli/plan/plan-table.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { MAIN } from '../harness/command.js';
 
 const EXAMPLE = ['--rollouts', '50000', '--turns', '20', '--turn-time', '6s', '--tokens', '800'];
 const ASKED: Asked = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };
 
 function plan(...args: string[]) {
-  const main = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
   const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
-  return spawnSync(process.execPath, ['--import', 'tsx', main, 'plan', ...args], options);
+  return spawnSync(process.execPath, [MAIN, 'plan', ...args], options);
 }
 
 const valuesIn =

@@ -6,9 +6,9 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { MAIN } from '../harness/command.js';
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
-const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
 
 /** No step needs it, but temporal.yaml does. */
 const GENERATION = {
@@ -41,11 +41,11 @@ async function step(
   const config = environments === undefined ? path.join(EXAMPLE, 'temporal.yaml') : own;
   const options = ['--input', input, '--config', config, ...more];
   if (environment !== null) options.push('--environment', environment);
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    ['--import', 'tsx', MAIN, 'step', ...options],
-    { cwd: PROJECT_ROOT, encoding: 'utf8', timeout: 60_000 },
-  );
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'step', ...options], {
+    cwd: PROJECT_ROOT,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   const printed = stdout
     .split('\n')
     .filter((line) => line !== '')
@@ -193,11 +193,10 @@ def share(reply, sample):
     return len(reply.split()) / sample['words']
 `;
     await writeFile(path.join(folder, 'rewards.py'), source);
-    const tsx = import.meta.resolve('tsx');
     const run = (name: string, ...more: string[]) =>
       spawnSync(
         process.execPath,
-        ['--import', tsx, MAIN, 'step', '--input', 'lines.jsonl', '--function', name, ...more],
+        [MAIN, 'step', '--input', 'lines.jsonl', '--function', name, ...more],
         { cwd: folder, encoding: 'utf8', timeout: 60_000 },
       );
     const { status, stdout, stderr } = run('rewards:share');

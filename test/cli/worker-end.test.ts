@@ -8,6 +8,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { MAIN } from '../harness/command.js';
 import type { WorkerConfig } from '../harness/worker-process.js';
 import { temporaryFolder, until } from '../dev/fakes.js';
 
@@ -22,13 +23,12 @@ interface Run {
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
-/** `temporal-rollout worker` from its source, killed with the test. */
+/** `temporal-rollout worker`, killed with the test. */
 async function startWorker(t: TestContext, config: WorkerConfig): Promise<Run> {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   await writeFile(file, JSON.stringify({ inputs_dir: folder, ...config }));
-  const main = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
-  const child = spawn(process.execPath, ['--import', 'tsx', main, 'worker', '--config', file], {
+  const child = spawn(process.execPath, [MAIN, 'worker', '--config', file], {
     cwd: PROJECT_ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -73,7 +73,7 @@ async function moduleThat(t: TestContext, does: string): Promise<WorkerConfig> {
   return config({ environments: { slow: { kind: 'module', path: file } } });
 }
 
-describe('a worker that receives a signal to end', { timeout: 120_000 }, () => {
+describe('a worker that receives a signal to end', { timeout: 120_000, concurrency: 4 }, () => {
   test('while it waits for a Temporal server ends in order', async (t) => {
     const run = await startWorker(t, config());
     await until('it waits', () => run.output().includes('waiting for the Temporal server'));

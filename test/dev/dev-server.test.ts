@@ -108,6 +108,20 @@ describe('the Temporal dev server', () => {
     );
   });
 
+  test('has a bound of its memory beside what the shell says of its garbage', async (t) => {
+    const folder = await temporaryFolder(t);
+    const says = 'console.error(`GOGC ${process.env.GOGC}, limit ${process.env.GOMEMLIMIT}`)';
+    const cliPath = await writeProgram(path.join(folder, 'temporal'), `${says}; process.exit(1);`);
+    process.env['GOGC'] = '50';
+    t.after(() => {
+      delete process.env['GOGC'];
+    });
+    const ports = await chooseServerPorts({ server: 0, ui: 0 });
+    const logFile = path.join(folder, 'server.log');
+    const starting = startDevServer({ cliPath, ports, dbFile: null, headless: true, logFile });
+    await assert.rejects(starting, /GOGC 50, limit 1GiB/);
+  });
+
   test('makes a database private that others could read, whatever the umask and its folder', async (t) => {
     const folder = await temporaryFolder(t);
     await chmod(folder, 0o755);

@@ -4,7 +4,6 @@ import { readdir, writeFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { startChild } from '../../src/platform/process/child.js';
 import { claimFolder, stackAt } from '../../src/dev/folder-claim.js';
 import type { RunningStack } from '../../src/dev/running-stack.js';
@@ -32,8 +31,8 @@ async function deadStack(
   t: TestContext,
   { folder, serverPid }: { folder: string; serverPid: number },
 ) {
-  const script = path.join(folder, 'other.mts');
-  const module = JSON.stringify(pathToFileURL(path.resolve('src/dev/folder-claim.ts')).href);
+  const script = path.join(folder, 'other.mjs');
+  const module = JSON.stringify(import.meta.resolve('../../src/dev/folder-claim.js'));
   await writeFile(
     script,
     `import { claimFolder } from ${module};
@@ -42,7 +41,7 @@ async function deadStack(
      console.log('noted');
      setInterval(() => undefined, 1000);`,
   );
-  const other = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), script], {
+  const other = spawn(process.execPath, [script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => other.kill('SIGKILL'));

@@ -4,7 +4,6 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { startChild } from '../../src/platform/process/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
 import type { Part } from '../../src/dev/supervisor.js';
@@ -264,12 +263,12 @@ describe('a part ends with its parent', () => {
     { ends, source }: { ends: 'pipe' | 'kernel'; source: string },
   ) {
     const { folder, pids, pidsFile } = await scene(t);
-    const child = path.join(folder, 'child.mts');
-    const parent = path.join(folder, 'parent.mts');
+    const child = path.join(folder, 'child.mjs');
+    const parent = path.join(folder, 'parent.mjs');
     await writeFile(child, source.replace('PIDS', JSON.stringify(pidsFile)));
     const options = {
       command: process.execPath,
-      args: ['--import', import.meta.resolve('tsx'), child],
+      args: [child],
       cwd: folder,
       env: process.env,
       logFile: path.join(folder, 'log'),
@@ -277,10 +276,10 @@ describe('a part ends with its parent', () => {
     };
     await writeFile(
       parent,
-      `import { startChild } from ${JSON.stringify(pathToFileURL(path.resolve('src/platform/process/child.ts')).href)};
+      `import { startChild } from ${JSON.stringify(import.meta.resolve('../../src/platform/process/child.js'))};
        await startChild(${JSON.stringify(options)}); ${FOR_EVER}`,
     );
-    const running = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), parent], {
+    const running = spawn(process.execPath, [parent], {
       stdio: 'inherit',
     });
     await until('the child runs', async () => (await pids()).length === 1);
@@ -301,9 +300,7 @@ describe('a part ends with its parent', () => {
     "import { appendFileSync } from 'node:fs'; appendFileSync(PIDS, process.pid + '\\n');";
 
   test('by its lifeline, also when the parent is killed', async (t) => {
-    const lifeline = JSON.stringify(
-      pathToFileURL(path.resolve('src/platform/process/lifeline.ts')).href,
-    );
+    const lifeline = JSON.stringify(import.meta.resolve('../../src/platform/process/lifeline.js'));
     const source = `import { untilShutdown } from ${lifeline};
       const alive = setInterval(() => undefined, 1000);
       untilShutdown(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;

@@ -60,6 +60,20 @@ function metricsOfAll(): string[] {
     summaryOf({ started_at: 1, row: 1, repeat: 1, stop_reason: 'failed', task_name: 'b' }),
     summaryOf({ started_at: 1, row: 1, repeat: 2, replaces: 1, task_name: 'b' }),
     ...[true, false].map((low) => summaryOf({ row: 2, agent: ofAgent(low) })),
+    summaryOf({
+      row: 3,
+      tree: {
+        calls: 1,
+        sequences: 1,
+        attached: 0,
+        replayed_tokens: 0,
+        resampled: 0,
+        diverged: 0,
+        refused: 0,
+        malformed: 0,
+        over_span: 0,
+      },
+    }),
   ];
   return Object.keys({ ...computeMetrics(ofRollouts, 'standard'), ...computeLengths(ofRollouts) });
 }

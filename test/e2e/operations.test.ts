@@ -23,7 +23,7 @@ import { eventually } from '../harness/waiting.js';
 const QUEUE = 'operations';
 const HALF = 'operations-half';
 
-describe('in the hands of an operator', { timeout: 300_000 }, () => {
+describe('in the hands of an operator', { timeout: 600_000 }, () => {
   let bed: Testbed;
 
   before(async () => {
@@ -210,14 +210,14 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
   };
 
   test('a paused batch is open and called paused by each command, and takes a stop', async () => {
-    const { handle, outcome } = await slowly('paused', 4);
+    const { handle, outcome } = await slowly('paused', 12);
     await untilRunning(handle, 2);
     await pause('paused');
     const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
     const [result, watch] = [startCommand(['result', 'paused', ...at]), startCommand(['watch', 'paused', ...at])]; // prettier-ignore
     const way = 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause';
     for (const command of [result, watch])
-      await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => command.output().includes(way)); // prettier-ignore
+      await eventually({ what: 'the way out', timeout_ms: 60_000 }, () => command.output().includes(way)); // prettier-ignore
     assert.equal(
       await outputOf(['stop', 'paused', ...at]),
       `stop was sent, but ${way}; its results so far are kept\n`,
@@ -245,7 +245,7 @@ describe('in the hands of an operator', { timeout: 300_000 }, () => {
     ].join('\n');
     const python = startPython(program, bed.server);
     const way = /paused-here is paused; temporal workflow unpause --workflow-id paused-here ends/;
-    await eventually({ what: 'the way out', timeout_ms: 30_000 }, () => way.test(python.output()));
+    await eventually({ what: 'the way out', timeout_ms: 60_000 }, () => way.test(python.output()));
     await pause('paused-here', true);
     assert.equal(await python.exited, 0, python.output());
     assert.equal(python.stdout(), 'Paused\n2\n2\n');

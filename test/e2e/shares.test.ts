@@ -1,110 +1,10 @@
-/** A stream and batches at an engine with eight places: each has its share, whoever came first, and however many wait. */
+/** Batches at an engine with eight places; shares and streams: test/long/shares.test.ts. */
 import assert from 'node:assert/strict';
-import { readFile, readdir } from 'node:fs/promises';
-import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { connectBatchClient } from '../../src/client/batch-client.js';
-import { onLoopback } from '../../src/client/server.js';
-import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
-import type { StartedBatch } from '../harness/batch.js';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
-import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
-
-const QUEUE = 'shares';
-const SLOTS = 8;
-const MANY = 64;
+import { describe, test } from 'node:test';
+import { MANY, SLOTS, sharesBed } from '../harness/shares-bed.js';
 
 describe('at the places of one engine', { timeout: 240_000 }, () => {
-  let bed: Testbed;
-
-  before(async () => {
-    bed = await startTestbed('shares');
-    // A turn takes a fifth of a second.
-    const generation = await bed.simulate({
-      default: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 80 },
-    });
-    await bed.startWorker({
-      task_queue: QUEUE,
-      generation,
-      environments: PUZZLES,
-      worker: { heartbeat_timeout: '5s', max_generations: SLOTS },
-    });
-  });
-  after(() => bed.end());
-
-  const start = (id: string, change: Record<string, unknown>): Promise<StartedBatch> =>
-    startBatch(bed.batch(id, QUEUE), {
-      ...puzzleRequest({ samples: MANY, num_repeats: 1 }, { max_rollout_turns: 5 }),
-      ...change,
-    });
-  const linesOf = async (id: string): Promise<JournalLine[]> => {
-    const folder = path.join(bed.store_root, id, 'journals');
-    const lines: JournalLine[] = [];
-    for (const file of await readdir(folder).catch(() => []))
-      for (const line of (await readFile(path.join(folder, file), 'utf8'))
-        .split('\n')
-        .map(parseLine))
-        if (line !== null) lines.push(line);
-    return lines;
-  };
-  const timesOf = async (id: string, kind: JournalLine['kind']): Promise<number[]> =>
-    (await linesOf(id))
-      .flatMap((line) => (line.kind === kind ? [line.at] : []))
-      .sort((a, b) => a - b);
-  const untilPlayed = (id: string, least: number): Promise<true> =>
-    eventually(
-      { what: `${least} turns of ${id}`, timeout_ms: 60_000 },
-      async () => (await timesOf(id, 'generation')).length >= least,
-    );
-  /** Of the answers between two times, how many are the first one's. */
-  const shareOf = async (
-    ids: readonly [string, string],
-    [from, to]: readonly [number, number],
-  ): Promise<number> => {
-    const [own, other] = await Promise.all(
-      ids.map(
-        async (id) =>
-          (await timesOf(id, 'generation')).filter((at) => at >= from && at < to).length,
-      ),
-    );
-    return own! / (own! + other!);
-  };
-
-  test('a stream with 8 rollouts in flight gets twice its part of all in flight, beside a batch with 64', async () => {
-    const batch = await start('crowd', { max_in_flight: MANY });
-    await untilPlayed('crowd', 2 * SLOTS);
-    const stream = openStreamToTest({ client: () => bed.server.client, store_root: bed.store_root, id: 'train', task_queue: QUEUE }); // prettier-ignore
-    await stream.start({
-      ...puzzleRequest({ samples: 8, num_repeats: 2 }, { max_rollout_turns: 5 }),
-      groups_per_step: 16,
-      max_in_flight: SLOTS,
-    });
-    await untilPlayed('train', SLOTS);
-    const client = await connectBatchClient(onLoopback(bed.server));
-    try {
-      const { progress } = await client.attach('crowd').look();
-      assert.deepEqual([progress?.priority, progress?.share], [3, 1]);
-    } finally {
-      await client.close();
-    }
-    await batch.outcome(120_000);
-    await stream.handle().signal('stop');
-    await stream.handle().result();
-
-    const [began = 0] = await timesOf('train', 'generation');
-    const ends = await timesOf('crowd', 'end');
-    // Until so few of the batch are left that none has to wait.
-    const got = await shareOf(['train', 'crowd'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);
-    // Half, less what it cannot use: between two turns of a rollout none of it waits.
-    assert.ok(got > 0.22 && got < 0.65, `the stream got ${got.toFixed(2)} of the places; in order of arrival 0.11`); // prettier-ignore
-    const { priority } = await bed.server.client.workflow.getHandle('train/0-0').describe();
-    assert.deepEqual(priority, { priorityKey: 3, fairnessKey: 'train', fairnessWeight: 1 });
-  });
+  const { start, timesOf, untilPlayed, shareOf } = sharesBed();
 
   test('a batch of a lower priority number gets most of them, beside one with four times as many in flight', async () => {
     const late = await start('late', { max_in_flight: MANY, priority: 5 });
@@ -117,19 +17,5 @@ describe('at the places of one engine', { timeout: 240_000 }, () => {
     assert.ok(got > 0.5, `it got ${got.toFixed(2)} of the places; in order of arrival 0.2`);
     await late.handle.signal('stop');
     await late.handle.result();
-  });
-
-  test('one with three times the share gets three times as much', async () => {
-    await start('one', { max_in_flight: MANY, share: 0.5 });
-    await untilPlayed('one', SLOTS);
-    const three = await start('three', { max_in_flight: MANY, share: 1.5 });
-    await three.outcome(120_000);
-    const [began = 0] = await timesOf('three', 'generation');
-    const ends = await timesOf('three', 'end');
-    const got = await shareOf(['three', 'one'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);
-    assert.ok(got > 0.62 && got < 0.88, `it got ${got.toFixed(2)} of the places, expected 0.75`);
-    const one = bed.server.client.workflow.getHandle('one');
-    await one.signal('stop');
-    await one.result();
   });
 });

@@ -14,7 +14,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream';
 
-describe('a stream', { timeout: 240_000 }, () => {
+describe('a stream', { timeout: 400_000 }, () => {
   let bed: Testbed;
   before(async () => {
     bed = await startTestbed('stream');

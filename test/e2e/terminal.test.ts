@@ -8,11 +8,10 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { TestServer } from '../harness/dev-server.js';
-import { PROJECT_ROOT, startTestServer } from '../harness/dev-server.js';
+import { MAIN } from '../harness/command.js';
+import { startTestServer } from '../harness/dev-server.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-
-const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
 
 interface Ended {
   code: number;

@@ -49,4 +49,21 @@ describe('a new call', () => {
     assert.deepEqual(calls.map(({ id, function: { name } }) => [id, name]), [['call_0_0', 'run']]); // prettier-ignore
     assert.match(text, /"usage":\{"prompt_tokens":\d+/);
   });
+
+  test('has the logprobs that were asked for, streamed behind its end', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open({ generation: { top_logprobs: 2 } });
+    const asked = { ...says('yes'), logprobs: true, top_logprobs: 1 };
+    type Choice = { logprobs?: { content: { token: string; logprob: number; top_logprobs: unknown[] }[] } }; // prettier-ignore
+    const whole = (await (await life.post(asked)).json()) as { choices: Choice[] };
+    const { token_ids, logprobs } = life.journal.trajectory.calls[0]!.sampled!;
+    const { content } = whole.choices[0]!.logprobs!;
+    assert.deepEqual(content.map(({ token }) => token), token_ids.map((id) => `token_id:${id}`)); // prettier-ignore
+    assert.deepEqual(content.map(({ logprob }) => logprob), logprobs); // prettier-ignore
+    assert.ok(content.every(({ top_logprobs }) => top_logprobs.length === 1));
+    const text = await (await life.post({ ...asked, stream: true })).text();
+    const last = text.split('\n\n').find((event) => event.includes('"finish_reason":"stop"'))!;
+    const { choices } = JSON.parse(last.slice('data: '.length)) as { choices: Choice[] };
+    assert.equal(choices[0]!.logprobs!.content.length, token_ids.length);
+  });
 });

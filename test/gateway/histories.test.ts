@@ -156,7 +156,7 @@ function checkSequences(trajectory: Trajectory, truths: readonly Truth[]): void 
     assert.ok(length === 0 || seen.has(turn), `call ${turn} is in no sequence`);
   }
   assert.deepEqual(all_tokens, { sampled: total, trained, sequences: sequences.length });
-  assert.equal(sequences[0]?.parent, null);
+  assert.equal(sequences[0].parent, null);
   assert.equal(sequences[0].fork, 0);
 }
 

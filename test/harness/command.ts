@@ -15,9 +15,11 @@ export interface Command {
   exited: Promise<number | null>;
 }
 
+/** The command line as it is built: started from its source it would compile itself each time. */
+export const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+
 export function startCommand(args: string[], node: string[] = []): Command {
-  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-  return start([process.execPath, ...node, main, ...args], stackEnvironment(process.env));
+  return start([process.execPath, ...node, MAIN, ...args], stackEnvironment(process.env));
 }
 
 const install = trainerInstall(process.env);

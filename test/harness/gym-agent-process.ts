@@ -7,7 +7,6 @@ import type { z } from 'zod';
 import type { AgentScript } from '../servers/gym-agent-script.js';
 import type { AgentEvent } from '../servers/gym-agent-server.js';
 import { readAgentEvents } from '../servers/gym-agent-server.js';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { within } from './waiting.js';
 
 /** An agent server as its own process, which can be killed and restarted on the same port. */
@@ -29,7 +28,7 @@ export interface GymAgentProcessOptions {
   name?: string;
 }
 
-const MAIN = path.join(PROJECT_ROOT, 'test', 'servers', 'gym-agent-main.ts');
+const MAIN = path.join(import.meta.dirname, '../servers/gym-agent-main.js');
 const STARTED_WITHIN_MS = 30_000;
 
 /** Resolves when it listens. */
@@ -55,8 +54,7 @@ export async function startGymAgentProcess({
 
 async function startLife(options: { port: string; scriptFile: string; logFile: string }) {
   const { port, scriptFile, logFile } = options;
-  const child = spawn(process.execPath, ['--import', 'tsx', MAIN, port, scriptFile, logFile], {
-    cwd: PROJECT_ROOT,
+  const child = spawn(process.execPath, [MAIN, port, scriptFile, logFile], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const exited = once(child, 'exit');

@@ -15,6 +15,7 @@ import { startChild } from '../../src/platform/process/child.js';
 import type { RecoveryBatch } from './recovery-bed.js';
 import { openBatch } from './recovery-bed.js';
 import type { OwnServer, TestServer } from './dev-server.js';
+import { MAIN } from './command.js';
 import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
@@ -223,11 +224,10 @@ export const policyStatus = ({ client }: TestServer): Promise<PolicyStatus> =>
 async function startTrainer(input: PublishInput, directory: string): Promise<Child> {
   const file = path.join(directory, `publish-${input.version}.json`);
   await writeFile(file, JSON.stringify(input));
-  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
   const settings = path.join(directory, 'worker-1.yaml');
   return await startChild({
     command: process.execPath,
-    args: [main, 'policy', 'publish', '--config', settings, '--input', file],
+    args: [MAIN, 'policy', 'publish', '--config', settings, '--input', file],
     cwd: directory,
     env: stackEnvironment(process.env),
     logFile: path.join(directory, 'trainer.log'),

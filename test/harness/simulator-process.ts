@@ -10,7 +10,7 @@ import type {
   SettingsChange,
   SimulatorSettings,
 } from '../../src/dev/simulator/settings.js';
-import { PROJECT_ROOT } from './dev-server.js';
+import { MAIN } from './command.js';
 import { untilStarted } from './started-child.js';
 import { within } from './waiting.js';
 
@@ -58,10 +58,9 @@ export async function startSimulatorProcess({
   // JSON is YAML.
   const log_file = logs ? requestLogOf(directory) : null;
   await writeFile(file, JSON.stringify({ ...settings, log_file }));
-  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
   const child = await startChild({
     command: process.execPath,
-    args: [main, 'simulator', '--port', String(port), '--settings', file],
+    args: [MAIN, 'simulator', '--port', String(port), '--settings', file],
     cwd: directory,
     env: stackEnvironment(process.env),
     logFile,

@@ -30,16 +30,16 @@ export interface KeptEngine {
   end: () => Promise<void>;
 }
 
-/** `env` is added to this process's environment. */
+/** `env` is added to this process's environment, `flags` to the command. */
 export async function keepEngine(
   name: string,
-  env: Record<string, string> = {},
+  { env = {}, flags = [] }: { env?: Record<string, string>; flags?: readonly string[] } = {},
 ): Promise<KeptEngine> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const port = await freePort();
   const log_file = path.join(directory, 'engine.log');
   const begin = (): Promise<EngineProcess> =>
-    startEngine({ command: startCommand(), port, log_file, env });
+    startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env });
   let engine = await begin();
   return {
     base_url: `http://127.0.0.1:${port}/v1`,

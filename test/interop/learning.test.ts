@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { MAIN } from '../harness/command.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { suite } from './engine.js';
@@ -48,10 +48,9 @@ suite('the example that learns, on a real vLLM', {
     test('learns, and each token is that of the weights that its label names', async (t) => {
       const directory = await makeTemporaryDirectory('learning-vllm');
       t.after(() => directory.remove());
-      const command = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
       const lesson = ['--steps', String(STEPS), '--target', String(TARGET)];
       const folder = path.join(directory.path, 'short');
-      const args = [command, 'learning', '--engine', 'vllm', ...lesson, '--folder', folder];
+      const args = [MAIN, 'learning', '--engine', 'vllm', ...lesson, '--folder', folder];
       const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
       const [output, errors, [code]] = await Promise.all([
         text(child.stdout),

@@ -90,7 +90,7 @@ suite('pictures on a real engine', {
     before(async () => {
       folders = await makeTemporaryDirectory('interop-vision');
       for (const seed of [0, 1]) makeVisionModel(model(seed), seed);
-      engine = await keepEngine('interop-pictures', { MODEL: model(0) });
+      engine = await keepEngine('interop-pictures', { env: { MODEL: model(0) } });
       interop = await startInteropBed({
         name: 'interop-pictures',
         base_url: engine.base_url,

@@ -32,7 +32,7 @@ suite('a real engine whose weights change under rollouts', {
     let version = 0;
     before(async () => {
       // With adapters, vLLM 0.32.0 on a CPU dies of a probe that runs beside other requests.
-      engine = await keepEngine('interop-policy', { TINY_VLLM_NO_ADAPTER: '1' });
+      engine = await keepEngine('interop-policy', { env: { TINY_VLLM_NO_ADAPTER: '1' } });
     });
     after(() => engine.end());
 

@@ -6,12 +6,11 @@ import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { MAIN } from '../harness/command.js';
 import { readRows } from '../harness/batch.js';
 import { noPostgres } from '../harness/postgres-server.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
-const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
 const HOSTS = ['environment', 'generation', 'workflow'].flatMap((role) => [
   `${role}-1`,
   `${role}-2`,

@@ -14,6 +14,7 @@ import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.j
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { exampleIn } from '../docs/example.js';
+import { MAIN } from '../harness/command.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { untilStarted } from '../harness/started-child.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
@@ -23,7 +24,6 @@ const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)
   ? false
   : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
-const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
 
 const REWARDS = `
 def reward(reply, sample):

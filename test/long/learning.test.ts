@@ -6,7 +6,7 @@ import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { MAIN } from '../harness/command.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
@@ -37,7 +37,6 @@ describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_
     const directory = await makeTemporaryDirectory('learning');
     t.after(() => directory.remove());
     const folder = path.join(directory.path, 'short');
-    const command = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
     const args = [
       '--chaos',
       '--kills',
@@ -49,7 +48,7 @@ describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_
       '--no-comparison',
     ];
     const lesson = ['--steps', String(STEPS), '--target', String(TARGET), '--folder', folder];
-    const child = spawn(process.execPath, [command, 'learning', ...args, ...lesson], {
+    const child = spawn(process.execPath, [MAIN, 'learning', ...args, ...lesson], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const [output, errors, [code]] = await Promise.all([

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { createDisk, replaceFile } from '../../src/platform/files.js';
+import { createDisk, replaceFile, syncDirectory } from '../../src/platform/files.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 
 const modeOf = async (file: string): Promise<string> => ((await stat(file)).mode & 0o777).toString(8); // prettier-ignore
@@ -64,4 +64,23 @@ test('a file that is put once keeps its content, and another content is refused'
     // prettier-ignore
     assert.equal(await disk.putOnce(file, content), isKept);
   assert.equal(await readFile(file, 'utf8'), 'x');
+});
+
+describe('a directory', () => {
+  test('is synced for each who asks, also beside others, and one that is not there fails them all', async (t) => {
+    const folder = await temporaryFolder(t);
+    const missing = path.join(folder, 'missing');
+    const asked = (directory: string) => Array.from({ length: 20 }, () => syncDirectory(directory));
+    const [there, absent] = await Promise.all([
+      Promise.allSettled(asked(folder)),
+      Promise.allSettled(asked(missing)),
+    ]);
+    assert.deepEqual(new Set(there.map(({ status }) => status)), new Set(['fulfilled']));
+    for (const one of absent) {
+      assert.equal(one.status, 'rejected');
+      assert.match(String(one.reason), /ENOENT/);
+    }
+    await syncDirectory(folder);
+    await assert.rejects(syncDirectory(missing), /ENOENT/);
+  });
 });

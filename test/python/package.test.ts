@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
@@ -17,11 +15,8 @@ import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { arbitraryRow } from '../fakes/arbitrary-row.js';
-
-const install = trainerInstall(process.env);
-const skip = existsSync(install.stamp)
-  ? false
-  : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
+import { temporaryFolder } from '../fakes/temporary-store.js';
+import { install, installed, python, skip, wellTyped } from '../harness/python-package.js';
 
 /** Faults of rows and of calls, beside those that services throw. */
 const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'TooFewValid', 'UpdateRefused'];
@@ -50,40 +45,6 @@ interface Losses {
 const indices = (start: number, end: number): number[] =>
   Array.from({ length: end - start }, (_, k) => start + k);
 
-type Place = Record<string, string>;
-
-function ran(
-  [command = '', ...args]: string[],
-  { cwd = PYTHON_PACKAGES, ...env }: Place = {},
-): { status: number | null; report: string } {
-  const { status, stdout, stderr } = spawnSync(command, args, {
-    cwd,
-    encoding: 'utf8',
-    env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
-    timeout: 280_000,
-  });
-  return { status, report: `${stdout}${stderr}` };
-}
-
-function python(args: string[], place?: Place): string {
-  const { status, report } = ran([install.python, ...args], place);
-  assert.equal(status, 0, report);
-  return report;
-}
-
-/** The one that its package on PyPI contains, with this Node.js: its own command would look for one. */
-function pyright(files: string[], place: Place): ReturnType<typeof ran> {
-  const found = python(['-c', 'import pyright; print(pyright.__path__[0])']).trim();
-  const main = path.join(found, 'dist', 'index.js');
-  return ran([process.execPath, main, '--pythonpath', install.python, ...files], place);
-}
-
-async function scratch(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'python-package-'));
-  t.after(() => rm(folder, { recursive: true }));
-  return folder;
-}
-
 test('both packages have one version and one licence', async () => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
   const module = await readFile(path.join(PYTHON_PACKAGES, 'durable_rollouts', '__init__.py'), 'utf8'); // prettier-ignore
@@ -94,7 +55,7 @@ test('both packages have one version and one licence', async () => {
 
 describe('package durable_rollouts', { skip }, () => {
   test('has the fields, types and defaults of the schemas, and passes its other tests', async (t) => {
-    const schemas = path.join(await scratch(t), 'schemas.json');
+    const schemas = path.join(await temporaryFolder(t), 'schemas.json');
     const requests = {
       BatchRequest: jsonSchemaOf(BatchRequest),
       StreamRequest: jsonSchemaOf(StreamRequest),
@@ -143,32 +104,10 @@ describe('package durable_rollouts', { skip }, () => {
       assert.ok(count >= 15, `only ${count} of ${what}: this proves little`);
   });
 
-  for (const version of ['3.10', '3.13']) {
-    test(`is well typed for Python ${version}`, async (t) => {
-      const cache = await scratch(t);
-      const report = python(['-m', 'mypy', '--cache-dir', cache, '--python-version', version]);
-      assert.match(report, /^Success: no issues found in \d+ source files/);
-    });
-  }
-
-  /** Installs the package from a copy of its sources, without a network. */
-  async function installed(t: TestContext): Promise<{ folder: string; target: string }> {
-    const folder = await scratch(t);
-    const [source, target] = [path.join(folder, 'python'), path.join(folder, 'target')];
-    await cp(PYTHON_PACKAGES, source, { recursive: true });
-    const pip = [
-      '-m',
-      'pip',
-      'install',
-      '--quiet',
-      '--no-index',
-      '--no-deps',
-      '--no-build-isolation',
-      '--disable-pip-version-check',
-    ];
-    python([...pip, '--target', target, source]);
-    return { folder, target };
-  }
+  // For other versions, and programs of users: test/long/python-types.test.ts.
+  test('is well typed for Python 3.10', () => {
+    wellTyped('3.10');
+  });
 
   test('is installed by pip, with its types and beside rollout_environment', async (t) => {
     const { folder, target } = await installed(t);
@@ -184,23 +123,5 @@ describe('package durable_rollouts', { skip }, () => {
       folder,
       'local() does not find the clone that it was installed from',
     );
-  });
-
-  test('gives a program of a user its types: mypy --strict and pyright pass it, and find each mistake', async (t) => {
-    const { folder, target } = await installed(t);
-    await cp(path.join(PYTHON_PACKAGES, 'tests', 'typed'), folder, { recursive: true });
-    const place = { PYTHONPATH: target, cwd: folder };
-    const files = ['user_program.py', 'mistakes.py'];
-    const wrong = (await readFile(path.join(folder, 'mistakes.py'), 'utf8'))
-      .split('\n')
-      .flatMap((line, at) => (line.endsWith('# wrong') ? [`mistakes.py:${at + 1}`] : []));
-    const mypy = ['-m', 'mypy', '--strict', '--cache-dir', path.join(folder, 'cache'), ...files];
-    for (const [tool, report] of [
-      ['mypy', ran([install.python, ...mypy], place).report],
-      ['pyright', pyright(files, place).report],
-    ] as const) {
-      const found = [...report.matchAll(/(\w+\.py:\d+).*error/g)].map(([, at]) => at);
-      assert.deepEqual([...new Set(found)], wrong, `${tool}: ${report}`);
-    }
   });
 });

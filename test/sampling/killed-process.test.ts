@@ -7,12 +7,11 @@ import { test } from 'node:test';
 import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
 import { eventually } from '../harness/waiting.js';
 import { countsOf, sampleTwo } from '../servers/sampling-process.js';
 
-const PROCESS = path.join(PROJECT_ROOT, 'test', 'servers', 'sampling-process.ts');
+const PROCESS = path.join(import.meta.dirname, '../servers/sampling-process.js');
 
 test('both continue after their last journalled tokens', async (t) => {
   const settings = { tokens_per_second: 40, thinking_tokens: 50, seed: 5 };
@@ -20,7 +19,7 @@ test('both continue after their last journalled tokens', async (t) => {
   t.after(() => simulator.close());
   const engine = `${simulator.url}/v1`;
   const { root, elsewhere } = await temporaryStore(t);
-  const child = spawn(process.execPath, ['--import', 'tsx', PROCESS, root, engine], { stdio: 'inherit' }); // prettier-ignore
+  const child = spawn(process.execPath, [PROCESS, root, engine], { stdio: 'inherit' }); // prettier-ignore
   const exited = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
   await eventually({ what: 'tokens of both answers', timeout_ms: 30_000 }, async () =>

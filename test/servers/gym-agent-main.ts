@@ -1,4 +1,4 @@
-/** A Gym agent server as its own process: `node --import tsx gym-agent-main.ts <port> <script.json> <log>`. */
+/** A Gym agent server as its own process: `node gym-agent-main.js <port> <script.json> <log>`. */
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import type { AgentScript } from './gym-agent-script.js';

@@ -1,5 +1,5 @@
 /**
- * Samples two answers of one rollout at once: `node --import tsx sampling-process.ts <store> <engine>`. Each attempt is
+ * Samples two answers of one rollout at once: `node sampling-process.js <store> <engine>`. Each attempt is
  * another process, or another call.
  */
 import { pathToFileURL } from 'node:url';

@@ -71,11 +71,10 @@ describe('a full disk', { skip: noFullDevice }, () => {
 
 /** Writes until a limit of file size stops it, as a disk does that fills up in the middle of a line. */
 function fillDisk(root: string, what: 'journal' | 'answer' | 'rows') {
-  const program = path.join(import.meta.dirname, '../fakes/fill-disk.ts');
-  const command = `ulimit -f 128 && exec "$0" --import tsx "$@"`;
+  const program = path.join(import.meta.dirname, '../fakes/fill-disk.js');
+  const command = `ulimit -f 128 && exec "$0" "$@"`;
   const output = execFileSync('sh', ['-c', command, process.execPath, program, root, what], {
     encoding: 'utf8',
-    env: { ...process.env, TSX_DISABLE_CACHE: '1' },
   });
   return JSON.parse(output) as { count: number; type: string; message: string; retryable: boolean };
 }

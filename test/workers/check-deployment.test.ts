@@ -52,7 +52,7 @@ const ofEngine = async (
 const states = (findings: readonly Finding[]): string[] =>
   findings.map(({ state, what }) => `${state}: ${what}`);
 
-describe('a check of a deployment', { concurrency: true }, () => {
+describe('a check of a deployment', { concurrency: 4 }, () => {
   test('does not wait for a database that does not answer: it cannot be written', async (t) => {
     const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: './out' } };
     const env = { DATABASE: 'postgres://u:password-of-this-test@127.0.0.1:9/db' };

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import path from 'node:path';
 import { describe, test } from 'node:test';
 import { ApplicationFailure } from '@temporalio/common';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createTerminal, readable, readableLines, withCauses } from '../../src/workers/log.js';
 
 const failure = (): ApplicationFailure =>
@@ -78,10 +76,10 @@ describe('the log of a worker', () => {
 
   test('is JSON if it is not a terminal', () => {
     const source = `
-      const { createLog } = await import(${JSON.stringify(path.join(PROJECT_ROOT, 'src', 'workers', 'log.ts'))});
+      const { createLog } = await import(${JSON.stringify(import.meta.resolve('../../src/workers/log.js'))});
       createLog('info').warn({ error: new Error('outer', { cause: new Error('inner') }) }, 'it failed');
     `;
-    const run = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], { cwd: PROJECT_ROOT, encoding: 'utf8' }); // prettier-ignore
+    const run = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' }); // prettier-ignore
     const { error, msg, level } = JSON.parse(run.stdout) as {
       error: { message: string };
       msg: string;

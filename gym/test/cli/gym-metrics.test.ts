@@ -5,13 +5,10 @@ import { describe, test, type TestContext } from 'node:test';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { MAIN } from '../../../test/harness/command.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { startMlflow } from '../upload/mlflow-server.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
-
-const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
-const TSX = import.meta.resolve('tsx');
 
 /** `temporal-rollout …` in a folder of its own, without a configuration of Gym's. */
 async function bed(t: TestContext) {
@@ -23,7 +20,7 @@ async function bed(t: TestContext) {
       writeFile(path.join(directory.path, name), lines.map((line) => `${line}\n`).join('')),
     read: (name: string) => readFile(path.join(directory.path, name), 'utf8'),
     run: async (...args: string[]) => {
-      const child = spawn(process.execPath, ['--import', TSX, MAIN, ...args], {
+      const child = spawn(process.execPath, [MAIN, ...args], {
         cwd: directory.path,
         stdio: ['ignore', 'pipe', 'pipe'],
         timeout: 60_000,

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
-import path from 'node:path';
 import { stackEnvironment } from '../../../src/dev/stack-environment.js';
-import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { MAIN } from '../../../test/harness/command.js';
 import { within } from '../../../test/harness/waiting.js';
 
 /** `temporal-rollout collect` as a process. */
@@ -30,8 +29,7 @@ export function startCollect({
   env = {},
   command = 'collect',
 }: CollectProcessOptions): CollectProcess {
-  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-  const child = spawn(process.execPath, [main, command, ...args], {
+  const child = spawn(process.execPath, [MAIN, command, ...args], {
     cwd,
     env: { ...stackEnvironment(process.env), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -9,11 +9,10 @@ import type { CollectProcessOptions } from '../harness/collect-process.js';
 import { collect, startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';
 import { descendantsWith, isRunning } from '../../../test/harness/process-tree.js';
-import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { eventually } from '../../../test/harness/waiting.js';
 
-const AGENT = path.join(PROJECT_ROOT, 'test', 'servers', 'gym-agent-main.ts');
+const AGENT = path.join(import.meta.dirname, '../../../test/servers/gym-agent-main.js');
 
 const CONFIG = `
 simple_agent:
@@ -37,14 +36,12 @@ async function bed(
   await writeFile(at('servers.yaml'), CONFIG);
   await writeFile(at('script.json'), JSON.stringify({ delay_ms }));
   const port = await firstFreePort(0);
-  const serve = `sleep 600 | '${process.execPath}' --import tsx '${AGENT}' ${port} '${at('script.json')}' '${at('agent.jsonl')}'`;
-  // tsx is found from the project.
-  const command = `cd '${PROJECT_ROOT}' && ${serve}`;
+  const serve = `sleep 600 | '${process.execPath}' '${AGENT}' ${port} '${at('script.json')}' '${at('agent.jsonl')}'`;
   const options = {
     cwd: directory.path,
     command: 'collect-e2e' as const,
     args: [
-      ...['--serve-command', command, '--split', 'validation', '-o', 'out/results.jsonl'],
+      ...['--serve-command', serve, '--split', 'validation', '-o', 'out/results.jsonl'],
       ...['+config_paths=[servers.yaml]', `+head_server.port=${port}`],
     ],
   };

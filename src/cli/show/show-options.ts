@@ -18,6 +18,8 @@ export interface ShowOptions {
   json: boolean;
   tokens: boolean;
   turns: { first: number; last: number } | null;
+  /** One call of an agent, whole. */
+  call: number | null;
 }
 
 /** Throws an error for the user for an invalid option. */
@@ -37,6 +39,7 @@ export function parseShow(args: string[]): ShowOptions {
       json: { type: 'boolean', default: false },
       tokens: { type: 'boolean', default: false },
       turns: { type: 'string' },
+      call: { type: 'string' },
     },
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
@@ -60,6 +63,7 @@ export function parseShow(args: string[]): ShowOptions {
     json,
     tokens,
     turns: turnsOf(values.turns),
+    call: values.call === undefined ? null : integerOf('--call', { text: values.call, least: 0 }),
   };
 }
 

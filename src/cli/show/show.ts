@@ -168,7 +168,7 @@ async function showGroup(show: Show, row: number): Promise<void> {
 
 async function showRollout(show: Show, place: { row: number; repeat: number }): Promise<void> {
   const { options, store, reader, style } = show;
-  const { tokens, turns, batch_id } = options;
+  const { tokens, turns, call, batch_id } = options;
   const ref = { batch_id, ...place };
   const siblings = await reader.entries({ row: place.row });
   const isThere = siblings.some(({ repeat }) => repeat === place.repeat);
@@ -182,7 +182,9 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
     await write([json(rolloutJson(rollout, { tokens }))]);
     return;
   }
-  const page = { style: style(), tokens, turns };
+  if (call !== null && rollout.trajectory.calls[call] === undefined)
+    throw new Error(`--call: expected a call of ${rolloutId(ref)}, which has ${rollout.trajectory.calls.length}, got ${call}`); // prettier-ignore
+  const page = { style: style(), tokens, turns, call };
   const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
   const { config } = options;
   const waiting = rollout.entry.ended === null ? await waitingNow(config, workflowsOf(ref)) : null;

@@ -6,7 +6,7 @@ import type { Line } from '../text-line.js';
 import { placeText } from './entry.js';
 import { rewardText, stateOf } from './list-page.js';
 import type { Rollout } from './read-batch.js';
-import { meanLogprob } from './rollout-page.js';
+import { meanLogprob } from './block.js';
 import { padded, wrapped } from './wrapping.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 

@@ -1,7 +1,10 @@
-import type { Turn } from '../../model/journal/trajectory.js';
+import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
+import { isProgram } from '../../model/turn/stop-rules.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Rollout } from './read-batch.js';
-import { meanLogprob } from './rollout-page.js';
+import { pathsOf, rulesOf } from '../../model/results/call-paths.js';
+import { meanLogprob } from './block.js';
+import { sampledOf } from './rollout-page.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 
 /** One rollout for programs; ids and logprobs only on request. */
@@ -13,7 +16,7 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
   return {
     rollout_id: rolloutId(ref),
     ...entry,
-    mean_logprob: meanLogprob(turns),
+    mean_logprob: meanLogprob(sampledOf(trajectory)),
     inherited_tokens: trajectory.inherited_tokens,
     wasted_tokens: trajectory.wasted_tokens,
     prompt: prompt.map(({ token_ids, ...message }) => ({ ...message, ...(tokens && { token_ids }) })),
@@ -39,10 +42,34 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
       open.token_ids.length === 0
         ? null
         : { content: open.line?.content ?? open.text, ...sampledJson(open, { tokens }) },
+    ...(isProgram(trajectory) && { calls: callsJson(trajectory, { tokens }) }),
     agent_result: agent.result?.text ?? null,
     happenings,
   };
 } // prettier-ignore
+
+function callsJson(trajectory: Trajectory, { tokens }: { tokens: boolean }): object[] {
+  const { calls, open } = trajectory;
+  const { status } = pathsOf(trajectory, rulesOf(trajectory));
+  return calls.map(({ line, from, answer, sampled, prompt_length, given }, call) => {
+    const said = sampled ?? open.get(call);
+    return {
+      call,
+      life: line.life,
+      parent: line.parent,
+      cause: line.cause ?? null,
+      fork: from,
+      prompt_tokens: prompt_length,
+      news: line.news,
+      content: answer?.content ?? open.get(call)?.text ?? '',
+      tool_calls: answer?.tool_calls ?? [],
+      is_whole: answer !== null,
+      given: Object.fromEntries(given),
+      untrained: status[call] ?? null,
+      ...(said !== undefined && sampledJson(said, { tokens })),
+    };
+  });
+}
 
 const sampledJson = (
   { token_ids, logprobs, segments }: Pick<Turn, 'token_ids' | 'logprobs' | 'segments'>,

@@ -2,33 +2,22 @@ import { indentedJson } from '../../platform/json/indented.js';
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
-import type { Segment } from '../../model/journal/open-answers.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
+import { isProgram } from '../../model/turn/stop-rules.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
+import { callBlocks, treeBlocks } from './call-blocks.js';
+import type { Block, PageOptions } from './block.js';
+import { block, meanOf, sampledFacts, seams, tokenTable } from './block.js';
 import type { Entry } from './entry.js';
 import { placeText } from './entry.js';
 import type { Happening } from './history.js';
 import { rewardText, stateSpan } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { wrapped } from './wrapping.js';
-
-export interface PageOptions {
-  style: TextStyle;
-  /** Includes the ids and logprobs of sampled tokens. */
-  tokens: boolean;
-  /** First and last turn; null: all, and the prompt. */
-  turns: { first: number; last: number } | null;
-}
-
-/** A complete piece of the page; following a rollout prints each once. */
-export interface Block {
-  key: string;
-  lines: string[];
-}
 
 /** The head of the page: how it ended, what it cost, how its siblings did. */
 export function headingOf(
@@ -37,7 +26,7 @@ export function headingOf(
 ): string[] {
   const { batch_id, entry, trajectory } = rollout;
   const { start } = trajectory;
-  const logprobs = trajectory.turns.flatMap((turn) => (turn.logprobs.length > 0 ? [turn] : []));
+  const logprobs = sampledOf(trajectory).filter((one) => one.logprobs.length > 0);
   const prompt = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   const facts = [
     `reward ${rewardText(entry)}${soFar(entry)}`,
@@ -66,15 +55,25 @@ export function headingOf(
   return lines.map((line) => renderLine(line, style));
 }
 
+/** Whole turns, or calls. */
+export const sampledOf = ({ turns, calls }: Trajectory): Pick<Turn, 'token_ids' | 'logprobs'>[] => [
+  ...turns,
+  ...calls.flatMap(({ sampled }) => sampled ?? []),
+];
+
 /** What its row has, though it counts nowhere. */
 const soFar = ({ reward, reward_so_far }: Entry): string =>
   reward === null && reward_so_far !== 0 ? ` (${reward_so_far.toFixed(3)} so far)` : '';
 
 /** Rows count whole turns. */
-const turnsText = ({ turns: whole }: Trajectory, { turns }: Entry): string =>
-  turns > whole.length
+const turnsText = (trajectory: Trajectory, entry: Entry): string => {
+  const { turns: whole } = trajectory;
+  const { turns } = entry;
+  if (isProgram(trajectory)) return formatCount(turns, 'call');
+  return turns > whole.length
     ? `${formatCount(whole.length, 'whole turn')} and a part`
     : formatCount(turns, 'turn');
+};
 
 function failureLines({ failure }: Entry, { columns }: TextStyle): Line[] {
   if (failure === null) return [];
@@ -109,6 +108,8 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   const { trajectory, happenings } = rollout;
   const { turns: range, style } = options;
   const { session, start, turns, agent } = trajectory;
+  const { call: number = null } = options;
+  if (number !== null) return callBlocks(trajectory, { ...options, number });
   const isShown = (turn: number): boolean =>
     range === null || (turn >= range.first && turn <= range.last);
   const life = session.lives;
@@ -119,7 +120,8 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
     ...turns.flatMap((turn, at) =>
       isShown(at) ? turnBlocks(turn, { at, life, trajectory, ...options }) : [],
     ),
-    ...(isShown(turns.length) ? openBlock(trajectory, options) : []),
+    ...(isShown(turns.length) && !isProgram(trajectory) ? openBlock(trajectory, options) : []),
+    ...(isProgram(trajectory) ? treeBlocks(trajectory, options) : []),
     ...(result === null ? [] : [block(`agent.${result.attempt}`, { title: "the agent's answer", text: prettyJson(result.text), style })]),
   ]; // prettier-ignore
 }
@@ -228,63 +230,6 @@ function openBlock(trajectory: Trajectory, { style, tokens }: PageOptions): Bloc
   const text = open.line?.content ?? open.text;
   return [block(`open.${turns.length}.${open.token_ids.length}`, { title, text, notes, style })];
 }
-
-type Sampled = Pick<Turn, 'token_ids' | 'logprobs'>;
-
-const sampledFacts = (sampled: Sampled): string[] => [
-  formatCount(sampled.token_ids.length, 'token'),
-  ...(sampled.logprobs.length === 0 ? [] : [`logprob ${meanOf([sampled])}`]),
-];
-
-const meanOf = (sampled: readonly Sampled[]): string => meanLogprob(sampled)?.toFixed(3) ?? '-';
-
-/** Over all tokens of these turns; null: there is no logprob. */
-export function meanLogprob(sampled: readonly Pick<Turn, 'logprobs'>[]): number | null {
-  let [sum, count] = [0, 0];
-  for (const { logprobs } of sampled) {
-    for (const logprob of logprobs) sum += logprob;
-    count += logprobs.length;
-  }
-  return count === 0 ? null : sum / count;
-}
-
-/** Where another request continued, or other weights. */
-const seams = (segments: readonly Segment[]): string[] =>
-  segments.slice(1).map(({ start, replica, policy_version }, at) => {
-    const before = segments[at];
-    const version =
-      before?.policy_version === policy_version
-        ? ''
-        : `, version ${before?.policy_version ?? 'unknown'} then ${policy_version ?? 'unknown'}`;
-    const where = before?.replica === replica ? 'the same replica' : replica;
-    return `seam at token ${start}: continues at ${where}${version}`;
-  });
-
-/** `id:logprob`, with the position at the beginning of each line. */
-function tokenTable({ token_ids, logprobs }: Sampled): string[] {
-  const PER_LINE = 6;
-  const lines: string[] = [];
-  for (let from = 0; from < token_ids.length; from += PER_LINE) {
-    const cells = token_ids
-      .slice(from, from + PER_LINE)
-      .map((id, at) => `${id}${logprobs[from + at] === undefined ? '' : `:${(logprobs[from + at] ?? 0).toFixed(3)}`}`.padEnd(14)); // prettier-ignore
-    lines.push(`${String(from).padStart(6)}  ${cells.join('')}`.trimEnd());
-  }
-  return lines;
-}
-
-function block(
-  key: string,
-  { title, text, notes = [], style }: { title: string; text: string; notes?: string[]; style: TextStyle },
-): Block {
-  const lines: Line[] = [
-    [],
-    ...wrapped(plainLine(`-- ${title}`), style.columns).map((line): Line => [{ text: line, ink: 'bold' }]),
-    ...(text === '' ? [] : wrapped(text, style.columns).map((line): Line => [line])),
-    ...notes.map((note): Line => [{ text: note, ink: 'dim' }]),
-  ];
-  return { key, lines: lines.map((line) => renderLine(line, style)) };
-} // prettier-ignore
 
 /** Images as one word each. */
 const contentText = (content: Content): string =>

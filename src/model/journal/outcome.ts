@@ -2,10 +2,10 @@ import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from '../journal.js';
 import type { OpenAnswer } from './open-answers.js';
 import { pathsOf, rulesOf } from '../results/call-paths.js';
-import { answered, isTree } from './calls.js';
+import { answered } from './calls.js';
 import type { Trajectory } from './trajectory.js';
 import { totalsOf } from './trajectory.js';
-import { naturalEnd } from '../turn/stop-rules.js';
+import { isProgram, naturalEnd } from '../turn/stop-rules.js';
 import { OVERLONG } from '../workflow-safe/failures.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
@@ -70,7 +70,7 @@ export const isMasked = (trajectory: Trajectory): boolean =>
 export function isUntrained(trajectory: Trajectory): boolean {
   const { start, agent, assistant_tokens } = trajectory;
   if (start?.untrained === true || isMasked(trajectory)) return true;
-  if (isTree(trajectory)) return !trainsOf(trajectory);
+  if (isProgram(trajectory)) return !trainsOf(trajectory);
   return agent.result === null && assistant_tokens === 0;
 }
 
@@ -90,7 +90,7 @@ export function isTruncated(trajectory: Trajectory): boolean {
 
 /** An agent's conversation ends in the middle of an answer. */
 function isCutShort(trajectory: Trajectory): boolean {
-  if (!isTree(trajectory)) return false;
+  if (!isProgram(trajectory)) return false;
   const { main } = pathsOf(trajectory, rulesOf(trajectory));
   const last = main === null ? undefined : trajectory.calls[main];
   return last?.sampled?.generation.finish_reason === 'length';

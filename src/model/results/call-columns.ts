@@ -1,5 +1,6 @@
-import { answered, isTree } from '../journal/calls.js';
+import { answered } from '../journal/calls.js';
 import type { Trajectory } from '../journal/trajectory.js';
+import { isProgram } from '../turn/stop-rules.js';
 import type { Row } from './row-columns.js';
 import { sequencesOf } from './sequences.js';
 
@@ -12,7 +13,7 @@ type CallColumns = Pick<Row, 'sequences' | 'calls' | 'lives' | 'unanswered' | 'm
  * `trains`: whether main does.
  */
 export function callColumns(trajectory: Trajectory): { columns: CallColumns; trains: boolean } | null {
-  if (!isTree(trajectory)) return null;
+  if (!isProgram(trajectory)) return null;
   const { calls, lives } = trajectory;
   const counts = {
     calls: calls.length,

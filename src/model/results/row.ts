@@ -8,8 +8,7 @@ import type { Outcome } from '../journal/outcome.js';
 import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
-import { reachedMaxTurns } from '../turn/stop-rules.js';
-import { isTree } from '../journal/calls.js';
+import { isProgram, reachedMaxTurns } from '../turn/stop-rules.js';
 import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
@@ -56,7 +55,7 @@ function columnsOf(input: RowInput) {
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
     message_log:
-      start === null || isTree(trajectory)
+      start === null || isProgram(trajectory)
         ? unrendered(sample)
         : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
     extra_env_info: withoutSession(

@@ -63,7 +63,7 @@ export function withMasks<T extends Unmasked>(
   return { ...own, sequences: others, all_tokens: { ...all_tokens, trained } };
 }
 
-export const tokensIn = (runs: readonly TokenRun[]): number =>
+const tokensIn = (runs: readonly TokenRun[]): number =>
   runs.reduce((sum, { start, end }) => sum + end - start, 0);
 
 /** What the policy sampled. Messages of a prompt may have logprobs, too: those are no actions of this policy. */

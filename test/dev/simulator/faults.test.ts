@@ -220,10 +220,10 @@ describe('a fault', () => {
 describe('faults', () => {
   test('die ends the process with code 1 after the tokens are out, and the log file has it', async () => {
     const program = `
-      import { startSimulator } from './src/dev/simulator/server.ts';
+      import { startSimulator } from '${import.meta.resolve('../../../src/dev/simulator/server.js')}';
       const faults = [{ fault: 'die', after_tokens: 6 }];
       console.log((await startSimulator({ settings: { faults }, port: 0 })).url);`;
-    const args = ['--import', 'tsx', '--input-type=module', '--eval', program];
+    const args = ['--input-type=module', '--eval', program];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const exited = once(child, 'exit');
     const [line] = (await once(child.stdout.setEncoding('utf8'), 'data')) as [string];

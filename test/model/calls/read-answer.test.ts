@@ -13,11 +13,11 @@ const LS = '{"name": "ls", "arguments": {"path": "."}}';
 const called = { name: 'ls', arguments: '{"path": "."}' };
 
 describe('tool calls', () => {
-  const whole: Record<string, [text: string, content: string, calls: object[], malformed?: number]> = {
+  const whole: Record<string, [text: string, content: string, calls: object[], malformed?: number, calls_at?: number[]]> = {
     'none: the text as it is': ['hello \n', 'hello \n', []],
     'one behind words': [`I look.\n${call(LS)}`, 'I look.', [called]],
     'two, with blanks between': [`${call(LS)}\n${call(LS)}\n`, '', [called, called]],
-    'words behind one': [`a\n${call(LS)}\n\nb`, 'a\nb', [called]],
+    'words behind one': [`a\n${call(LS)}\n\nb`, 'a\nb', [called], 0, [1]],
     'digits as they came': [call('{"arguments":{"n":9007199254740993,"f":1.0},"name":"f"}'), '', [{ name: 'f', arguments: '{"n":9007199254740993,"f":1.0}' }]],
     'a closing tag inside a string': [call('{"name":"f","arguments":{"t":"</tool_call> \\" {"}}'), '', [{ name: 'f', arguments: '{"t":"</tool_call> \\" {"}' }]],
     // vllm-project/vllm#21544, #28806, #32152
@@ -33,9 +33,9 @@ describe('tool calls', () => {
     'a call behind a malformed one': [`<tool_call>x ${call(LS)}`, '<tool_call>x', [called], 1],
     'as deep as a stack': [call(`{"name":"f","arguments":{"a":${'['.repeat(9999)}${']'.repeat(9999)}}}`), call(`{"name":"f","arguments":{"a":${'['.repeat(9999)}${']'.repeat(9999)}}}`), [], 1],
   }; // prettier-ignore
-  for (const [what, [text, content, calls, malformed = 0]] of Object.entries(whole))
+  for (const [what, [text, content, calls, malformed = 0, calls_at]] of Object.entries(whole))
     test(what, () => {
-      assert.deepEqual(read(text), { content, calls, malformed });
+      assert.deepEqual(read(text), { content, calls, ...(calls_at && { calls_at }), malformed });
     });
 
   test('take time that is linear in the text, whatever a policy writes', () => {

@@ -1,0 +1,150 @@
+import type { CallMessage } from '../../model/calls/message.js';
+import { messageOf } from '../../model/calls/message.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+import { messagesBeyond } from '../../model/journal/calls.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
+import type { Paths } from '../../model/results/call-paths.js';
+import { pathsOf, rulesOf } from '../../model/results/call-paths.js';
+import { plainLine } from '../../platform/plain.js';
+import { formatCount } from '../number-text.js';
+import type { Block, PageOptions } from './block.js';
+import { block, sampledFacts, seams, tokenTable } from './block.js';
+
+/** An agent's calls: a line for each, or one of them whole. */
+
+/** Deeper calls stand no further right. */
+const DEEPEST = 8;
+/** Of a question or an answer. */
+const PREVIEW = 80;
+
+/** The calls as a tree, each under the answer that it goes on from, and what became of the lives. */
+export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
+  const { calls, lives } = trajectory;
+  const paths = pathsOf(trajectory, rulesOf(trajectory));
+  const { turns: range } = options;
+  const isShown = (turn: number): boolean =>
+    range === null || (turn >= range.first && turn <= range.last);
+  const depths: number[] = [];
+  for (const [number] of calls.entries()) depths.push(depthOf(trajectory, { number, paths, depths })); // prettier-ignore
+  const blocks = calls.flatMap((_, number) =>
+    isShown(number) ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })] : [],
+  );
+  const ended = lives.flatMap(({ line, exit }) =>
+    exit === null || lives.length === 1
+      ? []
+      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: '', style: options.style })],
+  );
+  return [...blocks, ...ended, ...verdictBlock(trajectory, options)];
+} // prettier-ignore
+
+/** A branch stands one step further right than what it branches from. */
+function depthOf(
+  { calls }: Pick<Trajectory, 'calls'>,
+  { number, paths, depths }: { number: number; paths: Paths; depths: readonly number[] },
+): number {
+  const line = calls[number]?.line;
+  if (line === undefined || line.cause === 'first') return 0;
+  const above = paths.before[number] ?? line.parent;
+  const depth = above === null ? 0 : (depths[above] ?? 0);
+  return Math.min(DEEPEST, line.cause === undefined ? depth : depth + 1);
+}
+
+function callLine(
+  trajectory: Trajectory,
+  { number, paths, depth, options }: { number: number; paths: Paths; depth: number; options: PageOptions },
+): Block {
+  const { calls, open } = trajectory;
+  const call = calls[number];
+  if (call === undefined) return { key: `call.${number}`, lines: [] };
+  const sampled = call.sampled ?? open.get(number);
+  const why = paths.status[number] ?? null;
+  // Until then any answer may still be read, or be gone on from.
+  const isOver = trajectory.end !== null || trajectory.verdict !== null;
+  const facts = [
+    ...beginningOf(call),
+    ...(sampled === undefined ? [] : sampledFacts(sampled)),
+    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
+    ...(call.line.life > 1 ? [`life ${call.line.life}`] : []),
+    ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
+    ...(isOver ? [why === null ? 'trains' : `does not train: ${why}`] : []),
+  ];
+  const indent = '  '.repeat(depth);
+  const said = call.answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(call.answer)); // prettier-ignore
+  const asked = call.line.news.at(-1);
+  const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
+  return block(`${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`, {
+    title: `${indent}call ${number}: ${facts.join(', ')}`,
+    text: [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`].map((text) => `${indent}   ${preview(text)}`).join('\n'),
+    notes: seams(sampled?.segments ?? []).map((note) => `${indent}   ${note}`),
+    style: options.style,
+  });
+} // prettier-ignore
+
+/** Why it begins where it does. */
+function beginningOf({ line, from }: JournalCall): string[] {
+  if (line.cause === undefined) return line.parent === null ? [] : [`continues ${line.parent}`];
+  const shared = from === null ? '' : ` at token ${from.ids} of call ${from.call}`;
+  return [`${line.cause}${shared}`];
+}
+
+function preview(text: string): string {
+  const line = plainLine(text.slice(0, 20 * PREVIEW))
+    .replace(/\s+/g, ' ')
+    .trim();
+  const letters = Array.from(line);
+  return letters.length <= PREVIEW ? line : `${letters.slice(0, PREVIEW).join('')}...`;
+}
+
+/** With the tools that it calls. */
+const saidText = ({ content, tool_calls = [] }: CallMessage): string =>
+  [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
+    .filter((part) => part !== '')
+    .join(' ');
+
+const exitText = ({ code, signal }: { code: number | null; signal: string | null }): string =>
+  signal === null ? `code ${code ?? 'unknown'}` : signal;
+
+function verdictBlock({ verdict }: Trajectory, { style }: PageOptions): Block[] {
+  if (verdict === null) return [];
+  const { reward, rewards, message } = verdict;
+  const facts = [`reward ${reward}`, ...Object.entries(rewards).map(([name, one]) => `${name} ${one}`)]; // prettier-ignore
+  const text = typeof message?.content === 'string' ? message.content : '';
+  return [block('verdict', { title: `verdict: ${facts.join(', ')}`, text, style })];
+}
+
+/** One call whole: what it was asked with, and its answer. */
+export function callBlocks(trajectory: Trajectory, { number, ...options }: PageOptions & { number: number }): Block[] {
+  const { calls, open, materials } = trajectory;
+  const call = calls[number];
+  if (call === undefined) return [];
+  const { style, tokens } = options;
+  const { line, answer } = call;
+  const system = line.system === null ? undefined : materials.get(line.system)?.system;
+  const asked: CallMessage[] = [
+    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
+    ...messagesBeyond(calls, { number, first: 0 }),
+  ];
+  const sampled = call.sampled ?? open.get(number);
+  const paths = pathsOf(trajectory, rulesOf(trajectory));
+  const head = callLine(trajectory, { number, paths, depth: 0, options });
+  const said = answer === null ? { role: 'assistant', content: open.get(number)?.text ?? '' } : messageOf(answer);
+  return [
+    head,
+    ...asked.map((message, at) => messageBlock(message, { key: `asked.${at}`, style })),
+    messageBlock(said, { key: 'said', style, notes: [`prompt ${formatCount(call.prompt_length, 'token')}`, ...(sampled === undefined ? [] : [...sampledFacts(sampled), ...(tokens ? tokenTable(sampled) : [])])] }),
+  ];
+} // prettier-ignore
+
+function messageBlock(
+  message: CallMessage,
+  { key, style, notes = [] }: { key: string; style: PageOptions['style']; notes?: string[] },
+): Block {
+  const { role, content, reasoning, tool_calls = [], tool_call_id } = message;
+  const text = [
+    ...(reasoning === undefined ? [] : [`(thinks) ${reasoning}`]),
+    ...(content === '' ? [] : [content]),
+    ...tool_calls.map(({ id, name, arguments: given }) => `${id}: ${name}(${given})`),
+  ].join('\n');
+  const title = tool_call_id === undefined ? role : `${role}, of ${tool_call_id}`;
+  return block(key, { title, text, notes, style });
+}

@@ -1,0 +1,100 @@
+/** The page of a rollout whose agent asks for answers. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { entryOf } from '../../../src/client/show/entry.js';
+import { createHistory } from '../../../src/client/show/history.js';
+import type { Rollout } from '../../../src/client/show/read-batch.js';
+import { rolloutJson } from '../../../src/client/show/rollout-json.js';
+import { blocksOf, headingOf } from '../../../src/client/show/rollout-page.js';
+import { widthOf } from '../../../src/client/text-width.js';
+import type { JournalLine } from '../../../src/model/journal.js';
+import { lastWordsOf } from '../../../src/model/journal/last-words.js';
+import { glanceOf } from '../../../src/model/journal/outcome.js';
+import { applyLine, emptyTrajectory } from '../../../src/model/journal/trajectory.js';
+import { author, wholeCall } from '../../fakes/journal-lines.js';
+import { agentJournal, linesOf } from '../../gateway/agent-rows.js';
+
+const a = author('a');
+const PAGE = { style: { columns: 79, colour: false }, tokens: false, turns: null };
+
+function rolloutOf(lines: readonly JournalLine[]): Rollout {
+  const trajectory = emptyTrajectory();
+  const history = createHistory();
+  for (const line of lines) {
+    applyLine(trajectory, line);
+    if (line.writer === trajectory.writer) history.take(line, trajectory);
+  }
+  const { end, standing } = trajectory;
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const place = { row: 0, repeat: 0 };
+  const entry = entryOf(place, { glance, end, last_at: history.last_at, standing, now_s: 0 });
+  return { batch_id: 'b', ...place, entry, trajectory, happenings: history.happenings };
+}
+
+const pageOf = (rollout: Rollout, options: object = {}): string[] =>
+  blocksOf(rollout, { ...PAGE, ...options }).flatMap(({ lines }) => lines);
+
+const BEGUN = [a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life()];
+const tool = { id: 'call_0_0', name: 'bash', arguments: '{"command":"ls"}' };
+const PLAYED = [
+  ...BEGUN,
+  ...wholeCall(a, { turn: 0, cause: 'first', ids: [1, 2] }).slice(0, -1),
+  a.answer({ turn: 0, content: 'I look \u001b[2J', tool_calls: [tool] }),
+  a.served({ turn: 0 }),
+  ...wholeCall(a, { turn: 1, parent: 0, news: [{ role: 'tool', content: '長い'.repeat(90), tool_call_id: 'call_0_0' }] }),
+  a.served({ turn: 1 }),
+  ...wholeCall(a, { turn: 2, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 1 }, prompt_ids: [] }),
+  a.exit(),
+  a.observation({ turn: 2, reward: 0.5, terminated: true, message: null, token_ids: [] }),
+  a.end(),
+]; // prettier-ignore
+
+describe('the page of an agent', () => {
+  test('has each call with its cause, its tools, and whether it trains', () => {
+    const rollout = rolloutOf(PLAYED);
+    const page = pageOf(rollout).join('\n');
+    assert.match(page, /^-- call 0: first, 2 tokens, logprob -\S+, stop, trains$/m);
+    assert.match(page, /assistant: I look {1,2}bash\(\{"command":"ls"\}\)/);
+    assert.match(page, /^-- call 1: continues 0, 1 token.*end of the main\s+sequence, trains$/ms);
+    assert.match(page, /^-- {3}call 2: resampled at token 1 of call 0.*does not\s+train: unread$/ms);
+    assert.match(page, /^-- verdict: reward 0\.5$/m);
+    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens/);
+    assert.doesNotMatch(page, /\u001b/);
+  }); // prettier-ignore
+
+  test('has one call whole: what it was asked with, and its answer', () => {
+    const page = pageOf(rolloutOf(PLAYED), { call: 1, tokens: true }).join('\n');
+    assert.match(page, /^-- user\ngo$/m);
+    assert.match(page, /call_0_0: bash\(/);
+    assert.match(page, /^-- tool, of call_0_0$/m);
+    assert.match(page, /^-- assistant\nsaid\nprompt \d+ tokens/m);
+  });
+
+  test('says nothing of training while it is played, and of a call only once', () => {
+    const keys = new Set<string>();
+    for (let until = 1; until <= PLAYED.length; until++)
+      for (const { key, lines } of blocksOf(rolloutOf(PLAYED.slice(0, until)), PAGE)) {
+        if (!key.startsWith('open.')) keys.add(key);
+        if (until < PLAYED.length - 1) assert.doesNotMatch(lines.join('\n'), /train/);
+      }
+    assert.deepEqual([...keys], ['call.0', 'call.1', 'call.2', 'verdict']);
+  });
+
+  test('fits the terminal and acts on none, whatever an agent did and wherever its journal ends', async () => {
+    await fc.assert(
+      fc.asyncProperty(agentJournal, fc.integer({ min: 20, max: 120 }), async (given, columns) => {
+        const rollout = rolloutOf(await linesOf(given));
+        const style = { columns, colour: false };
+        const { calls } = rollout.trajectory;
+        for (const call of [null, ...calls.keys()])
+          for (const line of pageOf(rollout, { style, call }))
+            assert.ok(widthOf(line) <= columns && !line.includes('\u001b'), line);
+        headingOf(rollout, { siblings: [], style });
+        const json = JSON.parse(JSON.stringify(rolloutJson(rollout, { tokens: true }))) as { calls?: object[] }; // prettier-ignore
+        assert.equal(json.calls?.length ?? 0, calls.length);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { BatchProgress } from '../../src/activities/contract.js';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'many-updates';
+
+test('sixty updates reach a hundred rollouts in rounds, and the history stays short', async (t) => {
+  const bed = await startTestbed('many-updates');
+  t.after(() => bed.end());
+  const generation = await bed.simulate({
+    // A turn takes most of a minute, because a waiting rollout costs nothing.
+    slow: { skill: 0, seed: 1, thinking_tokens: 50, tokens_per_second: 1 },
+  });
+  const worker = { turn_slice: '0s', heartbeat_timeout: '2s' };
+  await bed.startWorker({ task_queue: QUEUE, generation, environments: PUZZLES, worker });
+  const size = { samples: 1, num_repeats: 100, max_in_flight: 100 };
+  const { handle, outcome } = await startBatch(bed.batch('budget', QUEUE), {
+    ...puzzleRequest(size, { max_rollout_turns: 100 }),
+    generation: { service: 'slow', max_new_tokens: 64 },
+    max_in_flight: 100,
+  });
+  const running = { what: '100 rollouts that run', timeout_ms: 60_000 };
+  await eventually(running, async () => {
+    // It may not have started yet.
+    const progress = await handle.query<BatchProgress>('progress').catch(() => null);
+    return progress?.running === 100;
+  });
+  for (let n = 0; n < 60; n++)
+    await handle.executeUpdate('set_limits', { args: [{ max_rollout_turns: 100 + n }] });
+  const last = bed.server.client.workflow.getHandle('budget/0-99');
+  await eventually({ what: 'the last change to arrive', timeout_ms: 30_000 }, async () => {
+    const { events } = await last.fetchHistory();
+    const heard = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
+      signal?.signalName === 'limits' ? [String(signal.input?.payloads?.[0]?.data)] : [],
+    );
+    return heard.at(-1) === '{"max_rollout_turns":159}';
+  });
+  await handle.signal('stop');
+  const { result } = await outcome();
+  // On a slow machine some have solved their puzzle by now.
+  const { completed, stopped } = result!.counts;
+  assert.equal(completed + stopped, 100);
+  const { events } = await handle.fetchHistory();
+  assert.ok(events!.length < 10_240, `${events!.length} events`);
+});

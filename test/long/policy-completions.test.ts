@@ -1,0 +1,3 @@
+import { policyTests } from '../harness/policy-tests.js';
+
+policyTests('completions');
