@@ -1,6 +1,8 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
+import { isTree } from '../model/journal/calls.js';
+import { lastSpoken } from '../model/journal/last-words.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import { openTokens } from '../model/journal/standing.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
@@ -83,7 +85,9 @@ function untrainedOf(trajectory: Trajectory): { untrained?: true } {
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
 function preview(trajectory: Trajectory): string {
   const said = openAnswer(trajectory).line?.content;
-  const text = said ?? textOf(trajectory.turns.at(-1)?.observation.message?.content ?? '');
+  const { observation, text: answered } = lastSpoken(trajectory);
+  const seen = textOf(observation?.message?.content ?? '');
+  const text = said ?? (isTree(trajectory) && seen === '' ? answered : seen);
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

@@ -32,6 +32,7 @@ const SHOWN: Shown[] = [
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
+  { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
 ]; // prettier-ignore
 
 test('pages have blocks, and tests run some', () => {

@@ -4,7 +4,7 @@ import { lastWordsOf } from '../../src/model/journal/last-words.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
-import { author } from '../fakes/journal-lines.js';
+import { author, wholeCall } from '../fakes/journal-lines.js';
 
 const a = author('a');
 const PLAYED = [a.claim(), a.start(), a.chunk()];
@@ -22,6 +22,18 @@ describe('the last words of a rollout', () => {
     const lines = [...PLAYED, a.generation(), a.observation({ message })];
     assert.equal(lastWordsOf(foldOf(lines)), 'tool: expected the sum of both lists, 7, got 8');
   });
+
+  test('of a program are what it submitted, or else what the policy said last, and the verdict', () => {
+    const begun = [a.claim(), a.start({ plays: 'agent' }), a.life(), ...wholeCall(a, { cause: 'first' })];
+    const calls = a.answer({ content: 'I look.', tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: '{}' }] }); // prettier-ignore
+    assert.equal(lastWordsOf(foldOf(begun)), 'assistant: said');
+    assert.equal(lastWordsOf(foldOf([...begun.slice(0, -1), calls])), 'assistant: I look. ls({})');
+    const exited = [...begun, a.exit({ submission: 'a patch' })];
+    assert.equal(lastWordsOf(foldOf(exited)), 'assistant: a patch');
+    const message = { role: 'environment', content: 'two of three tests of the patch pass, and one is skipped' };
+    const verdict = a.observation({ message, terminated: true });
+    assert.equal(lastWordsOf(foldOf([...exited, verdict])), `environment: ${message.content}`);
+  }); // prettier-ignore
 
   test('of a verdict without reasons have what was expected and what was said, or the answer taken', () => {
     const message = { role: 'environment', content: 'Environment: incorrect' };

@@ -3,6 +3,8 @@ import { KeptJson } from '../../platform/json/kept.js';
 import { plainLine } from '../../platform/plain.js';
 import { textOf } from '../content.js';
 import { fieldIn } from '../foreign-object.js';
+import type { LineOf } from '../journal.js';
+import { isTree } from './calls.js';
 import { openAnswer } from './open-answers.js';
 import type { Trajectory } from './trajectory.js';
 
@@ -18,11 +20,9 @@ const FEW_CHARACTERS = 40;
  * Begins with `length` if the last generation was cut. null: nobody spoke.
  */
 export function lastWordsOf(trajectory: Trajectory): string | null {
-  const { turns } = trajectory;
-  const open = openAnswer(trajectory);
-  const { generation, observation } = turns.at(-1) ?? {};
-  const cut = generation?.finish_reason === 'length' ? 'length, ' : '';
-  const said = oneLine(generation?.content ?? open.line?.content ?? open.text);
+  const { text, isCut, observation } = lastSpoken(trajectory);
+  const cut = isCut ? 'length, ' : '';
+  const said = oneLine(text);
   const { role = '', content = '' } = observation?.message ?? {};
   const seen = withoutRole(oneLine(textOf(content)), role);
   if (seen === '') return said === '' ? null : `${cut}assistant: ${endOf(said, END_CHARACTERS)}`;
@@ -36,6 +36,34 @@ export function lastWordsOf(trajectory: Trajectory): string | null {
     ...(answer !== undefined || said === '' ? [] : [`ended with: ${endOf(said, SHORT_END)}`]),
   ].join('; ');
 }
+
+interface Spoken {
+  /** The policy's last text; of an agent what it submitted, or else the last answer that is whole. */
+  text: string;
+  isCut: boolean;
+  observation: LineOf<'observation'> | null;
+}
+
+/** What policy and environment said last. */
+export function lastSpoken(trajectory: Trajectory): Spoken {
+  const { turns, calls, lives, verdict } = trajectory;
+  if (isTree(trajectory)) {
+    const last = calls.findLast(({ answer }) => answer !== null);
+    const submission = lives.at(-1)?.exit?.submission;
+    const isCut = last?.sampled?.generation.finish_reason === 'length';
+    return { text: submission ?? textOfAnswer(last?.answer ?? null), isCut, observation: verdict };
+  }
+  const open = openAnswer(trajectory);
+  const { generation, observation = null } = turns.at(-1) ?? {};
+  const text = generation?.content ?? open.line?.content ?? open.text;
+  return { text, isCut: generation?.finish_reason === 'length', observation };
+}
+
+/** With its calls of tools behind it. */
+const textOfAnswer = (answer: LineOf<'answer'> | null): string =>
+  answer === null
+    ? ''
+    : [answer.content, ...answer.tool_calls.map((call) => `${call.name}(${call.arguments})`)].join(' '); // prettier-ignore
 
 /** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
 export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
