@@ -14,7 +14,7 @@ const ROLLOUTS = 200;
 
 /**
  * Of each row: what trains, as its whole prefix with the token, and its logprob. Of all together: loss and gradient of a
- * policy with a table of logits, before and after main is split in two where it may be.
+ * policy with a table of logits, before and after sequences are split in two where they can be.
  */
 const READ = `
 import copy, json, sys, warnings
@@ -32,32 +32,34 @@ def trained(row):
     ]
 
 def split(row):
-    """The later half of main's answers becomes a sequence of its own. None: there is one answer, or none."""
-    begins, at = [], 0
-    for place, message in enumerate(row["message_log"]):
-        if at >= row["prompt_tokens"] and "generation_logprobs" in message:
-            begins.append((place, at))
-        at += len(message["token_ids"])
-    if len(begins) < 2 or not row["train_mask"]:
-        return None
-    place, fork = begins[len(begins) // 2]
+    """The later half of each sequence's answers becomes a sequence of its own. None: there are none to split."""
     made = copy.deepcopy(row)
-    log = made["message_log"]
-    own = sum(len(message["token_ids"]) for message in log[:place] if "generation_logprobs" in message)
-    versions = [
-        {**run, "start": max(0, run["start"] - own), "end": run["end"] - own}
-        for run in made["policy_versions"] if run["end"] > own
-    ]
-    cut = lambda low, high: [
-        {"start": max(run["start"], low), "end": min(run["end"], high)}
-        for run in row["train_mask"] if run["start"] < high and run["end"] > low
-    ]
-    made["train_mask"] = cut(0, fork)
-    made["sequences"].append({
-        "sequence": len(made["sequences"]) + 1, "parent": 0, "fork": fork, "cause": "edited", "train": True,
-        "train_mask": cut(fork, at), "policy_versions": versions, "message_log": log[place:],
-    })
-    return made
+    for number, one in enumerate([made, *made["sequences"]]):
+        first, at = one.get("fork", 0), one.get("fork", 0)
+        begins = []
+        for place, message in enumerate(one["message_log"]):
+            if at >= (one["prompt_tokens"] if number == 0 else first) and "generation_logprobs" in message:
+                begins.append((place, at))
+            at += len(message["token_ids"])
+        if len(begins) < 2 or not one["train_mask"] or not one.get("train", True):
+            continue
+        place, fork = begins[len(begins) // 2]
+        log, mask = one["message_log"], one["train_mask"]
+        own = sum(len(log[k]["token_ids"]) for k, _ in begins if k < place)
+        versions = [
+            {**run, "start": max(0, run["start"] - own), "end": run["end"] - own}
+            for run in one["policy_versions"] if run["end"] > own
+        ]
+        cut = lambda low, high: [
+            {"start": max(run["start"], low), "end": min(run["end"], high)}
+            for run in mask if run["start"] < high and run["end"] > low
+        ]
+        one["train_mask"] = cut(0, fork)
+        made["sequences"].append({
+            "sequence": len(made["sequences"]) + 1, "parent": number, "fork": fork, "cause": "edited", "train": True,
+            "train_mask": cut(fork, at), "policy_versions": versions, "message_log": log[place:],
+        })
+    return made if len(made["sequences"]) > len(row["sequences"]) else None
 
 def gradient(rows, norm):
     arrays = to_arrays(rows, require_logprobs=False, advantages="grpo", norm=norm)
@@ -134,7 +136,7 @@ describe('rows of agents in Python', { skip }, () => {
       }
       trained += tokens.length;
     }
-    assert.ok(trained > 500 && split > 2, `${trained} tokens, ${split} rows split: this proves little`); // prettier-ignore
+    assert.ok(trained > 500 && split > 3, `${trained} tokens, ${split} rows split: this proves little`); // prettier-ignore
     for (const [norm, [loss, slope, size]] of Object.entries(apart))
       assert.ok(size > 0 && loss < 1e-6 && slope < 1e-6, `${norm}: ${loss}, ${slope}`);
   });
