@@ -112,9 +112,11 @@ class Attempts(TypedDict, total=False):
     """How often a turn may fail in one way before its rollout fails.
 
     environment: how often one turn's environment may raise an exception before the rollout fails (default ``3``)
+    agent: how many lives of a program may fail by themselves before the rollout fails (default ``3``)
     """
 
     environment: int
+    agent: int
 
 
 class Complete(TypedDict):
@@ -359,7 +361,7 @@ _DEFAULTS: Dict[str, Any] = {
     "max_seq_len": 4096,
     "max_rollout_turns": 100,
     "rollout_timeout": "1h",
-    "attempts": {"environment": 3},
+    "attempts": {"environment": 3, "agent": 3},
     "num_repeats_add_seed": False,
     "semantics": "standard",
     "overlong": "keep",
