@@ -129,7 +129,7 @@ suite('programs on a real engine', {
         samples,
         max_seq_len: 2048,
         max_rollout_turns: CALLS,
-        generation: { max_new_tokens: 60, seed: 1, ...generation },
+        generation: { max_new_tokens: 100, seed: 1, ...generation },
       });
       const { failure, failures, rollouts } = await batch.outcome();
       assert.deepEqual([failure, failures], [null, []]);
