@@ -22,7 +22,7 @@ describe('a call that no replica serves', () => {
         if (!asked.is_generation) return whole.request(asked, run);
         asked.held?.('all replicas are away');
         return new Promise((_, reject) => {
-          asked.signal.addEventListener('abort', () => reject(asked.signal.reason as Error), { once: true }); // prettier-ignore
+          asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
         });
       },
     };
