@@ -38,7 +38,7 @@ export function createAnswerText(
 /** What a decoder writes for bytes that are not a character yet. */
 const NO_CHARACTER = '\uFFFD';
 
-function withoutOpenEnd(text: string): string {
+export function withoutOpenEnd(text: string): string {
   let end = text.length;
   while (text[end - 1] === NO_CHARACTER) end -= 1;
   return text.slice(0, end);

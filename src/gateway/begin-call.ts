@@ -52,9 +52,9 @@ export async function beginCall(
   checkLimit(trajectory, { settings, begins });
   const turn = calls.length;
   // Without a pause in between: each is folded as it is appended.
-  const appended = entries.map((entry) => journal.append(entry));
+  const appended = Promise.all(entries.map((entry) => journal.append(entry)));
   tree.grow(calls);
-  await Promise.all(appended);
+  await appended;
   if (calls[turn] === undefined)
     throw new Fault({ type: 'StoreFault', message: `call ${turn} was not taken: the journal has another writer` }); // prettier-ignore
   return turn;

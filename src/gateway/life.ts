@@ -107,6 +107,7 @@ export function track(life: Life, work: Promise<unknown>): Promise<void> {
         // A journal in other hands, or one that cannot be written: the next attempt answers.
         if (!isStoreFault(error)) process.emitWarning(error instanceof Error ? error : String(error)); // prettier-ignore
         stop(life, ended('moved'));
+        life.broke(error);
       },
     )
     .finally(() => life.work.delete(tracked));

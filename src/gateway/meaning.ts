@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallMessage } from '../model/calls/message.js';
 import type { Tools } from '../model/journal/agent-lines.js';
 import { KeptJson, readJson, writeJson } from '../platform/json/kept.js';
@@ -82,12 +83,40 @@ export interface HashedRequest extends AgentRequest {
 }
 
 export function hashedRequest(request: AgentRequest): HashedRequest {
+  const hashing = hashesOf(request);
+  for (;;) {
+    const step = hashing.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** Others have their turn in between: a long conversation takes some 100 ms. */
+export async function hashedInTurns(request: AgentRequest): Promise<HashedRequest> {
+  const hashing = hashesOf(request);
+  for (;;) {
+    const step = hashing.next();
+    if (step.done === true) return step.value;
+    await nextTurn();
+  }
+}
+
+/** How much is hashed at a time; a message is hashed whole. */
+const CHARACTERS_EACH = 256 * 1024;
+
+function* hashesOf(request: AgentRequest): Generator<undefined, HashedRequest, void> {
   const { system, messages, tools, tool_choice, asked } = request;
   const system_hash = system === null ? null : hashOf('system', system);
   const hashed_tools = tools === null ? null : { hash: toolsHash(tools), tools };
   const root = rootOf({ system: system_hash, tools: hashed_tools?.hash ?? null });
   const said: string[] = [];
-  for (const message of messages) said.push(nextHash(said.at(-1) ?? root, message));
+  let characters = 0;
+  for (const message of messages) {
+    said.push(nextHash(said.at(-1) ?? root, message));
+    characters += lengthOf(message);
+    if (characters < CHARACTERS_EACH) continue;
+    characters = 0;
+    yield;
+  }
   const thoughts = messages.map(({ reasoning = null }) => reasoning?.trim() ?? null);
   const { max_tokens, stop, logprobs, structured } = asked;
   const limits = JSON.stringify([max_tokens ?? null, stop ?? [], logprobs ?? null]);
@@ -96,6 +125,9 @@ export function hashedRequest(request: AgentRequest): HashedRequest {
   const key = hashOf('key', said.at(-1) ?? root, JSON.stringify(thoughts), choice, limits, format);
   return { ...request, root, system_hash, hashed_tools, said, key };
 }
+
+const lengthOf = ({ content, tool_calls = [] }: CallMessage): number =>
+  tool_calls.reduce((sum, { arguments: given }) => sum + given.length, content.length);
 
 const toolsHash = (tools: Tools): string => hashOf('tools', meaningOfJson(writeJson(tools)));
 

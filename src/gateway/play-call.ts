@@ -150,6 +150,7 @@ function callOf(
     seed: (inherited) => seed({ turn, inherited }),
     said: () => sayable(openAnswer(trajectory, turn), { line: line.line, generation }),
     is_read: line.line.stream,
+    shows_special_tokens: true,
     eos_ids,
   };
 }
@@ -161,7 +162,10 @@ function meansOf({ playing, call, turn, signal }: Playing): Means {
     tape: {
       ...tape,
       append: async (entry) => {
-        await tape.append(entry);
+        // Folded at once, and stored later.
+        const appended = tape.append(entry);
+        if (entry.kind === 'chunk') call.telling?.heard(entry);
+        await appended;
         call.moved_ms = performance.now();
         call.telling?.look();
       },
@@ -169,6 +173,11 @@ function meansOf({ playing, call, turn, signal }: Playing): Means {
     pool,
     waits: {
       ...waits,
+      // Once for each request.
+      asks: (why, answer) => {
+        call.telling?.resumes();
+        return waits.asks(why, answer);
+      },
       held: (why) => {
         call.held = why;
         waits.held(why);

@@ -6,7 +6,7 @@ import { askedAgain } from './delivery.js';
 import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
-import { hashedRequest, type HashedRequest } from './meaning.js';
+import { hashedInTurns, type HashedRequest } from './meaning.js';
 import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
@@ -87,7 +87,7 @@ async function chat(
     const body = await bytesOf(request, { most, patience_ms: times.body_ms, share });
     const read = readChatRequest(body, { body: most, structured, role_map });
     if ('refused' in read) throw new Refused(read.refused);
-    return hashedRequest(read.request);
+    return await hashedInTurns(read.request);
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;

@@ -5,15 +5,17 @@ import type { OpenAnswer } from '../model/journal/open-answers.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import { canContinue } from '../sampling/seam.js';
 import type { PlayedAgent } from './agent-session.js';
-import { beforeStop, createAnswerText } from './answer-text.js';
+import { beforeStop, createAnswerText, withoutOpenEnd } from './answer-text.js';
 import type { News } from './news.js';
 import type { Reading } from './pieces.js';
 import { NOTHING } from './pieces.js';
+import type { StreamedText } from './streamed-text.js';
+import { createStreamedText } from './streamed-text.js';
 
 /** What of a call's answer may be said by now: for all its connections, however many there are. */
-export interface Telling {
+export interface Telling extends Pick<StreamedText, 'heard' | 'resumes'> {
   reading: () => Reading;
-  /** The text of the answer's first tokens. */
+  /** The text of the whole answer's first tokens: all of them, or all but the one that ended it. */
   textOf: (count: number) => Promise<string>;
   /** All that is said, before it was read. */
   said: () => string;
@@ -45,22 +47,34 @@ export function createTelling(told: Told): Telling {
   const { journal, settings } = playing;
   const { trajectory } = journal;
   const text = createAnswerText(playing.detokenize);
+  const streamed = createStreamedText(openAnswer(trajectory, turn).token_ids.length);
+  const ids = (): readonly number[] =>
+    trajectory.calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
   let asked: Promise<unknown> = Promise.resolve();
   let growing = NOTHING;
   let said = '';
   let count = 0;
   /** One question after the other: the text is made from the one before. */
-  const textOf = (upTo: number): Promise<string> => {
-    const ids = (): readonly number[] =>
-      trajectory.calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
+  const decoded = (upTo: number): Promise<string> => {
     const made = asked.then(() => text.upTo(ids(), upTo));
     asked = made.catch(() => undefined);
     return made;
   };
+  const textOf = async (upTo: number): Promise<string> => {
+    const all = ids();
+    const whole = streamed.upTo(all.length);
+    if (whole === null) return await decoded(upTo);
+    const end = upTo < all.length ? await playing.detokenize(all.slice(upTo)) : '';
+    return withoutOpenEnd(whole.endsWith(end) ? whole.slice(0, whole.length - end.length) : whole);
+  };
+  const saidBy = async (upTo: number): Promise<string> => {
+    const whole = streamed.upTo(upTo);
+    return whole === null ? await decoded(upTo) : withoutOpenEnd(whole);
+  };
   const lookOn = async (): Promise<void> => {
     for (let now = shown(told); now > count; now = shown(told)) {
       await journal.stored();
-      const next = beforeStop(await textOf(now), stops);
+      const next = beforeStop(await saidBy(now), stops);
       count = now;
       if (!next.startsWith(said) || next === said) continue;
       said = next;
@@ -72,6 +86,8 @@ export function createTelling(told: Told): Telling {
   };
   let looking: Promise<void> | null = null;
   return {
+    heard: streamed.heard,
+    resumes: streamed.resumes,
     textOf,
     said: () => said,
     reading: () => endedReading(trajectory.calls[turn]?.answer ?? null) ?? growing,

@@ -39,6 +39,8 @@ export interface GenerationRequest {
   stop_strings: readonly string[];
   stop_token_ids: readonly number[];
   logprobs: boolean;
+  /** Texts have special tokens. Absent: they have none. */
+  shows_special_tokens?: true;
   /** How many of the likeliest ids to return per token; only with `logprobs`. */
   top_logprobs: number;
   /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */

@@ -41,7 +41,7 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   return_token_ids: ours('true'),
   return_tokens_as_token_ids: ours('true with `top_logprobs`, whose ids have no unique texts'),
   include_stop_str_in_output: ours('true; ids and text end at the same place'),
-  skip_special_tokens: ours('true; it concerns the text alone'),
+  skip_special_tokens: ours('true, for the calls of an agent false; it concerns the text alone'),
   detokenize: ours('false on `wire: generate`, which brings ids alone'),
   cache_salt: ours('the version of the weights, once some are published'),
   request_id: ours('a header, unique for each attempt'),

@@ -45,7 +45,8 @@ export async function answer(call: Call, placed: Placed): Promise<'sampled' | Ex
   const parts = { tape, service, settings, said, is_read, room, facts, labels, policy, signal };
   const sample = createSampler(parts);
   const { finish } = tape.open();
-  const { special_tokens } = pool;
+  // Stop strings are matched over the text that the engine shows.
+  const special_tokens = call.shows_special_tokens ? [] : pool.special_tokens;
   const seam = { request, inherited, finish, eos_ids: call.eos_ids, special_tokens };
   const context = { service, sample, signal, said, refused: refusing(drop, facts) };
   // Who has waited may have lost the journal meanwhile, and then asks no engine.
@@ -123,6 +124,7 @@ async function requestFor(
     stop_token_ids: generation.stop_token_ids,
     logprobs: generation.include_logprobs,
     top_logprobs: generation.top_logprobs,
+    ...(call.shows_special_tokens && { shows_special_tokens: true }),
     request_id: call.request_id,
     ...(salt !== null && { cache_salt: String(salt) }),
     session_id: call.session_id,

@@ -40,6 +40,8 @@ export interface Call {
   said: () => number;
   /** Somebody reads along: the first tokens are written at once. */
   is_read?: boolean;
+  /** Its text has special tokens, also those that end it. */
+  shows_special_tokens?: true;
   /**
    * Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. Only
    * an interrupted answer asks.

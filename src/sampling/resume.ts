@@ -109,7 +109,7 @@ export async function checkStop(
     return end;
   }
   const cut = await cutAtStop(end, { ...texts, from: 0, count: ids.length });
-  // The stream's own text has no special tokens, whatever the decoder writes.
+  // The stream's own text has the special tokens that the request asks for, whatever the decoder writes.
   const isSame = cut.token_count === ids.length && shown?.end === text.length;
   return isSame ? { ...cut, content: text } : cut;
 }

@@ -1,9 +1,11 @@
 /** Answers of a gateway over its socket, and what its journal has of them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { gatewayBed, readStream, says } from './gateway-bed.js';
+import { gatewayBed, poolFor, readStream, says } from './gateway-bed.js';
 
 const kinds = (lines: readonly { kind: string }[]): string[] => lines.map(({ kind }) => kind);
+
+const piecesIn = (text: string): number => text.split('"content":').length;
 
 describe('a new call', () => {
   test('is journalled, sampled and answered whole', async (t) => {
@@ -48,6 +50,40 @@ describe('a new call', () => {
     assert.ok(isDone, text);
     assert.deepEqual(calls.map(({ id, function: { name } }) => [id, name]), [['call_0_0', 'run']]); // prettier-ignore
     assert.match(text, /"usage":\{"prompt_tokens":\d+/);
+  });
+
+  test('says its tokens without a question to the decoder', async (t) => {
+    const { open, service, requests } = await gatewayBed(t, {
+      simulator: { tokens_per_second: 400 },
+    });
+    const text = `${'word '.repeat(20)}é 🧩 it is`;
+    const asked: number[][] = [];
+    let decode = (): void => undefined;
+    const mayDecode = new Promise<void>((resolve) => (decode = resolve));
+    const slow: typeof service = {
+      ...service,
+      detokenize: async (given, signal) => {
+        asked.push([...given.token_ids]);
+        await mayDecode;
+        return service.detokenize(given, signal);
+      },
+    };
+    const life = await open({ pool: poolFor(slow) });
+    const reply = await life.post({ ...says(text), stream: true });
+    const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let got = '';
+    while (piecesIn(got) < 6) got += (await reader.read()).value ?? assert.fail('it ended');
+    assert.ok(asked.every(({ length }) => length === 1));
+    decode();
+    for (let read = await reader.read(); !read.done; read = await reader.read()) got += read.value;
+    assert.equal(readStream(got).content, text);
+    const { token_ids } = life.journal.trajectory.calls[0]!.sampled!;
+    assert.deepEqual(asked, [token_ids.slice(-1)]);
+    assert.equal(life.journal.trajectory.calls[0]!.answer?.content, text);
+    assert.deepEqual(
+      requests.map(({ shows_special_tokens }) => shows_special_tokens),
+      [true],
+    );
   });
 
   test('has the logprobs that were asked for, streamed behind its end', async (t) => {

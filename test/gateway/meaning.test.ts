@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { hashedRequest, meaningOfJson } from '../../src/gateway/meaning.js';
+import { hashedInTurns, hashedRequest, meaningOfJson } from '../../src/gateway/meaning.js';
 import type { AgentRequest } from '../../src/gateway/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { KeptJson, readJson } from '../../src/platform/json/kept.js';
@@ -81,4 +81,15 @@ test('JSON means the same however it is written', () => {
       assert.equal(meaningOfJson(kept), `[${meaningOfJson(text)},9007199254740993]`);
     }),
   );
+});
+
+test('a long conversation has the same hashes in turns, and others have theirs in between', async () => {
+  const messages = Array.from({ length: 40 }, (_, k) => ({ role: 'user' as const, content: `${k} ${'x'.repeat(100_000)}` })); // prettier-ignore
+  const long = request({ messages });
+  let turns = 0;
+  const others = setInterval(() => (turns += 1), 0);
+  const hashed = await hashedInTurns(long);
+  clearInterval(others);
+  assert.deepEqual(hashed, hashedRequest(long));
+  assert.ok(turns > 1, `${turns} turns`);
 });

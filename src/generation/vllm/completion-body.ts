@@ -20,7 +20,7 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     frequency_penalty: request.frequency_penalty,
     min_tokens: request.min_tokens,
     ignore_eos: request.ignore_eos,
-    skip_special_tokens: true,
+    skip_special_tokens: request.shows_special_tokens !== true,
     include_stop_str_in_output: true,
     stream: true,
     stream_options: { include_usage: true },

@@ -1,0 +1,131 @@
+/** What an agent is told when its answer does not come or comes late, and what the official client reads. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import OpenAI from 'openai';
+import { Fault } from '../../src/model/faults.js';
+import type { Pool } from '../../src/sampling/call.js';
+import { gatewayBed, poolFor, says } from './gateway-bed.js';
+
+const errorOf = async (reply: Response): Promise<{ code: string; message: string }> =>
+  ((await reply.json()) as { error: { code: string; message: string } }).error;
+
+const TOOLS = [{ type: 'function' as const, function: { name: 'run', parameters: { type: 'object' } } }]; // prettier-ignore
+
+describe('a call that no replica serves', () => {
+  test('is our fault once its client has waited for ten seconds, and not before', async (t) => {
+    const bed = await gatewayBed(t, { simulator: {} });
+    const whole = poolFor(bed.service);
+    const pool: Pool = {
+      ...whole,
+      request: (asked, run) => {
+        if (!asked.is_generation) return whole.request(asked, run);
+        asked.held?.('all replicas are away');
+        return new Promise((_, reject) => {
+          asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
+        });
+      },
+    };
+    const life = await bed.open({ pool });
+    const now = performance.now.bind(performance);
+    let passed = 0;
+    t.mock.method(performance, 'now', () => now() + passed);
+    await assert.rejects(life.post(says('yes'), { signal: AbortSignal.timeout(300) }));
+    await sleep(50);
+    assert.equal(life.session.ourFault(), null);
+    const gone = new AbortController();
+    const asked = life.post(says('yes'), { signal: gone.signal });
+    await sleep(200);
+    passed = 12_000;
+    gone.abort();
+    await assert.rejects(asked);
+    await sleep(50);
+    assert.match(life.session.ourFault() ?? '', /^no replica served for 12 s: all replicas are away$/); // prettier-ignore
+  });
+});
+
+describe('a call beyond its time', () => {
+  test('is 503, and goes on when it is asked for again', async (t) => {
+    const { open, requests } = await gatewayBed(t, { simulator: { tokens_per_second: 60 } });
+    const life = await open({ limits: { call_ms: 500 } });
+    const text = 'word '.repeat(9).trim();
+    const first = await life.post(says(text));
+    assert.equal(first.status, 503);
+    assert.equal((await errorOf(first)).code, 'call_timeout');
+    assert.equal(first.headers.get('x-should-retry'), 'true');
+    const had = life.journal.trajectory.open.get(0)!.token_ids.length;
+    assert.ok(had > 0);
+    const second = await life.post(says(text));
+    assert.equal(second.status, 200);
+    const { choices } = (await second.json()) as { choices: { message: { content: string } }[] };
+    assert.equal(choices[0]!.message.content, text);
+    assert.equal(requests.length, 2);
+    assert.equal(life.journal.trajectory.calls.length, 1);
+  });
+});
+
+describe('a conversation that the template refuses', () => {
+  test('is 400 without an address, and no call', async (t) => {
+    const bed = await gatewayBed(t);
+    const at = 'http://127.0.0.1:9/v1';
+    const life = await bed.open({
+      pool: poolFor({
+        ...bed.service,
+        renderChat: () => Promise.reject(new Fault({ type: 'GenerationRejected', message: `${at}: POST /tokenize: 400: roles must alternate`, at })), // prettier-ignore
+      }),
+    });
+    const reply = await life.post(says('yes'));
+    assert.equal(reply.status, 400);
+    const { message } = await errorOf(reply);
+    assert.match(message, /chat template refuses them: .*roles must alternate/);
+    assert.doesNotMatch(message, /127\.0\.0\.1/);
+    assert.equal(life.journal.trajectory.calls.length, 0);
+    assert.equal(life.session.ourFault(), null);
+  });
+});
+
+describe('a journal that is lost', () => {
+  test('ends the session, and the call is asked for again', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open();
+    const lost = new Fault({ type: 'StoreFault', message: 'the journal has another writer' });
+    t.mock.method(life.playing.journal, 'append', () => Promise.reject(lost));
+    const reply = await life.post(says('yes'));
+    assert.equal(reply.status, 503);
+    assert.equal((await errorOf(reply)).code, 'rollout_moves');
+    assert.equal(await life.session.broken, lost);
+  });
+});
+
+describe('the official client', () => {
+  test('reads a tool call whole and streamed, and sends its result', async (t) => {
+    const { open } = await gatewayBed(t, { simulator: { skill: 10 } });
+    const life = await open();
+    const client = new OpenAI({ baseURL: life.url, apiKey: life.session.key, maxRetries: 0 });
+    const asked = {
+      model: 'policy',
+      messages: [{ role: 'user' as const, content: 'Call: {"name": "run", "arguments": {"command": "ls"}}' }], // prettier-ignore
+      tools: TOOLS,
+    };
+    const whole = await client.chat.completions.create(asked);
+    const { message, finish_reason } = whole.choices[0]!;
+    assert.equal(finish_reason, 'tool_calls');
+    const streamed = await client.chat.completions.stream(asked).finalChatCompletion();
+    const [one, other] = [message, streamed.choices[0]!.message].map(
+      ({ tool_calls = [] }) =>
+      tool_calls.map((call) => (call.type === 'function' ? [call.function.name, call.function.arguments] : [])), // prettier-ignore
+    );
+    assert.deepEqual(one, [['run', '{"command": "ls"}']]);
+    assert.deepEqual(other, one);
+    const next = await client.chat.completions.create({
+      ...asked,
+      messages: [
+        ...asked.messages,
+        message,
+        { role: 'tool', tool_call_id: message.tool_calls![0]!.id, content: 'a file' },
+      ],
+    });
+    assert.equal(next.object, 'chat.completion');
+    assert.equal(life.journal.trajectory.calls[2]!.line.parent, 0);
+  });
+});
