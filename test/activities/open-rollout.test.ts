@@ -310,11 +310,7 @@ describe('a rollout that cannot start', () => {
 
   for (const [what, input, expected] of [
     ['nothing', null, /expected object, got null/],
-    [
-      'a place with a path in it',
-      { ...REF, batch_id: '../other' },
-      /batch_id: expected a batch id/,
-    ],
+    ['a place with a path', { ...REF, batch_id: '../other' }, /batch_id: expected a batch id/],
     ['an unknown field', { ...REF, turn: 1 }, /turn: unknown field/],
   ] as const) {
     test(`because its input is ${what} is refused with all that is wrong`, async (t) => {

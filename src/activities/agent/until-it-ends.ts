@@ -16,14 +16,14 @@ interface Life {
   hold: Hold;
   program: Program;
   run: string;
-  session: Pick<AgentSession, 'overstays'>;
+  session: Pick<AgentSession, 'overstays' | 'broken'>;
   /** In seconds since 1970. */
   begun_at: number;
 }
 
 /**
  * Waits for the end of a program that runs. One that was refused and does not end is ended; one that runs longer than it
- * may makes the rollout late.
+ * may makes the rollout late. Throws the error of a journal that is lost meanwhile: its program is its successor's.
  */
 export async function untilItEnds(
   first: ProgramState,
@@ -36,7 +36,10 @@ export async function untilItEnds(
     const polled = poll(first, { ...life, signal });
     const overstays = session.overstays.then(() => 'overstays' as const);
     const late = lateAt(begun_at, { limit, signal });
-    const ended = await Promise.race([polled, overstays, late]).finally(() => {
+    const broken = session.broken.then((error): never => {
+      throw error;
+    });
+    const ended = await Promise.race([polled, overstays, late, broken]).finally(() => {
       controller.abort(new Error('nobody waits for its program any more'));
     });
     if (typeof ended === 'object') return ended;

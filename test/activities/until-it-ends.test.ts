@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { untilItEnds } from '../../src/activities/agent/until-it-ends.js';
+import { Fault } from '../../src/model/faults.js';
+
+type Life = Parameters<typeof untilItEnds>[1];
+
+/** A program that runs until somebody ends the wait. */
+function running(): { life: Life; stopped: string[] } {
+  const stopped: string[] = [];
+  const program = {
+    rules: { run: null },
+    wait: async (_: string, { signal }: { signal: AbortSignal }) => {
+      await sleep(60_000, undefined, { signal });
+      return { state: 'running' };
+    },
+    stop: (run: string) => {
+      stopped.push(run);
+      return Promise.resolve();
+    },
+  };
+  const hold = { signal: new AbortController().signal };
+  const never = new Promise<never>(() => undefined);
+  const life = { hold, program, run: 'r.1', session: { overstays: never, broken: never }, begun_at: 0 }; // prettier-ignore
+  return { life: life as unknown as Life, stopped };
+}
+
+test('the wait for a program ends with its journal, and leaves the program to who has it', async () => {
+  const { life, stopped } = running();
+  const lost = new Fault({ type: 'StoreFault', message: 'claimed by another attempt' });
+  const broken = sleep(20).then(() => lost);
+  await assert.rejects(
+    untilItEnds({ state: 'running' }, { ...life, session: { ...life.session, broken } }),
+    (error) => error === lost,
+  );
+  assert.deepEqual(stopped, []);
+});
+
+test('a program that overstays a refusal is ended', async () => {
+  const { life, stopped } = running();
+  const overstays = sleep(20);
+  const ended = await untilItEnds({ state: 'running' }, { ...life, session: { ...life.session, overstays } }); // prettier-ignore
+  assert.deepEqual([ended.exit.signal, stopped], ['SIGKILL', ['r.1']]);
+});
