@@ -78,6 +78,7 @@ export interface PolicyBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<NonNullable<WorkerConfig['generation']>[string]>;
   worker?: WorkerConfig['worker'];
+  environments?: WorkerConfig['environments'];
   /** Skill of all weights; without it they differ in skill. */
   skill?: number;
 }
@@ -93,6 +94,7 @@ export async function startPolicyBed({
   simulator = {},
   generation = {},
   worker: more = {},
+  environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
   skill,
 }: PolicyBedOptions): Promise<PolicyBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
@@ -125,7 +127,7 @@ export async function startPolicyBed({
       generation: {
         default: { kind: 'vllm', base_urls: engines.map(({ replica }) => replica), ...generation },
       },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      environments,
       worker: { heartbeat_timeout: '2s', turn_slice: '500ms', ...more },
     },
     pipe_log: false,

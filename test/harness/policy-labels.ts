@@ -6,6 +6,7 @@ import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { requestLogOf } from './simulator-process.js';
+import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 export interface LabelReport {
@@ -70,17 +71,34 @@ function requestsForWhole(
   return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
 }
 
+interface Answer extends Pick<OpenAnswer, 'segments' | 'token_ids'> {
+  /** Ids before it. */
+  context: number;
+}
+
+/** Of turns, or of an agent's calls; those in progress, too. */
+function* answersIn(trajectory: Trajectory): Generator<Answer> {
+  const { start, turns, calls, open } = trajectory;
+  for (const [number, { sampled, prompt_length }] of calls.entries()) {
+    const answer = sampled ?? open.get(number);
+    if (answer !== undefined) yield { ...answer, context: prompt_length };
+  }
+  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
+  if (calls.length > 0) return;
+  for (const turn of [...turns, { ...openAnswer(trajectory), observation: null }]) {
+    yield { ...turn, context };
+    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
+  }
+}
+
 /** Returns how many of its tokens count. */
 function judge(
   trajectory: Trajectory,
   { own, report }: { own: readonly RequestEntry[]; report: LabelReport },
 ): number {
-  const { start, turns } = trajectory;
-  const open = openAnswer(trajectory);
-  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   let kept = 0;
-  for (const turn of [...turns, { ...open, observation: null }]) {
-    for (const { start: first, end, request_id, policy_version } of turn.segments) {
+  for (const { segments, token_ids, context } of answersIn(trajectory)) {
+    for (const { start: first, end, request_id, policy_version } of segments) {
       const label = policy_version ?? 'none';
       report.labels[label] = (report.labels[label] ?? 0) + end - first;
       if (policy_version === null) report.unlabelled += end - first;
@@ -97,8 +115,7 @@ function judge(
           report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${weights ?? 'none'}`);
       }
     }
-    kept += turn.token_ids.length;
-    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
+    kept += token_ids.length;
   }
   report.tokens += kept;
   return kept;

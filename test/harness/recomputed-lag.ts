@@ -39,7 +39,8 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
     const isMasked = masksOf(row, delivered);
     const before = lag.masked;
     const own: (number | null)[] = [];
-    for (const run of row.policy_versions) {
+    // Of programs, masks of their other sequences are agent-rows.test.ts's.
+    for (const run of versionsOf(row)) {
       const age = ageOf(run.version, { row, ...delivered });
       const isTooOld = age === null || age > max_lag;
       own.push(age);
@@ -62,6 +63,12 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
   }
   return { ...lag, over: over.size };
 }
+
+/** Of the row's own log, and of the sequences beside it that train. */
+const versionsOf = ({ policy_versions, sequences = [] }: Row): Row['policy_versions'] => [
+  ...policy_versions,
+  ...sequences.filter(({ train }) => train).flatMap((one) => one.policy_versions),
+];
 
 /** null: rows of this stream have no masks. */
 function masksOf(row: Row, { masks }: Delivered): ((token: number) => boolean) | null {
