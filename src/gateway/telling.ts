@@ -90,7 +90,7 @@ export function createTelling(told: Told): Telling {
     resumes: streamed.resumes,
     textOf,
     said: () => said,
-    reading: () => endedReading(trajectory.calls[turn]?.answer ?? null) ?? growing,
+    reading: () => growing,
     look: () => {
       // An engine that does not answer is asked again with the next tokens, or at the end.
       looking ??= lookOn()
@@ -98,12 +98,6 @@ export function createTelling(told: Told): Telling {
         .finally(() => (looking = null));
     },
   };
-}
-
-function endedReading(answer: JournalCall['answer']): Reading | null {
-  if (answer === null) return null;
-  const { content, reasoning = '', tool_calls: calls, calls_at } = answer;
-  return { content, reasoning, calls, ended: true, ...(calls_at && { calls_at }) };
 }
 
 /** Without one that ends the answer. */
