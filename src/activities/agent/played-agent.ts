@@ -2,15 +2,13 @@ import type { ProgramRules } from '../../environments/environment.js';
 import type { PlayedAgent } from '../../gateway/agent-session.js';
 import { engineOf } from '../../gateway/engine.js';
 import type { RolloutSettings } from '../../model/journal.js';
-import { generationCall } from '../../model/journal/standing.js';
 import { seedOfCall } from '../../model/turn/seeds.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import type { Waits } from '../../sampling/call.js';
 import { knownEos } from '../../sampling/seam.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { poolOf, recordFault, sharerOf } from '../hold.js';
-import { poolFor } from '../turn/generate-turn.js';
+import { poolFor, waitsOf } from '../turn/generate-turn.js';
 
 interface Playing {
   rules: ProgramRules;
@@ -33,7 +31,8 @@ export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playi
     settings: callSettings({ rules, settings, dependencies }),
     generation: () => trajectory.settings_in_force ?? settings,
     pool,
-    waits: waitsOf(hold, generation.service),
+    // Its program needs its slot as long as it runs, so that no wait gives the slot to others.
+    waits: waitsOf({ ...hold, idles: () => undefined, hasGivenWay: false }, settings),
     sharer,
     seed: ({ turn, inherited }) => seedOfCall(settings, { ...ref, turn, inherited }),
     eos_ids: () => knownEos(trajectory),
@@ -56,22 +55,5 @@ function callSettings({ rules, settings, dependencies }: Playing): PlayedAgent['
     structured,
     role_map,
     limits: { ...limits, calls },
-  };
-}
-
-/** Its program needs its slot as long as it runs, so that no wait gives the slot to others. */
-function waitsOf(
-  { journal: { trajectory }, reportWaiting, asks, isHeld }: Hold,
-  service: string,
-): Waits {
-  const call = generationCall(service);
-  return {
-    held: (message) => {
-      if (message !== null) void reportWaiting({ service, message, holds: true });
-      else if (isHeld()) void reportWaiting(null);
-    },
-    paused: reportWaiting,
-    asks: (why, answer) =>
-      asks({ call, moved_at: () => trajectory.standing.moved_at, why }, answer),
   };
 }

@@ -6,6 +6,7 @@ import { environmentCall } from '../../model/journal/standing.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { timeText } from '../../model/workflow-safe/waiting.js';
 import { withController } from '../../platform/waits/abort.js';
+import { LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { Hold } from '../hold.js';
 
@@ -72,9 +73,6 @@ async function lateAt(
   );
   return 'late';
 }
-
-/** Longer timers end at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** A service that is away for a while does not end the session: its programs may run on. */
 async function poll(

@@ -2,7 +2,7 @@ import type { EnvironmentMessage } from '../../environments/environment.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { withField, type ForeignObject } from '../../model/foreign-object.js';
-import { hasFinished, type Life } from '../../model/journal/calls.js';
+import { answered, hasFinished, type Life } from '../../model/journal/calls.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { rewardWith } from '../../model/journal/reward-sum.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
@@ -98,11 +98,10 @@ const isSampled = (message: object): boolean =>
 
 function metadataOf({ extra_env_info, calls }: Trajectory, { exit }: Life): ForeignObject {
   const { code = null, signal = null, tail = '', submission = null, said } = exit ?? {};
-  const answered = calls.filter(({ answer }) => answer !== null).length;
   const about = {
     exit: { code, signal, tail },
     submission,
-    calls: answered,
+    calls: answered(calls),
     ...(said !== undefined && said.metadata !== null && { said: said.metadata }),
   };
   return Object.entries(about).reduce<ForeignObject>(

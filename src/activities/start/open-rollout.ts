@@ -7,6 +7,7 @@ import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { withController } from '../../platform/waits/abort.js';
+import { LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';
@@ -48,9 +49,6 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
       });
     });
 }
-
-/** Longer timers end at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 interface Limited {
   rollout_timeout: string;

@@ -94,7 +94,7 @@ export function poolFor(settings: RolloutSettings, dependencies: Dependencies): 
 }
 
 /** An attempt that waits for an engine to wake up, or for weights, may give its slot to others. */
-function waitsOf(
+export function waitsOf(
   { journal: { trajectory }, reportWaiting, asks, idles, isHeld, hasGivenWay }: Hold,
   { generation: { service } }: RolloutSettings,
 ): Waits {

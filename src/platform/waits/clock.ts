@@ -18,3 +18,6 @@ export const SYSTEM_CLOCK: Clock = {
     };
   },
 };
+
+/** Longer timers end at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
