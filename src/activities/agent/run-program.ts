@@ -1,7 +1,7 @@
 import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
 import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
 import { textLog } from '../../model/content.js';
-import { Fault, faultWith, judged } from '../../model/faults.js';
+import { Fault, judged } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
@@ -107,7 +107,7 @@ async function playLife(running: Running): Promise<void> {
     await journal.sync();
   }
   await stopped(program, { run, signal });
-  if (fault !== null) throw ofOurs(line.life, fault);
+  if (fault !== null) throw ofOurs(journal.trajectory, fault);
   await hold.reportWaiting(null);
 }
 
@@ -123,14 +123,19 @@ async function untilEnded<T>(session: AgentSession, plays: () => Promise<T>): Pr
   }
 }
 
-const ofOurs = (life: number, fault: string): Fault =>
-  faultWith(
-    new Fault({
-      type: 'GenerationUnavailable',
-      message: `life ${life} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
-    }),
-    { uncounted: true },
-  );
+/** An engine may refuse the same call of each life: the pause before the next one grows. */
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 300_000;
+
+function ofOurs({ lives }: Pick<Trajectory, 'lives'>, fault: string): Fault {
+  const inARow = lives.length - 1 - lives.findLastIndex(({ exit }) => exit !== null);
+  return new Fault({
+    type: 'GenerationUnavailable',
+    message: `life ${lives.length} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
+    uncounted: true,
+    retryAfterMs: Math.min(FIRST_PAUSE_MS * 2 ** (inARow - 1), LONGEST_PAUSE_MS),
+  });
+}
 
 async function serves(
   { ref, signal }: Hold,
