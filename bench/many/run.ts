@@ -3,6 +3,9 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { BatchResult } from '../../src/activities/contract.js';
+import type { Config } from '../../src/workers/config.js';
+import { memoryOf } from '../../src/workers/config.js';
+import { cutByOpenFiles } from '../../src/workers/open-files.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerProcess } from '../../test/harness/worker-process.js';
@@ -137,6 +140,7 @@ async function startWorkers(
   );
   const worker = { ...parsed.worker, heartbeat_timeout, max_generations: rollouts };
   const config = { ...parsed, generation, worker };
+  checkPlaces(config, rollouts / workers);
   const preload = pathToFileURL(path.join(PROJECT_ROOT, 'bench', 'many', 'loop-delay.mjs')).href;
   const names = Array.from({ length: workers }, (_, i) => `worker-${i}`);
   const loops = names.map((name) => path.join(stack.folder, `${name}.loop`));
@@ -151,6 +155,15 @@ async function startWorkers(
     ),
   );
   return { workers: running, loops, directory: path.join(outputsRoot(config), BATCH) };
+}
+
+/** All rollouts are in flight before the first turn ends, so each needs a place. */
+function checkPlaces(config: Config, rollouts: number): void {
+  const { generations, cached_workflows } = memoryOf(config);
+  if (Math.min(generations, cached_workflows) >= rollouts) return;
+  const why =
+    cutByOpenFiles(config) ?? `worker.memory ${config.worker.memory} has no room for more`;
+  throw new Error(`expected room for ${rollouts} rollouts in each worker, got ${generations} generations and ${cached_workflows} workflows: ${why}`); // prettier-ignore
 }
 
 /** Draws the time of the next turns again and again, so that they are not all alike. */
