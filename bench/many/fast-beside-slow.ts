@@ -7,6 +7,7 @@ import { parseLine } from '../../src/model/journal.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { eventually } from '../../test/harness/waiting.js';
+import { startSimulatorProcess } from '../../test/harness/simulator-process.js';
 import { startWorkerProcess } from '../../test/harness/worker-process.js';
 import { median } from '../measure.js';
 import { table } from '../report.js';
@@ -16,16 +17,18 @@ import { startStack, workerConfig } from '../stack.js';
 
 const USAGE = `node --import tsx bench/many/fast-beside-slow.ts [--slow N] [--fast N] [--turns N] [--rounds N]     after npm run build
 
-One worker with default settings, and one engine: a batch of short turns (half a second), alone and beside a batch of
-turns of 6 s that has more rollouts in flight than the worker has places at its engine (256). Batches take turns.
+One worker: a batch of turns of half a second, alone and beside a batch of turns of 6 s at another engine, which has more
+rollouts in flight than the worker has slots (worker.memory 512MiB). They take turns.
 
-  --slow N    rollouts in flight beside it; default 320
+  --slow N    rollouts in flight beside it; default 400
   --fast N    rollouts of the fast batch; default 32
   --turns N   of each of these; default 10
   --rounds N  default 3`;
 
-const TOKENS_A_SECOND = 20;
-const TOKENS = { fast: 10, slow: 120 } as const;
+/** Beside some 25 tokens of a move and its end. */
+const FAST = { thinking_tokens: 0, tokens_per_second: 50 } as const;
+const SLOW = { thinking_tokens: 95, tokens_per_second: 20 } as const;
+const MEMORY = '512MiB';
 const TASK_QUEUE = 'beside';
 /** Rollouts are in the midst of turns, each somewhere else. */
 const SETTLED_TURNS = 2;
@@ -33,7 +36,7 @@ const BEGINS_WITHIN_MS = 300_000;
 
 const { values } = parseArgs({
   options: {
-    slow: { type: 'string', default: '320' },
+    slow: { type: 'string', default: '400' },
     fast: { type: 'string', default: '32' },
     turns: { type: 'string', default: '10' },
     rounds: { type: 'string', default: '3' },
@@ -82,7 +85,7 @@ const startSlow = (stack: Stack, id: string): Promise<Batch> =>
   start(stack, {
     id,
     limit: slow,
-    generation: { ...GENERATION, max_new_tokens: TOKENS.slow },
+    generation: { ...GENERATION, service: 'slow' },
     max_seq_len: 32_768,
     max_rollout_turns: 1000,
     max_in_flight: slow,
@@ -93,7 +96,7 @@ async function playFast(stack: Stack, { id, root }: { id: string; root: string }
   const handle = await start(stack, {
     id,
     limit: fast,
-    generation: { ...GENERATION, max_new_tokens: TOKENS.fast },
+    generation: GENERATION,
     max_rollout_turns: turns,
     max_in_flight: fast,
   });
@@ -147,9 +150,13 @@ const say = (line: string): void => {
 };
 const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
 const folder = path.join(PROJECT_ROOT, '.rollouts', `beside-${process.pid}`);
-const settings = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768, thinking_tokens: 4000, tokens_per_second: TOKENS_A_SECOND }; // prettier-ignore
-const stack = await startStack({ rollouts: Math.max(slow, fast) }, { cliPath: cli.path, folder, settings }); // prettier-ignore
-const config = workerConfig(stack, { task_queue: TASK_QUEUE, turn_slice: null });
+const settings = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768 };
+const stack = await startStack({ rollouts: Math.max(slow, fast) }, { cliPath: cli.path, folder, settings: { ...settings, ...FAST } }); // prettier-ignore
+const slowEngine = await startSimulatorProcess({ directory: folder, port: 0, settings: { ...settings, ...SLOW }, logs: false }); // prettier-ignore
+const parsed = workerConfig(stack, { task_queue: TASK_QUEUE, turn_slice: null, memory: MEMORY });
+const [usual] = Object.values(parsed.generation);
+if (usual === undefined) throw new Error('expected a generation service, got none');
+const config = { ...parsed, generation: { ...parsed.generation, slow: { ...usual, base_urls: [`${slowEngine.url}/v1`] } } }; // prettier-ignore
 const worker = await startWorkerProcess({ directory: stack.folder, config });
 const root = outputsRoot(config);
 try {
@@ -168,5 +175,6 @@ try {
   say(`\n${report(alone, beside)}`);
 } finally {
   await worker.stop();
+  await slowEngine.stop();
   await stack.stop();
 }
