@@ -147,7 +147,7 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       assert.deepEqual([rollouts.length, failures.length], [1, 1]);
       assert.equal(
         failures[0]?.failure?.message,
-        'its program failed in life 2 (exit 1); it printed at its end: Traceback: Error: boom (key)',
+        'its program failed in life 2 (exit 1): Traceback: Error: boom (key)',
       );
       const lives = (await kindsOf('fails', 1)).filter((kind) => kind === 'life');
       assert.equal(lives.length, 2);

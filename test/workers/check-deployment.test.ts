@@ -17,14 +17,18 @@ const NOBODY = 'http://127.0.0.1:9';
 /** What is found of a deployment without a Temporal server, by the beginning of its part's name. */
 async function found(
   t: TestContext,
-  { env = {}, ...config }: { env?: NodeJS.ProcessEnv } & Record<string, unknown>,
+  {
+    env = {},
+    stack = null,
+    ...config
+  }: { env?: NodeJS.ProcessEnv; stack?: string | null } & Record<string, unknown>,
 ): Promise<(part: string) => Finding[]> {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   const temporal = { address: '127.0.0.1:9' };
   const rest = { generation: {}, environments: { puzzle: { kind: 'sliding_puzzle' } }, ...config };
   await writeFile(file, JSON.stringify({ temporal, ...rest }));
-  const findings = await checkDeployment(await loadConfig(file), { env, file });
+  const findings = await checkDeployment(await loadConfig(file), { env, file, stack });
   return (part) => findings.filter((one) => one.part.startsWith(part));
 }
 
@@ -54,6 +58,13 @@ const states = (findings: readonly Finding[]): string[] =>
 
 /** Each check waits ten seconds for a Temporal server that nobody serves. */
 describe('a check of a deployment', { concurrency: 8 }, () => {
+  test('misses no engine where the stack that runs with the file has one', async (t) => {
+    assert.deepEqual(states((await found(t, {}))('generation')), ['broken: no service is named']);
+    const [said] = (await found(t, { stack: '.rollouts/temporal.yaml' }))('generation');
+    assert.equal(said?.state, 'ok');
+    assert.match(said.what, /plays with its own, of .rollouts.temporal.yaml$/);
+  });
+
   test('does not wait for a database that does not answer: it cannot be written', async (t) => {
     const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: './out' } };
     const env = { DATABASE: 'postgres://u:password-of-this-test@127.0.0.1:9/db' };
