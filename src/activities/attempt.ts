@@ -1,6 +1,11 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import {
+  ApplicationFailure,
+  asyncLocalStorage,
+  CancelledFailure,
+  Context,
+} from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
@@ -123,7 +128,7 @@ export function createRunAttempt({
   slots = createSlots(new Map()),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
-    const context = Context.current();
+    const context = takeContext();
     const { info, cancellationSignal: signal } = context;
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
@@ -156,6 +161,16 @@ export function createRunAttempt({
       leave();
     }
   };
+}
+
+/**
+ * Nothing asks for the activity's context after this. Node.js before 24 follows every promise of a process while one is
+ * kept, which takes time and memory. workers/connect.ts does the same for calls.
+ */
+function takeContext(): Context {
+  const context = Context.current();
+  asyncLocalStorage.disable();
+  return context;
 }
 
 interface Running {
