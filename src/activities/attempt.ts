@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { Context } from '@temporalio/activity';
+import { asyncLocalStorage, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault, isTakenOver } from '../model/faults.js';
@@ -114,7 +114,7 @@ export function createRunAttempt({
   mayTell = createTelling(),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
-    const context = Context.current();
+    const context = takeContext();
     const { info, cancellationSignal: signal } = context;
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
@@ -147,6 +147,16 @@ export function createRunAttempt({
       leave();
     }
   };
+}
+
+/**
+ * Nothing asks for the activity's context after this. Node.js before 24 follows every promise of a process while one is
+ * kept, which takes time and memory. workers/connect.ts does the same for calls.
+ */
+function takeContext(): Context {
+  const context = Context.current();
+  asyncLocalStorage.disable();
+  return context;
 }
 
 interface Running {
