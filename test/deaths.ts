@@ -101,10 +101,11 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
       'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
     ],
-    'Its sync finds the other claim: it fails as `StoreFault` and reports nothing.': [
-      `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
-      `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
-    ],
+    'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.':
+      [
+        `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
+        `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+      ],
     'All readers see one rollout, whoever wrote last.': [
       `${LONG}/recovery-frozen.test.ts › completes with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,

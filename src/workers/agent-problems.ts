@@ -14,6 +14,9 @@ interface Found {
 /** Kinds that answer no single step, or only in a session that they have begun. */
 const NO_VERIFIERS: ReadonlySet<string> = new Set(['agent', 'gym_agent', 'gymnasium']);
 
+const UNJUDGED =
+  'expected an environment of this file beside run.command, whose programs say no reward, got none';
+
 /** What is wrong between an agent and the rest of temporal.yaml. */
 export function agentProblems({ worker, environments }: Deployed): Found[] {
   const { roles, gateway } = worker;
@@ -23,7 +26,9 @@ export function agentProblems({ worker, environments }: Deployed): Found[] {
     ...(alone ? [{ path: ['worker', 'roles'], message }] : []),
     ...nowhere(gateway),
     ...Object.entries(environments).flatMap(([name, settings]) => {
-      if (settings.kind !== 'agent' || settings.verify === null) return [];
+      if (settings.kind !== 'agent') return [];
+      if (settings.verify === null)
+        return settings.run.command === null ? [] : [{ path: ['environments', name, 'verify'], message: UNJUDGED }]; // prettier-ignore
       const what = verifierProblem(settings.verify, environments);
       return what === null ? [] : [{ path: ['environments', name, 'verify'], message: what }];
     }),

@@ -20,6 +20,9 @@ const TASK = {
   metadata: {},
 };
 const { signal } = new AbortController();
+const serve = (): void => {
+  throw new Error('a service has no listener of its own');
+};
 
 async function served(t: TestContext): Promise<{ program: Program; service: AgentService }> {
   const service = await startAgentService(() => Promise.resolve({ reward: 1 }));
@@ -63,7 +66,7 @@ describe('a service of programs that answers a start with', () => {
     test(`${name} is a fault that says so`, async (t) => {
       const { program, service } = await served(t);
       service.instead = () => says;
-      assert.match(await faultOf(program.start('b/0-0.1', { task: TASK, signal })), is);
+      assert.match(await faultOf(program.start('b/0-0.1', { task: TASK, serve, signal })), is);
     });
 });
 
@@ -76,10 +79,10 @@ describe('a service of programs', () => {
 
   test('begins a run once, and another one in the place of an earlier play’s', async (t) => {
     const { program, service } = await served(t);
-    await program.start('b/0-0.1', { task: TASK, signal });
-    await program.start('b/0-0.1', { task: TASK, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, signal });
     assert.equal(service.started.length, 1);
-    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, signal });
+    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, serve, signal });
     assert.deepEqual([service.started.length, service.stopped], [2, ['b/0-0.1']]);
     const state = await program.wait('b/0-0.1', { seconds: 5, signal });
     assert.ok(state !== 'gone' && state.state === 'ended');
@@ -141,9 +144,19 @@ describe('settings of an agent', () => {
     return error?.issues.map(({ message }) => message).join('; ') ?? '';
   };
   const run = { url: 'http://127.0.0.1:9100' };
-  test('name no command and no replay yet', () => {
-    assert.match(problems({ run: { ...run, command: ['mini'] } }), /workers do not start programs/);
-    assert.match(problems({ run, restart: 'replay' }), /expected fresh/);
+  const command = ['mini'];
+  test('name a service or a command, and no replay yet', () => {
     assert.equal(problems({ run }), '');
+    assert.equal(problems({ run: { command } }), '');
+    assert.match(problems({ run: { ...run, command } }), /expected no command beside url/);
+    assert.match(problems({ run: {} }), /expected url, .* or command, .*; got neither/);
+    assert.match(problems({ run: { ...run, submit: ['git'] } }), /expected none without command/);
+    assert.match(problems({ run: { command, headers_env: 'A' } }), /expected none without url/);
+    assert.match(problems({ run: { command: [] } }), /./);
+    assert.match(
+      problems({ run: { command, sandbox: 'none', mounts: ['.'] } }),
+      /expected no mounts with sandbox none/,
+    );
+    assert.match(problems({ run, restart: 'replay' }), /expected fresh/);
   });
 });
