@@ -19,7 +19,7 @@ const PROGRAM = path.join(PROJECT_ROOT, 'test', 'servers', 'agent_program.py');
 /** The task's `does` becomes a file. */
 const SETUP = 'import json, sys; open("does", "w").write(json.load(sys.stdin)["metadata"]["does"])';
 /** What a verifier sees: the submission, and the program's exit. */
-const VERIFIER = `export default { stepOne: ({ metadata: { submission } }) => ({ observation: null, reward: Number(submission), terminated: true }) };`;
+const VERIFIER = `export default { stepOne: ({ metadata: { submission } }) => ({ observation: 'verified', reward: Number(submission), terminated: true }) };`;
 
 const sampleOf = (does: string, task_name = 'own') => ({
   message_log: [{ role: 'user', content: 'Say: 42' }],
