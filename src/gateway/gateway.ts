@@ -36,7 +36,8 @@ export async function createGateway({
   const times = { ...TIMES, ...given };
   const holder = createHolder(secret);
   const listener = await openListener(listen, createRoutes({ holder, bodies, times }));
-  const address = (advertise ?? listener.url).replace(/\/$/, '');
+  // Some name the URL as clients have it.
+  const address = (advertise ?? listener.url).replace(/\/(?:v1\/?)?$/, '');
   const base_url = `${address}/v1`;
   /** Each cuts the doors of one life. */
   const open = new Set<() => void>();

@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
@@ -84,6 +88,54 @@ describe('a service of programs', () => {
     assert.ok(state !== 'gone' && state.state === 'ended');
     assert.deepEqual([state.reward, state.exit.code], [1, 0]);
   });
+});
+
+describe('headers of a service', () => {
+  const environmentOf = (url: string, value: string | undefined) =>
+    createEnvironment(
+      EnvironmentSettings.parse({ kind: 'agent', run: { url, headers_env: 'SWE_HEADERS' } }),
+      bareContext({ name: 'swe', env: (name) => (name === 'SWE_HEADERS' ? value : undefined) }),
+    );
+
+  test('go with every request, several of them, and are named in no fault', async (t) => {
+    const seen: IncomingHttpHeaders[] = [];
+    const server = createServer(({ headers }, response) => {
+      seen.push(headers);
+      response.writeHead(418).end(`you sent ${headers.authorization ?? 'nothing'}`);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const lines = 'Authorization: Bearer token-of-this-test\r\nX-Team: rollouts of a team\n\n';
+    const environment = await environmentOf(`http://127.0.0.1:${port}`, lines);
+    t.after(async () => {
+      await environment.close?.();
+      server.close();
+    });
+    const { program } = environment;
+    assert.ok(program !== undefined);
+    const told = await Promise.all([
+      faultOf(program.health(signal)),
+      faultOf(program.start('b/0-0.1', { task: TASK, signal })),
+      faultOf(program.wait('b/0-0.1', { seconds: 0, signal })),
+      faultOf(program.stop('b/0-0.1', signal)),
+    ]);
+    assert.equal(seen.length, 4);
+    for (const { authorization, ...headers } of seen)
+      assert.deepEqual([authorization, headers['x-team']], ['Bearer token-of-this-test', 'rollouts of a team']);
+    for (const text of told) assert.doesNotMatch(text, /token-of-this-test/);
+    assert.match(told[1], /you sent \[secret\]/);
+  }); // prettier-ignore
+
+  test('are refused where they are none, without their text', async () => {
+    const told = (value: string | undefined): Promise<string> =>
+      environmentOf('http://127.0.0.1:1', value).then(() => 'made', (error: unknown) => (error as Error).message);
+    const where = 'environments.swe.run.headers_env: expected the environment variable SWE_HEADERS to hold';
+    assert.equal(await told(undefined), `${where} headers, it is not set`);
+    assert.equal(await told(' \n'), `${where} headers, it is not set`);
+    for (const wrong of ['a-secret-without-a-name', 'Two Words: x', 'Key: é', 'Key:'])
+      assert.equal(await told(wrong), `${where} \`name: value\`, one a line, got another text`);
+  }); // prettier-ignore
 });
 
 describe('settings of an agent', () => {
