@@ -42,7 +42,7 @@ test(
     signalGroup(pid, 'SIGSTOP');
     await eventually({ what: 'a whole look', timeout_ms: 60_000 }, () => {
       const { processes, is_whole } = processesBelow(pid);
-      const memory = processes.map(memoryOf);
+      const memory = processes.map((one) => memoryOf(one)?.own ?? 0);
       return is_whole && memory.some((bytes) => bytes !== null && bytes > 64 * MIB);
     });
     assert.ok(processesBelow(pid).is_whole);
