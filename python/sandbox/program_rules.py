@@ -55,6 +55,10 @@ def sockets(rules):
     ])
 
 
+def refused(has_bounded_sysv):
+    return [*NEVER, *UNKNOWN, *SWITCHED_OFF, *([] if has_bounded_sysv else SYSV_MEMORY)]
+
+
 def seccomp(has_bounded_sysv):
     rules = confine.Filter()
     rules.refuse(NEVER)

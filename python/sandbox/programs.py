@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import program_rules
 import removal
 import view
-from confine import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, SIGKILL, checked, libc, prctl
+from confine import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, SIGKILL, landlock_abi, libc, prctl
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
@@ -145,7 +145,11 @@ class Life:
             os.close(file)
         self.has_bounded_sysv = bound_sysv()
         with step("its listener", listening, self.settings["port"]) as server:
-            self.channel.say({"ready": True}, server.fileno())
+            self.channel.say({"ready": self.facts()}, server.fileno())
+
+    def facts(self):
+        refused = program_rules.refused(self.has_bounded_sysv)
+        return {"landlock": landlock_abi(), "refused": len(refused), "bounded_sysv": self.has_bounded_sysv}
 
     def run(self):
         """Until the worker goes."""

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import type {
+  Confined,
+  Confinement,
+  Ended,
+} from '../../../../src/environments/agent/confinement.js';
+import { createPrograms } from '../../../../src/environments/agent/programs/programs.js';
+
+/** Programs in their sandbox, without rollout and gateway. */
+
+export const MIB = 2 ** 20;
+export const LIMITS = { memory: 512 * MIB, processes: 64, disk: 64 * MIB };
+
+interface Test {
+  after: (close: () => Promise<void>) => void;
+}
+
+export function programs(
+  t: Test,
+  more: Partial<Parameters<typeof createPrograms>[0]> = {},
+): Confinement {
+  const said = { name: 'swe', mounts: [], limits: LIMITS, report: () => undefined };
+  const confinement = createPrograms({ ...said, ...more });
+  t.after(() => confinement.close());
+  return confinement;
+}
+
+export const openLife = (confinement: Confinement): Promise<Confined> =>
+  confinement.open({ rollout_id: 'b/0-0', life: 1, signal: new AbortController().signal });
+
+export interface Said extends Ended {
+  text: string;
+  tail: string;
+}
+
+/** One command to its end. */
+export async function run(
+  life: Confined,
+  argv: readonly [string, ...string[]],
+  more: { input?: string; env?: Record<string, string> } = {},
+): Promise<Said> {
+  const { env, ...rest } = more;
+  const running = await life.start({
+    argv,
+    env: { ...life.variables, ...env },
+    most_output: MIB,
+    ...rest,
+  });
+  const ended = await running.ended;
+  return { ...ended, text: ended.output.toString(), tail: running.tail() };
+}
+
+/** What a shell's commands print, which end with 0. */
+export async function shell(life: Confined, script: string): Promise<string> {
+  const { code, text, tail } = await run(life, ['/bin/bash', '-c', script]);
+  assert.equal(code, 0, tail);
+  return text.trim();
+}
+
+const hasNamespaces = (): boolean => {
+  try {
+    execFileSync('unshare', ['-Urmpn', '--fork', 'true'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+export const skip =
+  process.platform === 'linux' && hasNamespaces() ? false : 'this host gives no namespaces';
