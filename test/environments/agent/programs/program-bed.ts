@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import type {
+  Command,
   Confined,
   Confinement,
   Ended,
@@ -34,18 +35,16 @@ export interface Said extends Ended {
   tail: string;
 }
 
+type Argv = Command['argv'];
+type Asked = Omit<Command, 'env'> & { env?: Record<string, string> };
+
 /** One command to its end. */
-export async function run(
-  life: Confined,
-  argv: readonly [string, ...string[]],
-  more: { input?: string; env?: Record<string, string> } = {},
-): Promise<Said> {
-  const { env, ...rest } = more;
+export async function run(life: Confined, asked: Argv | Asked): Promise<Said> {
+  const { env, ...more } = 'argv' in asked ? asked : { argv: asked };
   const running = await life.start({
-    argv,
     env: { ...life.variables, ...env },
     most_output: MIB,
-    ...rest,
+    ...more,
   });
   const ended = await running.ended;
   return { ...ended, text: ended.output.toString(), tail: running.tail() };

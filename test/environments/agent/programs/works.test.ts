@@ -60,11 +60,14 @@ if __name__ == '__main__':
 
   test('its input, its two outputs, its exit and its end are told', async (t) => {
     const life = await openLife(programs(t));
-    const { code, text, tail } = await run(
-      life,
-      ['/bin/bash', '-c', 'read a; echo $a; cat; echo err >&2; echo out > /dev/stdout; exit 3'],
-      { input: `first\n${'in'.repeat(100_000)}` },
-    );
+    const { code, text, tail } = await run(life, {
+      argv: [
+        '/bin/bash',
+        '-c',
+        'read a; echo $a; cat; echo err >&2; echo out > /dev/stdout; exit 3',
+      ],
+      input: `first\n${'in'.repeat(100_000)}`,
+    });
     assert.equal(code, 3);
     assert.equal(text, `first\n${'in'.repeat(100_000)}out\n`);
     assert.match(tail, /err\n/);
