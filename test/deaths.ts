@@ -89,7 +89,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'It sends no run and no step of a session any more.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
     ],
-    'Its sync finds the other claim: it fails as `StoreFault` and reports nothing.': [
+    'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.': [
       `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
       `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
     ],

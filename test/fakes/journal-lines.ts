@@ -163,6 +163,15 @@ export function author(writer: string) {
       whole: true,
       ...given,
     }),
+    refused: (given: Given<'refused'> = {}): LineOf<'refused'> => ({
+      kind: 'refused',
+      ...by,
+      life: 1,
+      key: 'k',
+      code: 'rollout_limit',
+      message: 'limit',
+      ...given,
+    }),
     exit: (given: Given<'exit'> = {}): LineOf<'exit'> => ({
       kind: 'exit',
       ...by,

@@ -76,9 +76,14 @@ function checkLives(trajectory: Trajectory, { settings }: { settings: RolloutSet
 function agentFailed({ line, exit }: Life): Fault {
   const { code = null, signal = null, tail = '' } = exit ?? {};
   const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
-  const said = tail.trim() === '' ? 'it printed nothing' : `it printed at its end: ${tail.trim()}`;
-  const message = `its program failed in life ${line.life} (${how}); ${said}`;
-  return new Fault({ type: 'AgentFailed', message });
+  const printed = tail.trim();
+  // Lists and boards have room for a line: of a traceback the last one says what happened.
+  const last = printed.slice(printed.lastIndexOf('\n') + 1);
+  const said = printed === '' ? 'it printed nothing' : last === printed ? last : `${last}\nit printed at its end:\n${printed}`; // prettier-ignore
+  return new Fault({
+    type: 'AgentFailed',
+    message: `its program failed in life ${line.life} (${how}): ${said}`,
+  });
 }
 
 async function playLife(running: Running): Promise<void> {

@@ -1,10 +1,12 @@
 import type { CallMessage } from '../../model/calls/message.js';
 import { messageOf } from '../../model/calls/message.js';
+import type { LineOf } from '../../model/journal.js';
 import type { JournalCall } from '../../model/journal/calls.js';
 import { messagesBeyond } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { Paths } from '../../model/results/call-paths.js';
 import { pathsOf, rulesOf } from '../../model/results/call-paths.js';
+import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Block, PageOptions } from './block.js';
@@ -30,9 +32,9 @@ export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[
     isShown(number) ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })] : [],
   );
   const ended = lives.flatMap(({ line, exit }) =>
-    exit === null || lives.length === 1
+    exit === null
       ? []
-      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: '', style: options.style })],
+      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: leftText(exit), style: options.style })],
   );
   return [...blocks, ...ended, ...verdictBlock(trajectory, options)];
 } // prettier-ignore
@@ -66,7 +68,7 @@ function callLine(
     ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
     ...(call.line.life > 1 ? [`life ${call.line.life}`] : []),
     ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
-    ...(isOver ? [why === null ? 'trains' : `does not train: ${why}`] : []),
+    ...(isOver ? trainsText(trajectory, why) : []),
   ];
   const indent = '  '.repeat(depth);
   const said = call.answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(call.answer)); // prettier-ignore
@@ -79,6 +81,12 @@ function callLine(
     style: options.style,
   });
 } // prettier-ignore
+
+/** Of a rollout that failed nothing trains, which its head says. */
+function trainsText({ end }: Trajectory, why: string | null): string[] {
+  if (end !== null && !VALID_STOP_REASONS.has(end.stop_reason)) return [];
+  return [why === null ? 'trains' : `does not train: ${why}`];
+}
 
 /** Why it begins where it does. */
 function beginningOf({ line, from }: JournalCall): string[] {
@@ -103,6 +111,14 @@ const saidText = ({ content, tool_calls = [] }: CallMessage): string =>
 
 const exitText = ({ code, signal }: { code: number | null; signal: string | null }): string =>
   signal === null ? `code ${code ?? 'unknown'}` : signal;
+
+/** What it printed at its end, and returned besides its worth. */
+const leftText = ({ tail, submission, said }: LineOf<'exit'>): string =>
+  [
+    ...(tail.trim() === '' ? [] : [tail.trimEnd()]),
+    ...(submission === null ? [] : [`submission: ${preview(submission)}`]),
+    ...(said?.metadata ? [`metadata: ${preview(JSON.stringify(said.metadata))}`] : []),
+  ].join('\n');
 
 function verdictBlock({ verdict }: Trajectory, { style }: PageOptions): Block[] {
   if (verdict === null) return [];

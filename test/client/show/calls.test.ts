@@ -45,7 +45,7 @@ const PLAYED = [
   ...wholeCall(a, { turn: 1, parent: 0, news: [{ role: 'tool', content: '長い'.repeat(90), tool_call_id: 'call_0_0' }] }),
   a.served({ turn: 1 }),
   ...wholeCall(a, { turn: 2, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 1 }, prompt_ids: [] }),
-  a.exit(),
+  a.exit({ tail: 'Solved \u001b[2J it\n', submission: 'diff', said: { reward: null, rewards: {}, metadata: { tries: 3 } } }),
   a.observation({ turn: 2, reward: 0.5, terminated: true, message: null, token_ids: [] }),
   a.end(),
 ]; // prettier-ignore
@@ -58,10 +58,21 @@ describe('the page of an agent', () => {
     assert.match(page, /assistant: I look {1,2}bash\(\{"command":"ls"\}\)/);
     assert.match(page, /^-- call 1: continues 0, 1 token.*end of the main\s+sequence, trains$/ms);
     assert.match(page, /^-- {3}call 2: resampled at token 1 of call 0.*does not\s+train: unread$/ms);
+    assert.match(page, /^-- life 1 ended: code 0\nSolved .*it\nsubmission: diff\nmetadata: \{"tries":3\}$/m);
     assert.match(page, /^-- verdict: reward 0\.5$/m);
-    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens/);
+    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens, /);
     assert.doesNotMatch(page, /\u001b/);
   }); // prettier-ignore
+
+  test('of one that failed says what it printed last, and that nothing trains by its head alone', () => {
+    const failure = { turn: 1, type: 'AgentFailed', message: 'its program failed' };
+    const rollout = rolloutOf([...PLAYED.slice(0, -3), a.exit({ code: 1, tail: 'ValueError: no' }), a.end({ stop_reason: 'failed', failure })]); // prettier-ignore
+    const page = pageOf(rollout).join('\n');
+    assert.match(page, /^-- life 1 ended: code 1\nValueError: no$/m);
+    assert.doesNotMatch(page, /train/);
+    const head = headingOf(rollout, { siblings: [], style: PAGE.style });
+    assert.ok(head.includes('AgentFailed: its program failed'), head.join('\n'));
+  });
 
   test('has one call whole: what it was asked with, and its answer', () => {
     const page = pageOf(rolloutOf(PLAYED), { call: 1, tokens: true }).join('\n');
@@ -78,7 +89,7 @@ describe('the page of an agent', () => {
         if (!key.startsWith('open.')) keys.add(key);
         if (until < PLAYED.length - 1) assert.doesNotMatch(lines.join('\n'), /train/);
       }
-    assert.deepEqual([...keys], ['call.0', 'call.1', 'call.2', 'verdict']);
+    assert.deepEqual([...keys], ['call.0', 'call.1', 'call.2', 'life.1', 'verdict']);
   });
 
   test('fits the terminal and acts on none, whatever an agent did and wherever its journal ends', async () => {
