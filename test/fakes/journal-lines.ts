@@ -167,9 +167,10 @@ export function author(writer: string) {
       kind: 'refused',
       ...by,
       life: 1,
-      key: 'k',
+      key: 'key',
       code: 'rollout_limit',
-      message: 'limit',
+      message: 'refused',
+      limit: 'calls',
       ...given,
     }),
     exit: (given: Given<'exit'> = {}): LineOf<'exit'> => ({

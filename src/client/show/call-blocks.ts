@@ -36,8 +36,23 @@ export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[
       ? []
       : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: leftText(exit), style: options.style })],
   );
-  return [...blocks, ...ended, ...verdictBlock(trajectory, options)];
+  return [...blocks, ...refusedBlocks(trajectory, options), ...ended, ...verdictBlock(trajectory, options)];
 } // prettier-ignore
+
+/** Requests that got no call: a program that asks for the same again and again has a line a minute. */
+const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): Block[] =>
+  refused.map(({ life, message }, at) => {
+    const where = lives.length > 1 ? `, life ${life}` : '';
+    return block(`refused.${at}`, { title: `a call was refused${where}`, text: message, style });
+  });
+
+/** The same for a page that has several rollouts side by side. */
+export function callTexts(trajectory: Trajectory): { title: string; text: string }[] {
+  const paths = pathsOf(trajectory, rulesOf(trajectory));
+  const calls = trajectory.calls.map((_, number) => callText(trajectory, { number, paths }));
+  const refused = trajectory.refused.map(({ message: text }) => ({ title: 'a call was refused', text })); // prettier-ignore
+  return [...calls, ...refused];
+}
 
 /** A branch stands one step further right than what it branches from. */
 function depthOf(
@@ -59,28 +74,45 @@ function callLine(
   const call = calls[number];
   if (call === undefined) return { key: `call.${number}`, lines: [] };
   const sampled = call.sampled ?? open.get(number);
-  const why = paths.status[number] ?? null;
-  // Until then any answer may still be read, or be gone on from.
-  const isOver = trajectory.end !== null || trajectory.verdict !== null;
-  const facts = [
-    ...beginningOf(call),
-    ...(sampled === undefined ? [] : sampledFacts(sampled)),
-    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
-    ...(call.line.life > 1 ? [`life ${call.line.life}`] : []),
-    ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
-    ...(isOver ? trainsText(trajectory, why) : []),
-  ];
   const indent = '  '.repeat(depth);
-  const said = call.answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(call.answer)); // prettier-ignore
-  const asked = call.line.news.at(-1);
+  const { title, text } = callText(trajectory, { number, paths });
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
   return block(`${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`, {
-    title: `${indent}call ${number}: ${facts.join(', ')}`,
-    text: [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`].map((text) => `${indent}   ${preview(text)}`).join('\n'),
+    title: `${indent}${title}`,
+    text: text.split('\n').map((line) => `${indent}   ${line}`).join('\n'),
     notes: seams(sampled?.segments ?? []).map((note) => `${indent}   ${note}`),
     style: options.style,
   });
 } // prettier-ignore
+
+/** What is known of a call, and a line each of what it was asked and what it said. */
+function callText(
+  trajectory: Trajectory,
+  { number, paths }: { number: number; paths: Paths },
+): { title: string; text: string } {
+  const { calls, open } = trajectory;
+  const call = calls[number];
+  if (call === undefined) return { title: `call ${number}`, text: '' };
+  const { answer, line } = call;
+  const sampled = call.sampled ?? open.get(number);
+  const why = paths.status[number] ?? null;
+  // Until then any answer may still be read, or be gone on from.
+  const isOver = trajectory.end !== null || trajectory.verdict !== null;
+  const malformed = answer?.malformed ?? 0;
+  const facts = [
+    ...beginningOf(call),
+    ...(sampled === undefined ? [] : sampledFacts(sampled)),
+    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
+    ...(malformed > 0 ? [formatCount(malformed, 'malformed tool call')] : []),
+    ...(line.life > 1 ? [`life ${line.life}`] : []),
+    ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
+    ...(isOver ? trainsText(trajectory, why) : []),
+  ];
+  const said = answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(answer));
+  const asked = line.news.at(-1);
+  const texts = [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`]; // prettier-ignore
+  return { title: `call ${number}: ${facts.join(', ')}`, text: texts.map(preview).join('\n') };
+}
 
 /** Of a rollout that failed nothing trains, which its head says. */
 function trainsText({ end }: Trajectory, why: string | null): string[] {

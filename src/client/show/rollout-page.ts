@@ -145,10 +145,7 @@ function happened(
   if (!isEventful) return [];
   const zero = trajectory.start?.at ?? happenings[0]?.at ?? 0;
   return happenings.map((one, at) => {
-    const [first = '', ...rest] = wrapped(
-      happeningText(one, isProgram(trajectory)),
-      style.columns - INDENT,
-    );
+    const [first = '', ...rest] = wrapped(happeningText(one, isProgram(trajectory) ? 'call' : 'turn'), style.columns - INDENT); // prettier-ignore
     const ink = one.kind === 'fault' ? ('yellow' as const) : ('dim' as const);
     const lines: Line[] = [
       ...(at === 0 ? [[]] : []),
@@ -165,12 +162,12 @@ function happened(
 }
 const INDENT = 32;
 
-function happeningText(one: Happening, playsCalls: boolean): string {
+function happeningText(one: Happening, turn: 'turn' | 'call'): string {
   switch (one.kind) {
     case 'attempt':
       return `attempt ${one.attempt} (${one.activity})${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
-      return `${playsCalls ? 'call' : 'turn'} ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
+      return `${turn} ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
     case 'over':
       return `starts over, for the ${one.life}. time: the environment lost its session`;
     case 'end':

@@ -4,6 +4,7 @@ import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
+import { unreachable } from '../agent-problems.js';
 import { RAISE_LIMIT, cutByOpenFiles } from '../open-files.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
@@ -28,7 +29,15 @@ export async function checkDeployment(
     checkEngines(config, { env, stack }),
     checkEnvironments(config, env),
   ]);
-  return [...found.flat(), ...checkOpenFiles(config)];
+  return [...found.flat(), ...checkGateway(config), ...checkOpenFiles(config)];
+}
+
+/** No worker can see where a program asks. */
+function checkGateway(config: Config): Finding[] {
+  const what = unreachable(config);
+  if (what === null) return [];
+  const remedy = 'name an address of the worker that they reach: worker.gateway.listen, and advertise'; // prettier-ignore
+  return [{ part: 'worker.gateway', state: 'broken', what, remedy }];
 }
 
 /** Of this shell, which need not be that of workers. */

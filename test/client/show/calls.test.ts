@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { groupPage } from '../../../src/client/show/group-page.js';
 import { entryOf } from '../../../src/client/show/entry.js';
 import { createHistory } from '../../../src/client/show/history.js';
 import type { Rollout } from '../../../src/client/show/read-batch.js';
@@ -107,5 +108,41 @@ describe('the page of an agent', () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe('what a program was not given', () => {
+  const text = 'I call <tool_call>no JSON</tool_call>';
+  const REFUSED = [
+    ...BEGUN,
+    ...wholeCall(a, { turn: 0, cause: 'first', ids: [1, 2] }).slice(0, -1),
+    a.answer({ turn: 0, content: text, tool_calls: [], malformed: 1 }),
+    a.refused({ life: 1, message: "this rollout's limit of 1 calls is reached: end the program" }),
+    a.exit({ code: 3, tail: 'Traceback: no more calls\n' }),
+    a.life({ life: 2 }),
+  ];
+
+  test('has a line for each refusal, malformed calls are counted, and lives say their last words', () => {
+    const page = pageOf(rolloutOf(REFUSED)).join('\n');
+    assert.match(page, /^-- call 0: first, .*1 malformed tool call/m);
+    assert.match(page, /^-- a call was refused, life 1\nthis rollout's limit of 1 calls is reached/m);
+    assert.match(page, /^-- life 1 ended: code 3\nTraceback: no more calls$/m);
+    const json = rolloutJson(rolloutOf(REFUSED), { tokens: false }) as { refused: { limit: string }[]; calls: { malformed: number }[] };
+    assert.deepEqual([json.refused[0]?.limit, json.calls[0]?.malformed], ['calls', 1]);
+  }); // prettier-ignore
+
+  test('stands beside its siblings’ calls, as many as fit', () => {
+    const [one, other] = [rolloutOf(PLAYED), { ...rolloutOf(REFUSED), repeat: 1 }];
+    const page = groupPage([one, other], { columns: 100, colour: false });
+    for (const line of page) assert.ok(widthOf(line) <= 100, line);
+    const text = page.join('\n');
+    assert.match(text, /3 calls, 4 tokens, logprob -\S+ +\| 1 call, 2 tokens/);
+    assert.match(text, /^-- call 0: first, 2 tokens, .* \| -- call 0: first, 2 tokens, /m);
+    assert.match(text, /\| -- a call was refused/);
+  });
+
+  test('names calls where a rollout of turns has turns', () => {
+    const page = pageOf(rolloutOf([...REFUSED, a.fault({ turn: 1, message: 'away' })])).join('\n');
+    assert.match(page, /call 1: GenerationUnavailable: away/);
   });
 });
