@@ -310,13 +310,14 @@ def begin(life, order, streams, says):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         keep_only((*streams, report, refusal))
         step("/proc of its own", view.own_processes)
+        # Before there is anyone to look at this process.
+        prctl(PR_SET_DUMPABLE, 0)
         program = os.fork()
         if program == 0:
             os.close(report)
             become(life, order, streams, refusal)
         for file in (*streams, refusal):
             os.close(file)
-        prctl(PR_SET_DUMPABLE, 0)
         while True:
             pid, status = os.wait()
             if pid == program:
@@ -340,6 +341,7 @@ def keep_only(files):
 def become(life, order, streams, refusal):
     try:
         settings = life.settings
+        prctl(PR_SET_DUMPABLE, 1)
         os.setsid()
         for name, file in enumerate(streams):
             os.dup2(file, name)

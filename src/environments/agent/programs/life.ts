@@ -59,7 +59,6 @@ export async function openLife(options: LifeOptions): Promise<Confined & { ready
       commands.excess(sentenceOf(excess, limits));
     },
   );
-  watch.run();
   let removing: Promise<void> | null = null;
   const remove = async (): Promise<void> => {
     made.server.close();
@@ -73,7 +72,12 @@ export async function openLife(options: LifeOptions): Promise<Confined & { ready
     variables: variablesWith(mounts),
     door: { base_url: `http://127.0.0.1:${PORT}/v1`, key: 'rollout', server: made.server },
     ready: made.ready,
-    start: (command) => commands.start(command),
+    start: async (command) => {
+      if (removing !== null) throw new Error('its sandbox is removed');
+      // An excess of the command before has ended the watch.
+      watch.run();
+      return await commands.start(command);
+    },
     remove: () => (removing ??= remove()),
   };
 }
