@@ -23,12 +23,19 @@ NEVER = """
     move_pages
 """.split()
 
-UNKNOWN = "io_uring_setup io_uring_enter io_uring_register io_setup clone3".split()
+UNKNOWN = "io_uring_setup io_uring_enter io_uring_register io_setup clone3 memfd_create".split()
 """As a kernel without them answers: programs then do without. The flags of clone3 are in memory, where a filter cannot
-look; what io_uring does passes by a filter."""
+look; what io_uring does passes by a filter. A descriptor on its way between two processes is in none of them: with
+memfd_create it would be memory that nobody counts."""
 
-SWITCHED_OFF = "landlock_create_ruleset landlock_add_rule landlock_restrict_self fallocate".split()
-"""Landlock rules keep deleted files on disk, and no process shows them; fallocate takes a disk at once."""
+SWITCHED_OFF = """
+    landlock_create_ruleset landlock_add_rule landlock_restrict_self fallocate setxattr lsetxattr fsetxattr
+""".split()
+"""Landlock rules keep deleted files on disk, and no process shows them; fallocate takes a disk at once; attributes of files
+take memory on some file systems, and no block."""
+
+RESERVING = [0x40305828, 0x4030582A, 0x40305839]
+"""Calls of ioctl that do what fallocate does: FS_IOC_RESVSP, RESVSP64, ZERO_RANGE."""
 
 SYSV_MEMORY = "shmget shmat shmctl msgget msgctl msgsnd msgrcv".split()
 """Belongs to no process. Refused where its sum cannot be bounded."""
@@ -56,7 +63,7 @@ def sockets(rules):
 
 
 def refused(has_bounded_sysv):
-    return [*NEVER, *UNKNOWN, *SWITCHED_OFF, *([] if has_bounded_sysv else SYSV_MEMORY)]
+    return [*NEVER, *UNKNOWN, *SWITCHED_OFF, *confine.BORROWERS, *([] if has_bounded_sysv else SYSV_MEMORY)]
 
 
 def seccomp(has_bounded_sysv):
@@ -64,11 +71,15 @@ def seccomp(has_bounded_sysv):
     rules.refuse(NEVER)
     rules.refuse(UNKNOWN, errno.ENOSYS)
     rules.refuse(SWITCHED_OFF, errno.EOPNOTSUPP)
+    # What files that cannot be borrowed from answer: programs then read and write.
+    rules.refuse(confine.BORROWERS, errno.EINVAL)
     if not has_bounded_sysv:
         rules.refuse(SYSV_MEMORY, errno.ENOSYS)
     rules.judge("clone", 0, confine.CLONE)
     # Descriptors are looked at once for all threads: none has a table of its own.
     rules.refuse_bits("close_range", 2, confine.CLOSE_RANGE_UNSHARE)
+    rules.refuse_values("ioctl", 1, RESERVING)
+    confine.core_limit(rules)
     rules.refuse_bits("mmap", 3, confine.MAP_HUGETLB)
     rules.allow_values("personality", 0, PERSONALITIES)
     rules.refuse_values("prctl", 0, [confine.PR_SCHED_CORE])

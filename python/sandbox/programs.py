@@ -245,10 +245,14 @@ class Command:
             self.supervisor = None
 
 
+SEALS, ALL_SEALS = 1033, 0xF
+
+
 def given_input(text):
-    """A file in memory: it can be read again, and nobody waits for a reader."""
-    file = os.memfd_create("input")
+    """A file in memory: nobody waits for a reader. It can neither grow nor change."""
+    file = os.memfd_create("input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     write_all(file, text.encode("utf-8", "surrogatepass"))
+    fcntl.fcntl(file, SEALS, ALL_SEALS)
     os.lseek(file, 0, os.SEEK_SET)
     return file
 
