@@ -89,9 +89,8 @@ describe('settings of an agent', () => {
     return error?.issues.map(({ message }) => message).join('; ') ?? '';
   };
   const run = { url: 'http://127.0.0.1:9100' };
-  test('name no command and no replay yet', () => {
+  test('name no command yet', () => {
     assert.match(problems({ run: { ...run, command: ['mini'] } }), /workers do not start programs/);
-    assert.match(problems({ run, restart: 'replay' }), /expected fresh/);
     assert.equal(problems({ run }), '');
   });
 });
