@@ -12,12 +12,18 @@ interface Asking extends Pick<Call, 'session_id' | 'sharer'> {
   signal: AbortSignal;
 }
 
+const MOST_ENDS = 32;
+
 export function engineOf(
   { request }: Pick<Pool, 'request'>,
   { model, chat_template_kwargs, ...asking }: Asking,
 ): Pick<PlayedAgent, 'render' | 'detokenize'> {
   const small = { ...asking, is_generation: false };
   const { signal } = asking;
+  const decoded = (token_ids: readonly number[]): Promise<string> =>
+    request(small, (service) => service.detokenize({ model, token_ids }, signal));
+  /** Of single tokens: those that end answers, few and always the same. */
+  const ends = new Map<number, string>();
   return {
     render: ({ messages, tools }) =>
       request(small, (service) =>
@@ -32,7 +38,12 @@ export function engineOf(
           signal,
         ),
       ),
-    detokenize: (token_ids) =>
-      request(small, (service) => service.detokenize({ model, token_ids }, signal)),
+    detokenize: async (token_ids) => {
+      const [id, ...more] = token_ids;
+      if (id === undefined || more.length > 0) return await decoded(token_ids);
+      const text = ends.get(id) ?? (await decoded(token_ids));
+      if (ends.size < MOST_ENDS) ends.set(id, text);
+      return text;
+    },
   };
 }

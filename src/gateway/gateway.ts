@@ -4,7 +4,7 @@ import type { Gateway } from './agent-session.js';
 import { createHolder } from './holder.js';
 import { keyOf } from './key.js';
 import { createRoutes } from './routes.js';
-import { openListener } from './listener.js';
+import { answerDoor, openListener } from './listener.js';
 import { createSession } from './session.js';
 import type { GatewayTimes } from './times.js';
 import { TIMES } from './times.js';
@@ -36,8 +36,11 @@ export async function createGateway({
   const times = { ...TIMES, ...given };
   const holder = createHolder(secret);
   const listener = await openListener(listen, createRoutes({ holder, bodies, times }));
-  const address = (advertise ?? listener.url).replace(/\/$/, '');
+  // Some name the URL as clients have it.
+  const address = (advertise ?? listener.url).replace(/\/(?:v1\/?)?$/, '');
   const base_url = `${address}/v1`;
+  /** Each cuts the doors of one life. */
+  const open = new Set<() => void>();
   return {
     base_url,
     open: (playing) => {
@@ -45,20 +48,34 @@ export async function createGateway({
       const { life, writer, overstays, broken, ourFault, end } = session;
       const { rollout_id } = playing;
       holder.put(session);
+      // Who reaches a door has no other life's.
+      const own = { sessionOf: () => Promise.resolve(session.ending() ?? session) };
+      const answer = createRoutes({ holder: own, bodies, times });
+      const doors: (() => void)[] = [];
+      const shut = (): void => {
+        for (const cut of doors) cut();
+        open.delete(shut);
+      };
+      open.add(shut);
       return {
         base_url,
         key: keyOf({ rollout_id, life, writer }, secret),
+        serve: (door) => {
+          doors.push(answerDoor(door, answer));
+        },
         overstays,
         broken,
         ourFault,
         end: async (why) => {
           holder.leave(session, why);
           await end(why);
+          shut();
         },
       };
     },
     close: async () => {
       await holder.close();
+      for (const shut of open) shut();
       await listener.close();
     },
   };

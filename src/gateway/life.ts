@@ -4,8 +4,8 @@ import { isKnown } from '../model/journal/calls.js';
 import type { WaitingLine } from '../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../platform/waits/waiting-line.js';
 import type { PlayedAgent } from './agent-session.js';
-import type { RefusedLines } from './call-limits.js';
-import { createRefusedLines } from './call-limits.js';
+import type { WriteRefused } from './call-limits.js';
+import { createWriteRefused } from './call-limits.js';
 import type { CallTree } from './call-tree.js';
 import { createCallTree } from './call-tree.js';
 import type { Glue } from './glue.js';
@@ -39,7 +39,7 @@ export interface Life {
   readonly leavePlace: () => void;
   /** Faults of ours by the key of the request that met them. */
   readonly faults: Map<string, string>;
-  readonly refused: RefusedLines;
+  readonly writeRefused: WriteRefused;
   readonly limit: ReturnType<typeof overstaying>;
   /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
@@ -71,6 +71,9 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
   });
   let broke: Life['broke'] = () => undefined;
   const broken = new Promise<unknown>((resolve) => (broke = resolve));
+  const limit = overstaying(times.overstay_ms);
+  // An attempt before this one has refused it.
+  if (trajectory.lives.at(-1)?.refusal?.limit !== undefined) limit.reached();
   return {
     broken,
     broke,
@@ -88,8 +91,8 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
       line.serve();
     },
     faults: new Map(),
-    refused: createRefusedLines(journal),
-    limit: overstaying(times.overstay_ms),
+    writeRefused: createWriteRefused(journal),
+    limit,
     work: new Set(),
     closes: createNews(),
     named: new Map(),
@@ -161,6 +164,8 @@ export function served(life: Life, { call, whole }: { call: PlayedCall; whole: b
 /** A program that was refused because of a limit, and goes on. */
 function overstaying(ms: number): {
   reached: () => void;
+  /** A call was answered: the program goes on in what it may do. */
+  answered: () => void;
   overstays: Promise<void>;
   leave: () => void;
 } {
@@ -172,6 +177,10 @@ function overstaying(ms: number): {
     overstays,
     reached: () => {
       if (!isOver) timer ??= setTimeout(late, ms).unref();
+    },
+    answered: () => {
+      clearTimeout(timer);
+      timer = undefined;
     },
     leave: () => {
       isOver = true;

@@ -1,6 +1,7 @@
 import type { Entry } from '../model/journal.js';
 import type { Calls, JournalCall, Sampled } from '../model/journal/calls.js';
 import { idsOf, lengthOf } from '../model/journal/calls.js';
+import { joinedIds } from '../model/token-id.js';
 import type { CallTree } from './call-tree.js';
 import { divergenceOf } from './divergence.js';
 import type { End, Glue } from './glue.js';
@@ -34,7 +35,7 @@ export async function promptFor(
     const end = endOf(answered.sampled);
     const { tool_calls } = answered.answer;
     const more = await glue({ end, calls: tool_calls, news, tools: request.hashed_tools });
-    if (more !== null) return { ids: [...idsOf(calls, parent), ...more], joined: parent };
+    if (more !== null) return { ids: joinedIds([idsOf(calls, parent), more]), joined: parent };
   }
   const { system, messages, hashed_tools: tools } = request;
   const first = system === null ? [] : [{ role: 'system', content: system }];

@@ -64,7 +64,7 @@ async function run(
     await playCall({ playing, call, turn, signal, tries, retry_ms });
     tree.grow(playing.journal.trajectory.calls);
     faults.delete(call.key);
-    life.refused.answered();
+    life.limit.answered();
   } finally {
     life.leavePlace();
   }
@@ -134,5 +134,5 @@ async function refuse(
   if (parent !== null) has(life, parent);
   if (isLimit) life.limit.reached();
   if (isLimit || code === 'context_length_exceeded')
-    await life.refused.write({ life: life.life, key, code, message, ...limitIn(refusal) });
+    await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
 }

@@ -84,6 +84,8 @@ describe('a new call', () => {
       requests.map(({ shows_special_tokens }) => shows_special_tokens),
       [true],
     );
+    assert.equal((await life.post(says('It ends like the first.'))).status, 200);
+    assert.equal(asked.length, 1);
   });
 
   test('has the logprobs that were asked for, streamed behind its end', async (t) => {

@@ -160,11 +160,53 @@ describe('glue', () => {
     assert.equal(await away.textOf(joint), 'tool:seen~assistant:');
   });
 
-  test('of the same news is asked for once', async () => {
+  test('of the same news is asked for once, and what stands around news of the same form, too', async () => {
     const { textOf, renderings } = counted();
     await Promise.all([textOf(joint), textOf({ ...joint })]);
     assert.equal(renderings(), 3);
-    await textOf({ ...joint, news: [{ role: 'tool', content: 'other' }] });
-    assert.equal(renderings(), 6);
+    assert.equal(await textOf({ ...joint, news: [{ role: 'tool', content: 'other' }] }), 'tool:other~assistant:'); // prettier-ignore
+    assert.equal(renderings(), 4);
+    await textOf({ ...joint, news: [{ role: 'user', content: 'other' }] });
+    assert.equal(renderings(), 7);
+  });
+
+  const called = (number: number, content: string): Joint => ({
+    ...joint,
+    calls: [{ id: `call_${number}_0`, name: 'f' }],
+    news: [{ role: 'tool', content, tool_call_id: `call_${number}_0` }],
+  });
+
+  test('of a later call is asked for once where the template shows no ids of calls', async () => {
+    const { textOf, renderings } = counted();
+    await textOf(called(1, 'one'));
+    const before = renderings();
+    assert.equal(await textOf(called(2, 'two')), 'tool:two~assistant:');
+    assert.equal(renderings(), before + 1);
+    await textOf({ ...called(3, 'two'), calls: [{ id: 'call_3_0', name: 'g' }] });
+    assert.equal(renderings(), before + 5);
+  });
+
+  test('has the ids of its own calls where the template shows them', async () => {
+    const shows = ({ messages }: Conversation): number[] => idsOf(`${messages.map(({ role, content, tool_call_id = '', tool_calls = [] }) => `${role}:${tool_call_id}${content}${tool_calls.map(({ id, arguments: given }) => `[${id}${given}]`).join('')}~`).join('')}assistant:`); // prettier-ignore
+    for (const numbers of [
+      [1, 2, 0, 3],
+      [0, 1, 2],
+    ]) {
+      const { textOf } = counted(shows);
+      for (const number of numbers)
+        assert.equal(await textOf(called(number, 'seen')), `tool:call_${number}_0seen~assistant:`);
+    }
+  });
+
+  test('is found where what stands around news could not be asked for at first', async () => {
+    let asked = 0;
+    const { textOf } = counted((chat) => {
+      asked += 1;
+      if (asked <= 4) throw new Fault({ type: 'GenerationUnavailable', message: 'refused' });
+      return idsOf(text(chat));
+    });
+    await assert.rejects(textOf(called(1, 'one')), /refused/);
+    assert.equal(await textOf(called(1, 'one')), 'tool:one~assistant:');
+    assert.equal(await textOf(called(2, 'two')), 'tool:two~assistant:');
   });
 });

@@ -1,4 +1,5 @@
 import type { Place } from '../../model/pictures.js';
+import { joinedIds } from '../../model/token-id.js';
 
 /** A prompt with pictures as `/inference/v1/generate` takes it. */
 
@@ -22,5 +23,5 @@ export function folded(
     from = offset + length;
     return [before, placeholder];
   });
-  return [...parts, ids.slice(from)].flat();
+  return joinedIds([...parts, ids.slice(from)]);
 }

@@ -1,6 +1,7 @@
 import type { CallMessage } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
 import type { LineOf } from '../journal.js';
+import { joinedIds } from '../token-id.js';
 import type { OpenAnswer } from './open-answers.js';
 
 /**
@@ -211,7 +212,9 @@ export const isKnown = ({ line, given }: JournalCall, life: number): boolean =>
 /** All ids of the prompt, and of the answer where it is whole. */
 export function idsOf(calls: readonly JournalCall[], number: number): number[] {
   const call = calls[number];
-  return call === undefined ? [] : [...promptOf(calls, number), ...(call.sampled?.token_ids ?? [])];
+  return call === undefined
+    ? []
+    : joinedIds([promptOf(calls, number), call.sampled?.token_ids ?? []]);
 }
 
 /** The prompt as the engine is sent it. */
@@ -234,7 +237,7 @@ export function promptBeyond(
     end = Math.min(end, begin);
     call = from === null ? undefined : calls[from.call];
   }
-  return parts.reverse().flat();
+  return joinedIds(parts.reverse());
 }
 
 /** The messages that a call was asked with from one on, behind the system message. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CallMessage } from '../../../src/model/calls/message.js';
 import { Fault } from '../../../src/model/faults.js';
-import type { End } from '../../../src/gateway/glue.js';
+import type { End, Joint } from '../../../src/gateway/glue.js';
 import { createGlue } from '../../../src/gateway/glue.js';
 import { wireMessage } from '../../../src/gateway/rendering.js';
 
@@ -15,8 +15,8 @@ const ANSWER = 'Zanswer';
 const NEWS = 'Ynews';
 const QUESTION: CallMessage = { role: 'user', content: 'What is it?' };
 
-const callOf = (k: number) => ({ id: `call_0_${k}`, name: 'look', arguments: JSON.stringify({ q: ANSWER }) }); // prettier-ignore
-const tool = (k: number, content: string): CallMessage => ({ role: 'tool', content, tool_call_id: `call_0_${k}` }); // prettier-ignore
+const callOf = (k: number) => ({ id: `call_3_${k}`, name: 'look', arguments: JSON.stringify({ q: ANSWER }) }); // prettier-ignore
+const tool = (k: number, content: string): CallMessage => ({ role: 'tool', content, tool_call_id: `call_3_${k}` }); // prettier-ignore
 
 const NEWS_FORMS: Record<string, CallMessage[]> = {
   user: [{ role: 'user', content: `${NEWS} and more` }],
@@ -114,12 +114,11 @@ export async function verdictOf(
   // A template that names no end: the model's own, which it never renders.
   const end: End = cut ? null : { id: closing ?? -1, by: 'eos' };
   const calls = answer.tool_calls ?? [];
-  const glue = await createGlue(({ messages }) => render(messages))({
-    end,
-    calls,
-    news,
-    tools: TOOLS,
-  });
+  const glueOf = createGlue(({ messages }) => render(messages));
+  const joint = { end, calls, news, tools: TOOLS };
+  // What it has learnt of an earlier call's place changes nothing.
+  if (calls.length > 0) await glueOf(earlier(joint));
+  const glue = await glueOf(joint);
   if (glue === null) return 'template';
   const cutAt = calls.length === 0 ? behindAnswer(whole) : ended;
   const expected = whole.slice(cut ? cutAt : ended + 1);
@@ -127,6 +126,12 @@ export async function verdictOf(
   if (!isExact) throw new Error(`expected ${shown(expected)}, got ${shown(glue)}`);
   return 'exact';
 }
+
+const earlier = ({ calls, news, ...joint }: Joint): Joint => ({
+  ...joint,
+  calls: calls.map(({ name }, k) => ({ name, id: `call_2_${k}` })),
+  news: news.map((one, k) => ({ ...one, content: k === 0 ? 'Before' : one.content, ...(one.tool_call_id !== undefined && { tool_call_id: `call_2_${k}` }) })),
+}); // prettier-ignore
 
 const same = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((id, at) => id === b[at]);

@@ -54,6 +54,7 @@ for (const name of names) {
   console.log(`${name}: '${verdicts.join('').replace(/.../g, '$& ').trim()}',`);
   recorded[name] = texts;
 }
+await turn;
 child.stdin.end();
 const file = path.join(import.meta.dirname, 'renderings.json');
 const style = await resolveConfig(file);
