@@ -14,7 +14,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'stores-turns': { command: tsx('bench/stores/main.ts', 'turns'), minutes: 7 },
   tokens: { command: tsx('bench/tokens/main.ts', '--only', '1', '--rounds', '1'), minutes: 3 },
   many: { command: tsx('bench/many/main.ts', '--rollouts', '256'), minutes: 4 },
-  'many-beside': { command: tsx('bench/many/fast-beside-slow.ts'), minutes: 5 },
+  'many-beside': { command: tsx('bench/many/fast-beside-slow.ts', '--slow', '360', '--fast', '16', '--turns', '6', '--rounds', '1'), minutes: 2 }, // prettier-ignore
   histories: { command: tsx('bench/history-costs.ts'), minutes: 1 },
   'many-process': { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/many/one-process.ts'], minutes: 2 }, // prettier-ignore
   sandbox: { command: tsx('bench/sandbox.ts'), minutes: 1 },
