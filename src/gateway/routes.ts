@@ -44,15 +44,16 @@ function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refus
 
 async function route(exchange: Exchange, { holder, bodies, times }: Routing): Promise<void> {
   const { request, response } = exchange;
-  const { method = '', url = '/' } = request;
-  const { key, path } = keyIn(url.split('?')[0] ?? '/', request.headers);
+  const { method: said = '', url = '/' } = request;
+  const { key, path } = keyIn(pathOf(url), request.headers);
+  const method = said === 'HEAD' ? 'GET' : said;
   const named = `${method} ${path}`;
-  if (path === '/' && (method === 'GET' || method === 'HEAD')) {
+  if (named === 'GET /') {
     response.writeHead(200, { 'content-length': 0 }).end();
     return;
   }
   const isChat = named === 'POST /v1/chat/completions';
-  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(named));
+  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(`${said} ${path}`));
   const gone = new AbortController();
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
@@ -62,6 +63,9 @@ async function route(exchange: Exchange, { holder, bodies, times }: Routing): Pr
   if (isChat) await chat(exchange, { session, bodies, times });
   else sendJson(response, models(session));
 }
+
+/** Clients that take this for a proxy send a whole address. */
+const pathOf = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, '').split('?')[0] || '/';
 
 const noRoute = (named: string): Refusal => ({
   status: 404,
@@ -82,9 +86,11 @@ async function chat(
   const { settings, journal, rollout_id } = playing;
   const { limits, structured, role_map } = settings;
   const asked = await withShare(bodies, async (share): Promise<HashedRequest> => {
-    if (expects) response.writeContinue();
     const most = limits.body;
-    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share });
+    const ready = (): void => {
+      if (expects) response.writeContinue();
+    };
+    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share, ready });
     const read = readChatRequest(body, { body: most, structured, role_map });
     if ('refused' in read) throw new Refused(read.refused);
     return await hashedInTurns(read.request);
