@@ -3,6 +3,7 @@ import { createAllowance } from '../platform/waits/allowance.js';
 import type { Gateway } from './agent-session.js';
 import { createHolder } from './holder.js';
 import { keyOf } from './key.js';
+import { createRequestReader } from './request-reader.js';
 import { createRoutes } from './routes.js';
 import { openListener } from './listener.js';
 import { createSession } from './session.js';
@@ -35,7 +36,9 @@ export async function createGateway({
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
   const holder = createHolder(secret);
-  const listener = await openListener(listen, createRoutes({ holder, bodies, times }));
+  const requests = createRequestReader();
+  const routes = createRoutes({ holder, bodies, requests, times });
+  const listener = await openListener(listen, routes);
   const address = (advertise ?? listener.url).replace(/\/$/, '');
   const base_url = `${address}/v1`;
   return {
@@ -60,6 +63,7 @@ export async function createGateway({
     close: async () => {
       await holder.close();
       await listener.close();
+      await requests.close();
     },
   };
 }

@@ -1,15 +1,15 @@
 import type { Allowance } from '../platform/waits/allowance.js';
 import { withShare } from '../platform/waits/allowance.js';
 import { bytesOf } from './body.js';
-import { readChatRequest } from './chat-completions.js';
 import { askedAgain } from './delivery.js';
 import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
-import { hashedInTurns, type HashedRequest } from './meaning.js';
+import type { HashedRequest } from './meaning.js';
 import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
+import type { RequestReader } from './request-reader.js';
 import { sendJson, sendRefusal } from './reply.js';
 import type { Session } from './session.js';
 import { give } from './stream.js';
@@ -20,6 +20,7 @@ import type { GatewayTimes } from './times.js';
 interface Routing {
   holder: Holder;
   bodies: Allowance;
+  requests: RequestReader;
   times: GatewayTimes;
 }
 
@@ -42,7 +43,7 @@ function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refus
   if (!request.complete) request.resume();
 }
 
-async function route(exchange: Exchange, { holder, bodies, times }: Routing): Promise<void> {
+async function route(exchange: Exchange, { holder, ...answering }: Routing): Promise<void> {
   const { request, response } = exchange;
   const { method: said = '', url = '/' } = request;
   const { key, path } = keyIn(pathOf(url), request.headers);
@@ -58,9 +59,12 @@ async function route(exchange: Exchange, { holder, bodies, times }: Routing): Pr
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
   });
-  const session = await holder.sessionOf(key, { ms: times.parked_ms, signal: gone.signal });
+  const session = await holder.sessionOf(key, {
+    ms: answering.times.parked_ms,
+    signal: gone.signal,
+  });
   if ('status' in session) throw new Refused(session);
-  if (isChat) await chat(exchange, { session, bodies, times });
+  if (isChat) await chat(exchange, { session, ...answering });
   else sendJson(response, models(session));
 }
 
@@ -80,7 +84,7 @@ const models = ({ playing }: Session): object => ({
 
 async function chat(
   { request, response, expects }: Exchange,
-  { session, bodies, times }: Pick<Routing, 'bodies' | 'times'> & { session: Session },
+  { session, bodies, requests, times }: Omit<Routing, 'holder'> & { session: Session },
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
@@ -91,16 +95,13 @@ async function chat(
       if (expects) response.writeContinue();
     };
     const body = await bytesOf(request, { most, patience_ms: times.body_ms, share, ready });
-    const read = readChatRequest(body, { body: most, structured, role_map });
-    if ('refused' in read) throw new Refused(read.refused);
-    return await hashedInTurns(read.request);
+    return await requests.read(body, { body: most, structured, role_map });
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
   const attached = session.attach({ request: asked, idempotency_key });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
-  const { keep_alive_ms } = times;
   const { trajectory, stored } = journal;
-  await give({ ...giving, trajectory, stored, keep_alive_ms }, asked);
+  await give({ ...giving, trajectory, stored, times }, asked);
 }
