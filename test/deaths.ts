@@ -58,6 +58,14 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
       `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
     ],
+    'It runs on at its service: the next attempt at its address keeps life and key, and gives the answers that it missed.':
+      [
+        `${E2E}/agent.test.ts › live on while their worker is killed, and get what they missed`,
+        'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
+      ],
+    'One that was told another address is ended, and another life begins; that costs no attempt.': [
+      `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
+    ],
     'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':
       [`${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
     'Who closes the batch next continues where the last heartbeat was: each row is written once.': [
@@ -89,10 +97,15 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'It sends no run and no step of a session any more.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
     ],
-    'Its sync finds the other claim: it fails as `StoreFault` and reports nothing.': [
-      `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
-      `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+    'It gets no token more: its streams end with an error that clients repeat.': [
+      'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
+      'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
     ],
+    'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.':
+      [
+        `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
+        `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+      ],
     'All readers see one rollout, whoever wrote last.': [
       `${LONG}/recovery-frozen.test.ts › completes with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
@@ -134,6 +147,13 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Tokens of a process with other weights behind the same URL are dropped.': [
       `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
     ],
+    "Its call waits and is tried again until its environment's time for calls has passed.": [
+      'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
+    ],
+    'A life with a call that ended so has no verdict; another one follows.': [
+      `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
+      `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
+    ],
     'Its `segments` name both replicas.': [
       `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
     ],
@@ -158,6 +178,9 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
     'A server that is not there costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
+    ],
+    'It dies with its service: another life follows, which costs no attempt.': [
+      `${ACTIVITIES}/run-program.test.ts › that its service has lost is followed by another one, which costs none of its attempts`,
     ],
     'Its `total_reward` is the sum of the answers that were journalled; a turn without one adds nothing.':
       [

@@ -209,6 +209,9 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
+  'a program that fails by itself': [
+    `${E2E}/agent.test.ts › that fail begin again, as often as the request allows`,
+  ],
   'weights cannot be loaded, or the probe differs': [
     `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
     `${ACTIVITIES}/update-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,

@@ -29,6 +29,7 @@ waiting, playing and ending are measured apart.
   --memory SIZE   worker.memory of each; default 4GiB
   --turn-slice T  default 10m
   --heartbeats T  worker.heartbeat_timeout; default: that of workers
+  --limit T       it fails if it has not ended by then; default 20m
   --json FILE     everything that was measured
   --figures       measures what temporal-rollout plan computes with, and writes it into src/cli/plan/figures.ts`;
 
@@ -43,6 +44,7 @@ function readOptions(): ManyOptions & { json: string | null; figures: boolean } 
       memory: { type: 'string', default: '4GiB' },
       'turn-slice': { type: 'string', default: '10m' },
       heartbeats: { type: 'string' },
+      limit: { type: 'string', default: '20m' },
       json: { type: 'string' },
       figures: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
@@ -64,6 +66,7 @@ function readOptions(): ManyOptions & { json: string | null; figures: boolean } 
     memory: values.memory,
     turn_slice: values['turn-slice'],
     heartbeat_timeout: values.heartbeats ?? null,
+    limit_ms: toMs(values.limit),
     json: values.json ?? null,
     figures: values.figures,
   };

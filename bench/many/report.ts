@@ -45,6 +45,13 @@ export function costOf({ before, after, count }: Phase): PhaseCost {
 const between = (name: string, { before, after }: { before: Reading; after: Reading }): number =>
   (after.requests[name] ?? 0) - (before.requests[name] ?? 0);
 
+/** One phase, as soon as it has passed. */
+export function phaseLine(phase: Phase): string {
+  const { wall_s, cpu_ms, requests_s, heartbeats_s } = costOf(phase);
+  const cpu = PARTS.map((part) => `${part} ${number(cpu_ms[part], 2)}`).join(', ');
+  return `${phase.name}: ${number(wall_s, 0)} s; CPU ms a ${UNITS[phase.name]}: ${cpu}; requests/s ${number(requests_s)}, of them heartbeats ${number(heartbeats_s)}; worker ${number(phase.after.resident_mb.workers, 0)} MB`;
+}
+
 const number = (value: number, digits = 1): string => value.toFixed(digits);
 
 export function manyReport(run: ManyRun): string {

@@ -16,6 +16,7 @@ import type { JournalBytes } from './journal-bytes.js';
 import { journalBytes } from './journal-bytes.js';
 import type { Loop, PerPart, Reading, Watched } from './readings.js';
 import { loopBetween, readAll } from './readings.js';
+import { phaseLine } from './report.js';
 
 /** Many rollouts in flight at once. */
 export interface ManyOptions {
@@ -30,6 +31,8 @@ export interface ManyOptions {
   turn_slice: string;
   /** null: the default. */
   heartbeat_timeout: string | null;
+  /** It fails if it has not ended by then. */
+  limit_ms: number;
 }
 
 /** Part of a run, with what was read at its begin and its end. */
@@ -60,7 +63,6 @@ const PARTS = 40;
 const WAITING_MS = 20_000;
 const IDLE_AFTER_MS = 4000;
 const IDLE_MS = 8000;
-const LIMIT_MS = 40 * 60_000;
 const POLL_MS = 500;
 /** Turns of this share of their mean at least and at most. */
 const SPREAD = 0.3;
@@ -93,7 +95,7 @@ export async function measureMany(
       const after = await readAll(watched);
       const loop = await loopBetween(loops, { from: before.at_ms, to: after.at_ms });
       phases.push({ name, count, before, after, loop });
-      say(`  ${name}: ${((after.at_ms - before.at_ms) / 1000).toFixed(0)} s`);
+      say(`  ${phaseLine({ name, count, before, after, loop })}`);
     };
     await play(stack, { ...options, directory, phase });
     return {
@@ -177,6 +179,7 @@ async function play(
     turns,
     turn_ms,
     tokens,
+    limit_ms,
     directory,
     phase,
   }: ManyOptions & {
@@ -184,11 +187,11 @@ async function play(
     phase: (name: Phase['name'], run: () => Promise<number>) => Promise<void>;
   },
 ): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
+  const deadline = performance.now() + limit_ms;
   const until = async (what: string, is: () => Promise<boolean>): Promise<void> => {
     while (!(await is())) {
       if (performance.now() > deadline)
-        throw new Error(`${what}: not within ${LIMIT_MS / 60_000} minutes`);
+        throw new Error(`${what}: not within ${limit_ms / 60_000} minutes`);
       await sleep(POLL_MS);
     }
   };

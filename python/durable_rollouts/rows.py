@@ -279,6 +279,23 @@ class AllTokens(TypedDict):
     sequences: int
 
 
+class ProgramEnd(TypedDict):
+    """How a program ended.
+
+    code: its exit code; None: a signal ended it
+    signal: that signal, or None
+    tail: the last 2 kB of what it printed
+    submission: what it handed in, or None
+    metadata: what it returned as ``metadata``, or None
+    """
+
+    code: Optional[int]
+    signal: Optional[str]
+    tail: str
+    submission: Optional[str]
+    metadata: Optional[Dict[str, Any]]
+
+
 class RowColumns(TypedDict):
     """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns.
 
@@ -346,6 +363,7 @@ class RowColumns(TypedDict):
     unanswered: of such a rollout: calls whose answer the agent never got whole
     malformed_calls: of such a rollout: tool calls in answers that do not parse, and stayed text
     resampled: of such a rollout: calls that asked for another answer to the same
+    program_end: of such a rollout: how its program ended the last time, and what it left
     all_tokens: of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one
     over_span: an answer has tokens of more versions than ``max_version_span``, because the agent had read its beginning
     failure: in failures.jsonl: why it is no row to train on
@@ -403,6 +421,7 @@ class RowColumns(TypedDict):
     unanswered: NotRequired[int]
     malformed_calls: NotRequired[int]
     resampled: NotRequired[int]
+    program_end: NotRequired[ProgramEnd]
     all_tokens: NotRequired[AllTokens]
     over_span: NotRequired[Literal[True]]
     failure: NotRequired[Failure]

@@ -27,7 +27,7 @@ def load(name):
 def imported(name):
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise ValueError(f"expected module:Class, got {name}")
+        raise ValueError(f"expected module:name, a class or a function, got {name}")
     sys.path.insert(0, os.getcwd())
     return getattr(importlib.import_module(module), attribute)
 

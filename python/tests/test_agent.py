@@ -241,7 +241,7 @@ class AsProgram(unittest.TestCase):
     def test_a_program_that_cannot_be_loaded_is_named_at_the_start(self):
         for program, expected in (
             ("agent_programs:absent", "cannot load agent_programs:absent: module 'agent_programs' has no attribute 'absent'"),
-            ("agent_programs", "cannot load agent_programs: expected module:Class, got agent_programs"),
+            ("agent_programs", "cannot load agent_programs: expected module:name, a class or a function, got agent_programs"),
             ("agent_programs:os", "cannot load agent_programs:os: expected a function of a Task"),
         ):
             with self.subTest(program):

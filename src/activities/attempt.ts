@@ -15,6 +15,8 @@ import type { HoldClock } from './hold-clock.js';
 import { createHoldClock } from './hold-clock.js';
 import type { Slots } from './slots.js';
 import { createSlots } from './slots.js';
+import type { MayTell, Told } from './telling.js';
+import { createTelling, createWaitReporter } from './telling.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
@@ -79,19 +81,13 @@ export interface AttemptDependencies {
   silent_ms?: number;
   /** Absent: there are enough. */
   slots?: Slots;
+  mayTell?: MayTell;
 }
 
-interface HeartbeatDetails {
-  /** Number of tries at the last signal; 0: the workflow knows of no wait. */
-  waiting: number;
-  since: number | null;
+interface HeartbeatDetails extends Told {
   checkpoint: unknown;
-  /** The workflow knows that the rollout is held up. */
-  holds: boolean;
-  /** How long it was, in all attempts. */
+  /** How long it was held up, in all attempts. */
   held_ms: number;
-  /** While it waits, or when it has failed: a batch reads it where no journal can say it. */
-  waits_for?: Waiting | null;
   at?: Place;
   /** Of an attempt that failed by an error of our own code. */
   bug?: Bug | null;
@@ -103,9 +99,6 @@ interface HeartbeatDetails {
 export const waitIn = (heartbeat: unknown): Waiting | null =>
   (heartbeat as Partial<HeartbeatDetails> | null | undefined)?.waits_for ?? null;
 
-/** Below the first try, so that the first failure is news. */
-const NO_TRY = 0.5;
-
 /** For activities without a heartbeat timeout. Beats come after a third of it: one may be lost. */
 const DEFAULT_HEARTBEAT_MS = 10_000;
 
@@ -115,12 +108,13 @@ export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<
  * Runs an activity's body with a heartbeat on a timer, since a stream may be silent for minutes. Turns faults into
  * failures. Makes waiting visible: the first attempt that has to wait signals its workflow, and so does each after
  * twice as many tries. The attempt that succeeds signals the end of the wait. A day of tries every 15 s makes 14
- * signals. Heartbeat details carry this state from attempt to attempt.
+ * signals; where very many wait at once, only the first ones do. Heartbeat details carry this state from attempt to attempt.
  */
 export function createRunAttempt({
   signalWaiting,
   silent_ms = SILENT_S * 1000,
   slots = createSlots(new Map()),
+  mayTell = createTelling(),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
     const context = Context.current();
@@ -137,7 +131,7 @@ export function createRunAttempt({
       workflow_type: info.workflowType ?? '',
     };
     const beat = (): void => { context.heartbeat(details); }; // prettier-ignore
-    const reportWaiting = createWaitReporter({ details, held }, (waiting) => {
+    const reportWaiting = createWaitReporter({ details, held, mayTell }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
       return signalWaiting(workflow, waiting);
@@ -246,25 +240,6 @@ function elapsedOf(
 function sinceOf(details: HeartbeatDetails): string {
   details.since ??= commonMs() / 1000;
   return timeText(details.since);
-}
-
-/** Signals only news: the wait begins, holds the rollout up, was tried twice as often, or is over. */
-function createWaitReporter(
-  { details, held }: { details: HeartbeatDetails; held: HoldClock },
-  signal: (waiting: Waiting | null) => Promise<void>,
-): Attempt['reportWaiting'] {
-  return async (waiting) => {
-    const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
-    const holds = waiting?.holds === true;
-    held.count(holds);
-    const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
-    if (!isNews && holds === details.holds) return;
-    details.waiting = tries;
-    details.holds = holds;
-    details.waits_for = waiting;
-    if (waiting === null) details.since = null;
-    await signal(waiting);
-  };
 }
 
 const WAITED_FOR: ReadonlySet<FaultType> = new Set([

@@ -114,5 +114,7 @@ export interface Deployment {
   turn_slice_ms: number;
   /** Of activities that play. */
   heartbeat_timeout_ms: number;
+  /** Nobody has set it, and deaths are seen without it: it may be longer where many rollouts play at once. */
+  heartbeat_grows: boolean;
   generation_queue: string;
 }

@@ -5,7 +5,7 @@ import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Attempts } from '../model/faults.js';
 import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
-import { waitedFor } from '../model/journal/standing.js';
+import { faultBefore, waitedFor } from '../model/journal/standing.js';
 import type { Names } from '../model/journal/standing.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -73,7 +73,7 @@ export async function recordFault(
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;
   const waited = waitedFor(type, {
-    before: trajectory.standing.faults.get(turn) ?? null,
+    before: faultBefore(trajectory.standing, uncounted ? null : turn),
     names: names ?? namesOf(trajectory),
     now_s,
     is_denial: isDenial(error),

@@ -3,6 +3,9 @@ import { pageStyle } from '../client/screen.js';
 import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
+import { stackHolder } from '../dev/folder-claim.js';
+import { whatRuns } from '../dev/running-stack.js';
+import { stackFolder } from '../dev/up.js';
 import { describeError } from '../platform/errors.js';
 import { isMissing } from '../platform/files.js';
 import { plainJson, plainLine } from '../platform/plain.js';
@@ -61,7 +64,9 @@ async function check(file: string | undefined): Promise<Finding[]> {
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   dieOfInterrupt();
-  return await checkDeployment(config, { env: process.env, file });
+  const folder = stackFolder(file ?? DEFAULT_FILE);
+  const stack = (await stackHolder(folder)) && (await whatRuns(folder));
+  return await checkDeployment(config, { env: process.env, file, stack: stack?.settings ?? null });
 }
 
 /** An error has its fields in lines of their own. */

@@ -1,3 +1,4 @@
+import type { Server } from 'node:net';
 import type { AgentLimits } from '../model/calls/limits.js';
 import type { LineOf, Patterns, Shaping } from '../model/journal.js';
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
@@ -192,17 +193,28 @@ export interface ProgramRules {
   run: string | null;
 }
 
+export interface ProgramStart {
+  task: ProgramTask;
+  /** Answers a listener that only this program reaches, whatever its key. */
+  serve: (door: Server) => void;
+  signal: AbortSignal;
+}
+
 /** Runs programs that ask the policy by themselves. All but `wait` throw the faults of a step. `run`: its name. */
 export interface Program {
   rules: ProgramRules;
   health: (signal: AbortSignal) => Promise<void>;
+  /** Runs live as long as their service; false: as long as this process, and another attempt begins another life. */
+  outlives: boolean;
   /** Starts it, or finds it. */
-  start: (run: string, how: { task: ProgramTask; signal: AbortSignal }) => Promise<ProgramState>;
+  start: (run: string, how: ProgramStart) => Promise<ProgramState>;
   /** Waits for its end for some seconds. `gone`: there is no such run. */
   wait: (
     run: string,
     how: { seconds?: number; signal: AbortSignal },
   ) => Promise<ProgramState | 'gone'>;
+  /** Ends one that goes on behind a limit. What it has left is its end's. */
+  cut: (run: string, signal: AbortSignal) => Promise<ProgramEnd>;
   /** Ends it. One that is not there has ended. */
   stop: (run: string, signal: AbortSignal) => Promise<void>;
 }

@@ -1,3 +1,4 @@
+import type { Server } from 'node:net';
 import type { AgentLimits } from '../model/calls/limits.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Entry } from '../model/journal.js';
@@ -24,6 +25,8 @@ export interface AgentSession {
   /** Ends in `/v1`. */
   base_url: string;
   key: string;
+  /** Answers what connects to a listener that only this life's programs reach, whatever their key, until the end. */
+  serve: (door: Server) => void;
   /**
    * Resolves when the agent was refused because of a limit and has not ended for 30 s since: it is to be ended. Never
    * resolves otherwise.

@@ -28,25 +28,24 @@ export function limitOf(
 
 const LINE_EACH_MS = 60_000;
 
-export interface RefusedLines {
-  /** Writes one for each key and minute: programs ask in loops. */
-  write: (refused: Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>) => Promise<void>;
-  /** A call was answered: what is refused from now on is news again. */
-  answered: () => void;
-}
+export type WriteRefused = (
+  refused: Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>,
+) => Promise<void>;
 
-export function createRefusedLines({ append }: Pick<AgentJournal, 'append'>): RefusedLines {
+/**
+ * Writes one line for each key and minute, since programs ask in loops. Behind an answered call a refusal is news again:
+ * without its line an exit would not be the limit's.
+ */
+export function createWriteRefused({
+  append,
+  trajectory: { lives },
+}: Pick<AgentJournal, 'append' | 'trajectory'>): WriteRefused {
   const written = new Map<string, number>();
-  return {
-    answered: () => {
-      written.clear();
-    },
-    write: async (refused) => {
-      const now = performance.now();
-      for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
-      if (written.has(refused.key)) return;
-      written.set(refused.key, now);
-      await append({ kind: 'refused', ...refused });
-    },
+  return async (refused) => {
+    const now = performance.now();
+    for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
+    if (written.has(refused.key) && lives.at(-1)?.refusal !== null) return;
+    written.set(refused.key, now);
+    await append({ kind: 'refused', ...refused });
   };
 }

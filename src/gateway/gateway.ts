@@ -5,7 +5,7 @@ import { createHolder } from './holder.js';
 import { keyOf } from './key.js';
 import { createRequestReader } from './request-reader.js';
 import { createRoutes } from './routes.js';
-import { openListener } from './listener.js';
+import { answerDoor, openListener } from './listener.js';
 import { createSession } from './session.js';
 import type { GatewayTimes } from './times.js';
 import { TIMES } from './times.js';
@@ -37,10 +37,14 @@ export async function createGateway({
   const times = { ...TIMES, ...given };
   const holder = createHolder(secret);
   const requests = createRequestReader();
-  const routes = createRoutes({ holder, bodies, requests, times });
+  const answering = { bodies, requests, times };
+  const routes = createRoutes({ ...answering, holder });
   const listener = await openListener(listen, routes);
-  const address = (advertise ?? listener.url).replace(/\/$/, '');
+  // Some name the URL as clients have it.
+  const address = (advertise ?? listener.url).replace(/\/(?:v1\/?)?$/, '');
   const base_url = `${address}/v1`;
+  /** Each cuts the doors of one life. */
+  const open = new Set<() => void>();
   return {
     base_url,
     open: (playing) => {
@@ -48,20 +52,34 @@ export async function createGateway({
       const { life, writer, overstays, broken, ourFault, end } = session;
       const { rollout_id } = playing;
       holder.put(session);
+      // Who reaches a door has no other life's.
+      const own = { sessionOf: () => Promise.resolve(session.ending() ?? session) };
+      const answer = createRoutes({ ...answering, holder: own });
+      const doors: (() => void)[] = [];
+      const shut = (): void => {
+        for (const cut of doors) cut();
+        open.delete(shut);
+      };
+      open.add(shut);
       return {
         base_url,
         key: keyOf({ rollout_id, life, writer }, secret),
+        serve: (door) => {
+          doors.push(answerDoor(door, answer));
+        },
         overstays,
         broken,
         ourFault,
         end: async (why) => {
           holder.leave(session, why);
           await end(why);
+          shut();
         },
       };
     },
     close: async () => {
       await holder.close();
+      for (const shut of open) shut();
       await listener.close();
       await requests.close();
     },

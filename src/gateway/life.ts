@@ -3,8 +3,8 @@ import { isKnown } from '../model/journal/calls.js';
 import type { WaitingLine } from '../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../platform/waits/waiting-line.js';
 import type { PlayedAgent } from './agent-session.js';
-import type { RefusedLines } from './call-limits.js';
-import { createRefusedLines } from './call-limits.js';
+import type { WriteRefused } from './call-limits.js';
+import { createWriteRefused } from './call-limits.js';
 import type { CallTree } from './call-tree.js';
 import { createCallTree } from './call-tree.js';
 import type { Glue } from './glue.js';
@@ -31,7 +31,7 @@ export interface Life {
   readonly leavePlace: () => void;
   /** Faults of ours by the key of the request that met them. */
   readonly faults: Map<string, string>;
-  readonly refused: RefusedLines;
+  readonly writeRefused: WriteRefused;
   readonly limit: ReturnType<typeof overstaying>;
   /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
@@ -61,6 +61,9 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
   });
   let broke: Life['broke'] = () => undefined;
   const broken = new Promise<unknown>((resolve) => (broke = resolve));
+  const limit = overstaying(times.overstay_ms);
+  // An attempt before this one has refused it.
+  if (trajectory.lives.at(-1)?.refusal?.limit !== undefined) limit.reached();
   return {
     broken,
     broke,
@@ -77,8 +80,8 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
       line.serve();
     },
     faults: new Map(),
-    refused: createRefusedLines(journal),
-    limit: overstaying(times.overstay_ms),
+    writeRefused: createWriteRefused(journal),
+    limit,
     work: new Set(),
     named: new Map(),
     asked: 0,
@@ -140,6 +143,8 @@ export function served(life: Life, { call, whole }: { call: PlayedCall; whole: b
 /** A program that was refused because of a limit, and goes on. */
 function overstaying(ms: number): {
   reached: () => void;
+  /** A call was answered: the program goes on in what it may do. */
+  answered: () => void;
   overstays: Promise<void>;
   leave: () => void;
 } {
@@ -151,6 +156,10 @@ function overstaying(ms: number): {
     overstays,
     reached: () => {
       if (!isOver) timer ??= setTimeout(late, ms).unref();
+    },
+    answered: () => {
+      clearTimeout(timer);
+      timer = undefined;
     },
     leave: () => {
       isOver = true;

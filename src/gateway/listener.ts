@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { watchSocket } from './delivery.js';
 import { openaiError } from './refusals.js';
@@ -27,7 +27,53 @@ const KEEP_ALIVE_MS = 600_000;
 const HEADERS_MS = 20_000;
 const MOST_HEADER_BYTES = 32 * 1024;
 
+/** Connections of one door at a time: those who open it may hold any number. */
+const MOST_CONNECTIONS = 256;
+
+/** Answers what connects to a listener of somebody else, who closes it. Returns what cuts every connection. */
+export function answerDoor(door: Server, answer: Answer): () => void {
+  const server = createHttpServer(answer);
+  const open = new Set<Socket>();
+  const connected = (socket: Socket): void => {
+    if (open.size >= MOST_CONNECTIONS) {
+      socket.destroy();
+      return;
+    }
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    socket.setNoDelay(true);
+    server.emit('connection', socket);
+  };
+  door.on('connection', connected);
+  return () => {
+    door.off('connection', connected);
+    door.on('connection', cut);
+    for (const socket of open) socket.destroy();
+  };
+}
+
+const cut = (socket: Socket): void => {
+  socket.destroy();
+};
+
 export async function openListener(listen: string, answer: Answer): Promise<Listener> {
+  const server = createHttpServer(answer);
+  const { host, port } = placeOf(listen);
+  server.listen(port, host);
+  await once(server, 'listening');
+  const { port: own } = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${own}`,
+    close: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function createHttpServer(answer: Answer): HttpServer {
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: HEADERS_MS,
@@ -64,19 +110,7 @@ export async function openListener(listen: string, answer: Answer): Promise<List
   server.on('clientError', (error: Error, socket: Duplex) => {
     behind(last.get(socket), { socket, then: () => { noRequest(error, socket); } }); // prettier-ignore
   });
-  const { host, port } = placeOf(listen);
-  server.listen(port, host);
-  await once(server, 'listening');
-  const { port: own } = server.address() as AddressInfo;
-  return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${own}`,
-    close: async () => {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return server;
 }
 
 /** What follows a whole request waits for its answer, and then ends the connection without another. */

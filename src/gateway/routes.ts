@@ -18,7 +18,7 @@ import type { GatewayTimes } from './times.js';
 /** Which request gets what: from its path and key to who answers it. */
 
 interface Routing {
-  holder: Holder;
+  holder: Pick<Holder, 'sessionOf'>;
   bodies: Allowance;
   requests: RequestReader;
   times: GatewayTimes;

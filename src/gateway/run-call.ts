@@ -64,7 +64,7 @@ async function run(
     await playCall({ playing, call, turn, signal, tries, retry_ms });
     tree.grow(playing.journal.trajectory.calls);
     faults.delete(call.key);
-    life.refused.answered();
+    life.limit.answered();
   } finally {
     life.leavePlace();
   }
@@ -120,5 +120,5 @@ async function refuse(
   const isLimit = code === 'rollout_limit';
   if (isLimit) life.limit.reached();
   if (isLimit || code === 'context_length_exceeded')
-    await life.refused.write({ life: life.life, key, code, message, ...limitIn(refusal) });
+    await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
 }

@@ -50,7 +50,7 @@ export const ROW_COLUMNS = [
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
   'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
   'version_source', 'untokenized', 'reward_shaping', 'sequences', 'calls', 'lives', 'unanswered', 'malformed_calls',
-  'resampled', 'all_tokens', 'over_span',
+  'resampled', 'program_end', 'all_tokens', 'over_span',
 ] as const; // prettier-ignore
 
 /** Further columns of a stream's rows. */

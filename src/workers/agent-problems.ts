@@ -2,7 +2,7 @@ import type { EnvironmentSettings } from '../environments/registry.js';
 import { preview } from '../model/problems.js';
 
 interface Deployed {
-  worker: { roles: readonly string[] };
+  worker: { roles: readonly string[]; gateway: { listen: string; advertise: string | null } };
   environments: Record<string, EnvironmentSettings>;
 }
 
@@ -14,15 +14,21 @@ interface Found {
 /** Kinds that answer no single step, or only in a session that they have begun. */
 const NO_VERIFIERS: ReadonlySet<string> = new Set(['agent', 'gym_agent', 'gymnasium']);
 
+const UNJUDGED =
+  'expected an environment of this file beside run.command, whose programs say no reward, got none';
+
 /** What is wrong between an agent and the rest of temporal.yaml. */
 export function agentProblems({ worker, environments }: Deployed): Found[] {
-  const { roles } = worker;
+  const { roles, gateway } = worker;
   const alone = roles.includes('gateway') && !roles.includes('environment');
   const message = 'expected environment beside gateway: a worker answers the programs of the rollouts that it plays'; // prettier-ignore
   return [
     ...(alone ? [{ path: ['worker', 'roles'], message }] : []),
+    ...nowhere(gateway),
     ...Object.entries(environments).flatMap(([name, settings]) => {
-      if (settings.kind !== 'agent' || settings.verify === null) return [];
+      if (settings.kind !== 'agent') return [];
+      if (settings.verify === null)
+        return settings.run.command === null ? [] : [{ path: ['environments', name, 'verify'], message: UNJUDGED }]; // prettier-ignore
       const what = verifierProblem(settings.verify, environments);
       return what === null ? [] : [{ path: ['environments', name, 'verify'], message: what }];
     }),
@@ -41,4 +47,29 @@ function verifierProblem(
   const got = kind === undefined ? preview(verify) : `${preview(verify)}, of kind ${kind}`;
   const known = names.length === 0 ? 'of which this file has none' : names.join(', ');
   return `expected an environment of this file that answers single steps (${known}), got ${got}`;
+}
+
+/** Every address of this host, which is none that a program could ask. */
+const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', '[::]']);
+const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|localhost|\[?::1\]?)$/;
+
+const hostOf = (listen: string): string => listen.slice(0, listen.lastIndexOf(':'));
+
+function nowhere({ listen, advertise }: Deployed['worker']['gateway']): Found[] {
+  if (advertise !== null || !ANY_HOST.has(hostOf(listen))) return [];
+  const message = `expected the URL by which programs reach this worker, such as http://this-host:8099, since worker.gateway.listen is ${listen}; got none`;
+  return [{ path: ['worker', 'gateway', 'advertise'], message }];
+}
+
+/** Programs on another host that are told an address of this one; null: none. */
+export function unreachable({ worker: { gateway }, environments }: Deployed): string | null {
+  const { listen, advertise } = gateway;
+  const told = advertise === null ? hostOf(listen) : new URL(advertise).hostname;
+  if (!LOOPBACK.test(told)) return null;
+  for (const [name, settings] of Object.entries(environments)) {
+    const url = settings.kind === 'agent' ? settings.run.url : null;
+    if (url === null || LOOPBACK.test(new URL(url).hostname)) continue;
+    return `the programs of environment ${name} at ${url} are told to ask ${told}, which is their own host`;
+  }
+  return null;
 }

@@ -35,10 +35,8 @@ export function createDependencies(
     parts,
     temporal,
     gateway = null,
-    heartbeat_timeout_ms = heartbeatMs(config, false),
-  }: { parts: Parts; temporal: Temporal; heartbeat_timeout_ms?: number } & Partial<
-    Pick<Dependencies, 'gateway'>
-  >,
+    seen = false,
+  }: { parts: Parts; temporal: Temporal; seen?: boolean } & Partial<Pick<Dependencies, 'gateway'>>,
 ): Dependencies {
   return {
     store: parts.store,
@@ -60,7 +58,8 @@ export function createDependencies(
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,
       turn_slice_ms: toMs(config.worker.turn_slice),
-      heartbeat_timeout_ms,
+      heartbeat_timeout_ms: heartbeatMs(config, seen),
+      heartbeat_grows: seen && config.worker.heartbeat_timeout === null,
       generation_queue: generationQueue(config),
     },
     countOpenRollouts: temporal.countOpenRollouts,

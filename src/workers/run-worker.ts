@@ -17,7 +17,6 @@ import { connect } from './connect.js';
 import { reachDeployed } from './deaths/deployed.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { openGateway } from './gateway.js';
-import { heartbeatMs } from './deaths/heartbeat-timeout.js';
 import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
@@ -152,13 +151,12 @@ async function startWorkers(
   }
   const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
   const temporal = askTemporal(client, { policies, log });
-  const heartbeat_timeout_ms = heartbeatMs(config, deployed.reports !== null);
   const gateway = await openGateway(config, { ...parts, env: process.env });
   const dependencies = createDependencies(config, {
     parts,
     temporal,
     gateway,
-    heartbeat_timeout_ms,
+    seen: deployed.reports !== null,
   });
   const activities = createActivities(dependencies);
   const stuck = reachStuck(client, config.temporal.task_queue);

@@ -66,7 +66,9 @@ export const WorkerSettings = z
       .describe('how long one activity plays turn after turn; 2 s while all slots are taken'),
     heartbeat_timeout: Duration.nullable()
       .default(null)
-      .describe('an activity without one runs again; null: `60s`, `10s` if deaths go unnoticed'),
+      .describe(
+        'an activity without one runs again; null: `60s` or more, `10s` if deaths go unnoticed',
+      ),
     memory: Memory.default('1GiB').describe(
       'limit of the whole process, which determines caches and concurrent activities',
     ),

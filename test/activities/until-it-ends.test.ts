@@ -19,6 +19,10 @@ function running(): { life: Life; stopped: string[] } {
       stopped.push(run);
       return Promise.resolve();
     },
+    cut: (run: string) => {
+      stopped.push(run);
+      return Promise.resolve({ state: 'ended', exit: { code: null, signal: 'SIGKILL', tail: '' } });
+    },
   };
   const hold = { signal: new AbortController().signal };
   const never = new Promise<never>(() => undefined);

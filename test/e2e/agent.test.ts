@@ -119,71 +119,73 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       .map(({ kind }) => kind)
       .filter((kind) => kind !== 'claim');
 
-  test('are rollouts, worth what they say', async () => {
-    const { failure, rollouts, result } = await play('says', {
-      samples: [sampleOf('')],
-      num_repeats: 2,
+  describe('beside each other', { concurrency: 3 }, () => {
+    test('are rollouts, worth what they say', async () => {
+      const { failure, rollouts, result } = await play('says', {
+        samples: [sampleOf('')],
+        num_repeats: 2,
+      });
+      assert.equal(failure, null);
+      assert.equal(result?.counts.completed, 2);
+      const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
+      assert.deepEqual(ends, [[1, 'terminated'], [1, 'terminated']]); // prettier-ignore
+      const kinds = await kindsOf('says');
+      assert.deepEqual(kinds.filter((kind) => !STREAMED.has(kind)), ['start', 'life', 'call', 'answer', 'call', 'answer', 'exit', 'observation', 'end']); // prettier-ignore
     });
-    assert.equal(failure, null);
-    assert.equal(result?.counts.completed, 2);
-    const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
-    assert.deepEqual(ends, [[1, 'terminated'], [1, 'terminated']]); // prettier-ignore
-    const kinds = await kindsOf('says');
-    assert.deepEqual(kinds.filter((kind) => !STREAMED.has(kind)), ['start', 'life', 'call', 'answer', 'call', 'answer', 'exit', 'observation', 'end']); // prettier-ignore
-  });
 
-  test('are verified by another environment, which sees what they said last', async () => {
-    const { failure, rollouts } = await play('verified', { samples: [sampleOf('', 'graded')] });
-    assert.equal(failure, null);
-    assert.deepEqual([rollouts[0]?.total_reward, rollouts[0]?.stop_reason], [1, 'terminated']);
-  });
+    test('are verified by another environment, which sees what they said last', async () => {
+      const { failure, rollouts } = await play('verified', { samples: [sampleOf('', 'graded')] });
+      assert.equal(failure, null);
+      assert.deepEqual([rollouts[0]?.total_reward, rollouts[0]?.stop_reason], [1, 'terminated']);
+    });
 
-  test('that fail begin again, as often as the request allows', async () => {
-    const { rollouts, failures } = await play('fails', {
-      samples: [sampleOf('raises once'), sampleOf('raises')],
-      attempts: { agent: 2 },
+    test('that fail begin again, as often as the request allows', async () => {
+      const { rollouts, failures } = await play('fails', {
+        samples: [sampleOf('raises once'), sampleOf('raises')],
+        attempts: { agent: 2 },
+      });
+      assert.deepEqual([rollouts.length, failures.length], [1, 1]);
+      assert.equal(
+        failures[0]?.failure?.message,
+        'its program failed in life 2 (exit 1): Traceback: Error: boom (key)',
+      );
+      const lives = (await kindsOf('fails', 1)).filter((kind) => kind === 'life');
+      assert.equal(lives.length, 2);
     });
-    assert.deepEqual([rollouts.length, failures.length], [1, 1]);
-    assert.equal(
-      failures[0]?.failure?.message,
-      'its program failed in life 2 (exit 1); it printed at its end: Traceback: Error: boom (key)',
-    );
-    const lives = (await kindsOf('fails', 1)).filter((kind) => kind === 'life');
-    assert.equal(lives.length, 2);
-  });
 
-  test('that a limit ends are verified as that', async () => {
-    const { rollouts, failure } = await play('limited', {
-      samples: [sampleOf('loops')],
-      max_rollout_turns: 3,
+    test('that a limit ends are verified as that', async () => {
+      const { rollouts, failure } = await play('limited', {
+        samples: [sampleOf('loops')],
+        max_rollout_turns: 3,
+      });
+      assert.equal(failure, null);
+      assert.deepEqual([rollouts[0]?.stop_reason, rollouts[0]?.total_reward], ['max_turns', 0]);
     });
-    assert.equal(failure, null);
-    assert.deepEqual([rollouts[0]?.stop_reason, rollouts[0]?.total_reward], ['max_turns', 0]);
-  });
 
-  test('that are late are ended at their service, and have no row', async () => {
-    const { rollouts, failures } = await play('late', {
-      samples: [sampleOf('sleeps')],
-      rollout_timeout: '2s',
+    test('that are late are ended at their service, and have no row', async () => {
+      const { rollouts, failures } = await play('late', {
+        samples: [sampleOf('sleeps')],
+        rollout_timeout: '2s',
+      });
+      assert.deepEqual([rollouts.length, failures[0]?.stop_reason], [0, 'timeout']);
+      assert.ok(service.stopped.includes('late/0-0.1'));
     });
-    assert.deepEqual([rollouts.length, failures[0]?.stop_reason], [0, 'timeout']);
-    assert.ok(service.stopped.includes('late/0-0.1'));
-  });
 
-  test('are played under min_k and refill like others', async () => {
-    const few = await play('min-k', {
-      samples: [sampleOf('')],
-      num_repeats: 3,
-      completion: { policy: 'min_k', k: 2 },
+    test('are played under min_k and refill like others', async () => {
+      const few = await play('min-k', {
+        samples: [sampleOf('')],
+        num_repeats: 3,
+        completion: { policy: 'min_k', k: 2 },
+      });
+      assert.equal(few.rollouts.length, 2);
+      const refilled = await play('refill', {
+        samples: [sampleOf('raises first')],
+        num_repeats: 2,
+        attempts: { agent: 1 },
+        completion: { policy: 'refill', max_replacements: 2 },
+      });
+      assert.deepEqual([refilled.rollouts.length, refilled.failures.length], [2, 1]);
     });
-    assert.equal(few.rollouts.length, 2);
-    const refilled = await play('refill', {
-      samples: [sampleOf('raises first')],
-      num_repeats: 2,
-      attempts: { agent: 1 },
-      completion: { policy: 'refill', max_replacements: 2 },
-    });
-    assert.deepEqual([refilled.rollouts.length, refilled.failures.length], [2, 1]);
   });
 
   test('live on while their worker is killed, and get what they missed', async () => {

@@ -66,46 +66,50 @@ describe('a worker', { timeout: 120_000 }, () => {
       says: /environments\.chess\.task_queue: expected a queue that nothing else is on, got "start-generation"/,
     },
   ];
-  for (const [i, { what, change, says }] of settings.entries()) {
-    test(`with ${what} in temporal.yaml says so and ends`, async () => {
-      assert.match(await refusal(`settings-${i}`, { config: config(change) }), says);
-    });
-  }
+  describe('beside others', { concurrency: 3 }, () => {
+    for (const [i, { what, change, says }] of settings.entries()) {
+      test(`with ${what} in temporal.yaml says so and ends`, async () => {
+        assert.match(await refusal(`settings-${i}`, { config: config(change) }), says);
+      });
+    }
 
-  test(
-    'whose database has no tables or refuses its password says what helps and ends, without the password',
-    { skip: noPostgres },
-    async (t) => {
-      const database = await startPostgres();
-      t.after(() => database.stop());
-      const refusedAt = (name: string, url: string): Promise<string> => {
-        const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: directory() } };
-        return refusal(name, { config: config({ store }), env: { DATABASE: url } });
-      };
-      assert.match(
-        await refusedAt('no-tables', database.url),
-        /the worker ended with exit code 1[^]*PostgreSQL at [^]*: schema durable_rollouts has no tables of this store: run temporal-rollout store migrate/,
-      );
-      const wrong = database.url.replace(/:[^:@]*@/, ':not-the-password@');
-      const said = await refusedAt('wrong-password', wrong);
-      assert.match(
-        said,
-        /the worker ended with exit code 1[^]*password authentication failed[^]*: check user and password in the URL that store\.url_env or store\.url_file names/,
-      );
-      assert.ok(!said.includes('not-the-password'));
-    },
-  );
-
-  test('that cannot make one of its Workers ends with the reason, whatever the others hold', async () => {
-    const project_root = path.join(directory(), 'project');
-    await cp(path.join(PROJECT_ROOT, 'dist'), path.join(project_root, 'dist'), { recursive: true });
-    for (const name of ['node_modules', 'package.json'])
-      await symlink(path.join(PROJECT_ROOT, name), path.join(project_root, name));
-    await rm(path.join(project_root, 'dist', 'src', 'workflow-bundle.js'));
-    assert.match(
-      await refusal('no-bundle', { config: config(), project_root }),
-      /the worker ended with exit code 1[^]*ENOENT[^]*workflow-bundle\.js/,
+    test(
+      'whose database has no tables or refuses its password says what helps and ends, without the password',
+      { skip: noPostgres },
+      async (t) => {
+        const database = await startPostgres();
+        t.after(() => database.stop());
+        const refusedAt = (name: string, url: string): Promise<string> => {
+          const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: directory() } };
+          return refusal(name, { config: config({ store }), env: { DATABASE: url } });
+        };
+        assert.match(
+          await refusedAt('no-tables', database.url),
+          /the worker ended with exit code 1[^]*PostgreSQL at [^]*: schema durable_rollouts has no tables of this store: run temporal-rollout store migrate/,
+        );
+        const wrong = database.url.replace(/:[^:@]*@/, ':not-the-password@');
+        const said = await refusedAt('wrong-password', wrong);
+        assert.match(
+          said,
+          /the worker ended with exit code 1[^]*password authentication failed[^]*: check user and password in the URL that store\.url_env or store\.url_file names/,
+        );
+        assert.ok(!said.includes('not-the-password'));
+      },
     );
+
+    test('that cannot make one of its Workers ends with the reason, whatever the others hold', async () => {
+      const project_root = path.join(directory(), 'project');
+      await cp(path.join(PROJECT_ROOT, 'dist'), path.join(project_root, 'dist'), {
+        recursive: true,
+      });
+      for (const name of ['node_modules', 'package.json'])
+        await symlink(path.join(PROJECT_ROOT, name), path.join(project_root, name));
+      await rm(path.join(project_root, 'dist', 'src', 'workflow-bundle.js'));
+      assert.match(
+        await refusal('no-bundle', { config: config(), project_root }),
+        /the worker ended with exit code 1[^]*ENOENT[^]*workflow-bundle\.js/,
+      );
+    });
   });
 
   test('registers the search attributes that the namespace lacks', async () => {

@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
@@ -16,6 +20,9 @@ const TASK = {
   metadata: {},
 };
 const { signal } = new AbortController();
+const serve = (): void => {
+  throw new Error('a service has no listener of its own');
+};
 
 async function served(t: TestContext): Promise<{ program: Program; service: AgentService }> {
   const service = await startAgentService(() => Promise.resolve({ reward: 1 }));
@@ -59,7 +66,7 @@ describe('a service of programs that answers a start with', () => {
     test(`${name} is a fault that says so`, async (t) => {
       const { program, service } = await served(t);
       service.instead = () => says;
-      assert.match(await faultOf(program.start('b/0-0.1', { task: TASK, signal })), is);
+      assert.match(await faultOf(program.start('b/0-0.1', { task: TASK, serve, signal })), is);
     });
 });
 
@@ -72,15 +79,63 @@ describe('a service of programs', () => {
 
   test('begins a run once, and another one in the place of an earlier play’s', async (t) => {
     const { program, service } = await served(t);
-    await program.start('b/0-0.1', { task: TASK, signal });
-    await program.start('b/0-0.1', { task: TASK, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, signal });
     assert.equal(service.started.length, 1);
-    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, signal });
+    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, serve, signal });
     assert.deepEqual([service.started.length, service.stopped], [2, ['b/0-0.1']]);
     const state = await program.wait('b/0-0.1', { seconds: 5, signal });
     assert.ok(state !== 'gone' && state.state === 'ended');
     assert.deepEqual([state.reward, state.exit.code], [1, 0]);
   });
+});
+
+describe('headers of a service', () => {
+  const environmentOf = (url: string, value: string | undefined) =>
+    createEnvironment(
+      EnvironmentSettings.parse({ kind: 'agent', run: { url, headers_env: 'SWE_HEADERS' } }),
+      bareContext({ name: 'swe', env: (name) => (name === 'SWE_HEADERS' ? value : undefined) }),
+    );
+
+  test('go with every request, several of them, and are named in no fault', async (t) => {
+    const seen: IncomingHttpHeaders[] = [];
+    const server = createServer(({ headers }, response) => {
+      seen.push(headers);
+      response.writeHead(418).end(`you sent ${headers.authorization ?? 'nothing'}`);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const lines = 'Authorization: Bearer token-of-this-test\r\nX-Team: rollouts of a team\n\n';
+    const environment = await environmentOf(`http://127.0.0.1:${port}`, lines);
+    t.after(async () => {
+      await environment.close?.();
+      server.close();
+    });
+    const { program } = environment;
+    assert.ok(program !== undefined);
+    const told = await Promise.all([
+      faultOf(program.health(signal)),
+      faultOf(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined })),
+      faultOf(program.wait('b/0-0.1', { seconds: 0, signal })),
+      faultOf(program.stop('b/0-0.1', signal)),
+    ]);
+    assert.equal(seen.length, 4);
+    for (const { authorization, ...headers } of seen)
+      assert.deepEqual([authorization, headers['x-team']], ['Bearer token-of-this-test', 'rollouts of a team']);
+    for (const text of told) assert.doesNotMatch(text, /token-of-this-test/);
+    assert.match(told[1], /you sent \[secret\]/);
+  }); // prettier-ignore
+
+  test('are refused where they are none, without their text', async () => {
+    const told = (value: string | undefined): Promise<string> =>
+      environmentOf('http://127.0.0.1:1', value).then(() => 'made', (error: unknown) => (error as Error).message);
+    const where = 'environments.swe.run.headers_env: expected the environment variable SWE_HEADERS to hold';
+    assert.equal(await told(undefined), `${where} headers, it is not set`);
+    assert.equal(await told(' \n'), `${where} headers, it is not set`);
+    for (const wrong of ['a-secret-without-a-name', 'Two Words: x', 'Key: é', 'Key:'])
+      assert.equal(await told(wrong), `${where} \`name: value\`, one a line, got another text`);
+  }); // prettier-ignore
 });
 
 describe('settings of an agent', () => {
@@ -89,9 +144,19 @@ describe('settings of an agent', () => {
     return error?.issues.map(({ message }) => message).join('; ') ?? '';
   };
   const run = { url: 'http://127.0.0.1:9100' };
-  test('name no command and no replay yet', () => {
-    assert.match(problems({ run: { ...run, command: ['mini'] } }), /workers do not start programs/);
-    assert.match(problems({ run, restart: 'replay' }), /expected fresh/);
+  const command = ['mini'];
+  test('name a service or a command, and no replay yet', () => {
     assert.equal(problems({ run }), '');
+    assert.equal(problems({ run: { command } }), '');
+    assert.match(problems({ run: { ...run, command } }), /expected no command beside url/);
+    assert.match(problems({ run: {} }), /expected url, .* or command, .*; got neither/);
+    assert.match(problems({ run: { ...run, submit: ['git'] } }), /expected none without command/);
+    assert.match(problems({ run: { command, headers_env: 'A' } }), /expected none without url/);
+    assert.match(problems({ run: { command: [] } }), /./);
+    assert.match(
+      problems({ run: { command, sandbox: 'none', mounts: ['.'] } }),
+      /expected no mounts with sandbox none/,
+    );
+    assert.match(problems({ run, restart: 'replay' }), /expected fresh/);
   });
 });

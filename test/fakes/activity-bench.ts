@@ -160,6 +160,7 @@ export async function activityBench(
     sample_bytes: 1_000_000,
     turn_slice_ms: 60_000,
     heartbeat_timeout_ms: 100,
+    heartbeat_grows: false,
     generation_queue: 'rollouts-generation',
     ...parts.deployment,
   };

@@ -163,6 +163,16 @@ export function author(writer: string) {
       whole: true,
       ...given,
     }),
+    refused: (given: Given<'refused'> = {}): LineOf<'refused'> => ({
+      kind: 'refused',
+      ...by,
+      life: 1,
+      key: 'key',
+      code: 'rollout_limit',
+      message: 'refused',
+      limit: 'calls',
+      ...given,
+    }),
     exit: (given: Given<'exit'> = {}): LineOf<'exit'> => ({
       kind: 'exit',
       ...by,

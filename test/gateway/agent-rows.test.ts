@@ -8,6 +8,8 @@ import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { computeMetrics } from '../../src/model/results/metrics.js';
 import { inStep } from '../../src/model/stream/step-row.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { author, wholeCall } from '../fakes/journal-lines.js';
 import type { AgentRollout } from './agent-rows.js';
 import { agentJournal, linesOf, rolloutOf } from './agent-rows.js';
 
@@ -105,5 +107,24 @@ describe('rows of agents', () => {
       { numRuns: 300 },
     );
     for (const [what, count] of Object.entries(seen)) assert.ok(count > 20, `${what}: ${count}`);
+  });
+
+  test('have what the program left, and a limit is no end of its own', () => {
+    const a = author('a');
+    const said = { reward: null, rewards: {}, metadata: { tries: 3 } };
+    const rowBehind = (more: JournalLine[]) =>
+      rolloutOf([
+        ...[a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life()],
+        ...wholeCall(a, { turn: 0, cause: 'first', ids: [1] }),
+        ...more,
+        a.exit({ tail: 'bye', submission: 'diff', said }),
+        a.observation({ turn: 0, terminated: true, message: null, token_ids: [] }),
+      ]).row;
+    const own = rowBehind([]);
+    const left = { code: 0, signal: null, tail: 'bye', submission: 'diff', metadata: { tries: 3 } };
+    assert.deepEqual(own.program_end, left);
+    assert.deepEqual([own.stop_reason, own.terminated], ['terminated', true]);
+    const cut = rowBehind([a.refused({ limit: 'calls' })]);
+    assert.deepEqual([cut.stop_reason, cut.terminated], ['max_turns', false]);
   });
 });

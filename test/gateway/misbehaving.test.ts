@@ -169,6 +169,40 @@ describe('limits', () => {
     });
   });
 
+  test('of sequences: a program that goes on in what it may do is not ended', async (t) => {
+    const { open } = await gatewayBed(t, { times: { overstay_ms: 150 } });
+    const life = await open({ limits: { sequences: 1 } });
+    let overstays = false;
+    void life.session.overstays.then(() => (overstays = true));
+    const first = { role: 'user', content: 'Say: one' };
+    assert.equal((await life.post({ messages: [first] })).status, 200);
+    assert.equal((await life.post(says('a helper'))).status, 400);
+    const more = [
+      first,
+      { role: 'assistant', content: 'one' },
+      { role: 'user', content: 'Say: two' },
+    ];
+    assert.equal((await life.post({ messages: more })).status, 200);
+    await sleep(250);
+    assert.equal(overstays, false);
+    // The same refusal within a minute, behind an answer: an exit now is the limit's.
+    assert.equal((await life.post(says('a helper'))).status, 400);
+    assert.equal(life.journal.trajectory.lives[0]?.refusal?.limit, 'sequences');
+    await sleep(250);
+    assert.ok(overstays);
+  });
+
+  test('hold on for the next attempt: a program that was refused has no more time than before', async (t) => {
+    const { open } = await gatewayBed(t, { times: { overstay_ms: 150 } });
+    const life = await open({ limits: { calls: 1 } });
+    assert.equal((await life.post(says('one'))).status, 200);
+    assert.equal((await life.post(says('two'))).status, 400);
+    await life.session.end('moved');
+    await life.journal.release();
+    const next = await open({ limits: { calls: 1 }, again: true });
+    await next.session.overstays;
+  });
+
   test('600 calls of a rollout that may have 5 get as many answers', async (t) => {
     const { open } = await gatewayBed(t);
     const life = await open({ limits: { calls: 5 } });

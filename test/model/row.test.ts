@@ -99,6 +99,7 @@ describe('the row of a rollout that ended validly', () => {
         'unanswered',
         'malformed_calls',
         'resampled',
+        'program_end',
         'all_tokens',
         'over_span',
       ],

@@ -60,7 +60,7 @@ describe('a waiting line', () => {
     let room = 1;
     const line = createWaitingLine(
       (name: string) => (room > 0 ? (room--, held.set(name[0]!, of(name) + 1), name) : null),
-      (one, earlier) => of(one) < of(earlier),
+      { kind: (name) => name[0]!, precedes: (one, earlier) => of(one) < of(earlier) },
     );
     const names = ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'];
     for (const name of names) void line.join(name, NEVER).then(() => served.push(name));
@@ -71,6 +71,64 @@ describe('a waiting line', () => {
     await Promise.resolve();
     assert.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
     assert.equal(line.length(), 0);
+  });
+
+  test('serves whom a look at all of them would serve, whoever joins, leaves and gives back', () => {
+    interface Wish {
+      kind: number;
+      id: number;
+    }
+    const action = fc.oneof(
+      fc.record({ does: fc.constant('join' as const), kind: fc.nat(3) }),
+      fc.record({ does: fc.constant('leave' as const), which: fc.nat(30) }),
+      fc.record({ does: fc.constant('give back' as const), which: fc.nat(30) }),
+    );
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 60 }), fc.nat(3), (actions, size) => {
+        const held: Wish[] = [];
+        const waits = new Map<Wish, AbortController>();
+        const of = (kind: number): number => held.filter((one) => one.kind === kind).length;
+        const precedes = (one: Wish, earlier: Wish): boolean => of(one.kind) < of(earlier.kind);
+        const expected = (): Wish => [...waits.keys()].reduce((first, one) => (precedes(one, first) ? one : first)); // prettier-ignore
+        const line = createWaitingLine(
+          (wish: Wish) => {
+            assert.equal(wish, expected());
+            if (held.length >= size) return null;
+            waits.delete(wish);
+            held.push(wish);
+            return wish;
+          },
+          { kind: ({ kind }) => String(kind), precedes },
+        );
+        for (const [id, one] of actions.entries()) {
+          if (one.does === 'join') {
+            const [wish, controller] = [{ kind: one.kind, id }, new AbortController()];
+            waits.set(wish, controller);
+            line.join(wish, controller.signal).catch(() => undefined);
+          } else if (one.does === 'leave') {
+            const [wish, controller] = [...waits][one.which] ?? [];
+            if (wish === undefined) continue;
+            waits.delete(wish);
+            controller?.abort(new Error('enough'));
+          } else if (held.splice(one.which, 1).length > 0) line.serve();
+          assert.equal(line.length(), waits.size);
+        }
+      }),
+    );
+  });
+
+  test('looks at one of each kind for a place, however many wait', () => {
+    let looks = 0;
+    const line = createWaitingLine((): true | null => null, {
+      kind: (name: string) => name[0]!,
+      precedes: () => {
+        looks += 1;
+        return false;
+      },
+    });
+    for (let n = 0; n < 10_000; n++)
+      line.join(`${'abc'[n % 3]}${n}`, new AbortController().signal).catch(() => undefined);
+    assert.ok(looks <= 2 * 10_000, `${looks} looks`);
   });
 
   test('loses no place, whatever is aborted when', async () => {

@@ -64,6 +64,7 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
     polls: () => polls,
     instead: null,
     forget: () => {
+      server.closeAllConnections();
       for (const { cut } of runs.values()) cut.abort();
       runs.clear();
     },
@@ -113,7 +114,10 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
     polls += 1;
     if (there === undefined) return [404, { error: 'no such run' }];
     const wait_ms = Number(url.searchParams.get('wait')) * 1000;
-    await Promise.race([there.ended, sleep(wait_ms)]);
+    const waited = new AbortController();
+    const { signal } = waited;
+    await Promise.race([there.ended, sleep(wait_ms, undefined, { signal }).catch(() => undefined)]);
+    waited.abort();
     return [200, there.state];
   };
   const server = createServer((request, response) => {

@@ -17,14 +17,18 @@ const NOBODY = 'http://127.0.0.1:9';
 /** What is found of a deployment without a Temporal server, by the beginning of its part's name. */
 async function found(
   t: TestContext,
-  { env = {}, ...config }: { env?: NodeJS.ProcessEnv } & Record<string, unknown>,
+  {
+    env = {},
+    stack = null,
+    ...config
+  }: { env?: NodeJS.ProcessEnv; stack?: string | null } & Record<string, unknown>,
 ): Promise<(part: string) => Finding[]> {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   const temporal = { address: '127.0.0.1:9' };
   const rest = { generation: {}, environments: { puzzle: { kind: 'sliding_puzzle' } }, ...config };
   await writeFile(file, JSON.stringify({ temporal, ...rest }));
-  const findings = await checkDeployment(await loadConfig(file), { env, file });
+  const findings = await checkDeployment(await loadConfig(file), { env, file, stack });
   return (part) => findings.filter((one) => one.part.startsWith(part));
 }
 
@@ -52,7 +56,15 @@ const ofEngine = async (
 const states = (findings: readonly Finding[]): string[] =>
   findings.map(({ state, what }) => `${state}: ${what}`);
 
-describe('a check of a deployment', { concurrency: 4 }, () => {
+/** Each check waits ten seconds for a Temporal server that nobody serves. */
+describe('a check of a deployment', { concurrency: 8 }, () => {
+  test('misses no engine where the stack that runs with the file has one', async (t) => {
+    assert.deepEqual(states((await found(t, {}))('generation')), ['broken: no service is named']);
+    const [said] = (await found(t, { stack: '.rollouts/temporal.yaml' }))('generation');
+    assert.equal(said?.state, 'ok');
+    assert.match(said.what, /plays with its own, of .rollouts.temporal.yaml$/);
+  });
+
   test('does not wait for a database that does not answer: it cannot be written', async (t) => {
     const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: './out' } };
     const env = { DATABASE: 'postgres://u:password-of-this-test@127.0.0.1:9/db' };
@@ -89,19 +101,18 @@ describe('a check of a deployment', { concurrency: 4 }, () => {
 
   test('names a key that is missing, and one that is wrong', async (t) => {
     const url = await engine(t, { api_key: 'the-right-key' });
-    const [missing] = await ofEngine(t, { url });
+    const of = async (key: string | undefined, api_key_env: string | null = 'ENGINE_KEY') =>
+      (await ofEngine(t, { url, env: { ENGINE_KEY: key }, api_key_env }))[0];
+    const [missing, wrong, unset, short] = await Promise.all([
+      of(undefined, null),
+      of('a-wrong-key-of-some-length'),
+      of(undefined),
+      of('abc'),
+    ]);
     assert.match(missing?.remedy ?? '', /wants a key: api_key_env/);
-    const env = { ENGINE_KEY: 'a-wrong-key-of-some-length' };
-    const [wrong] = await ofEngine(t, { url, env, api_key_env: 'ENGINE_KEY' });
     assert.match(wrong?.remedy ?? '', /the key in ENGINE_KEY is not the one/);
-    const [unset] = await ofEngine(t, { url, api_key_env: 'ENGINE_KEY' });
     assert.match(`${unset?.state ?? ''} ${unset?.what ?? ''}`, /broken .*ENGINE_KEY/);
     assert.match(unset?.remedy ?? '', /^set the variable/);
-    const [short] = await ofEngine(t, {
-      url,
-      env: { ENGINE_KEY: 'abc' },
-      api_key_env: 'ENGINE_KEY',
-    });
     assert.match(short?.remedy ?? '', /^the key has 3 characters: .* of at least 8$/);
   });
 

@@ -28,9 +28,11 @@ export async function openLifeOf(hold: Hold, opening: Opening): Promise<OpenLife
   const { journal, ref } = hold;
   const { lives } = journal.trajectory;
   const last = lives.at(-1);
-  const kept = last === undefined || last.exit !== null ? null : await keptOf(last, { hold, ...opening }); // prettier-ignore
-  if (kept !== null) return kept;
   const { program, base_url, served } = opening;
+  // A program that is no service's has died with the attempt that started it, or is about to.
+  const mayGoOn = program.outlives && last !== undefined && last.exit === null;
+  const kept = mayGoOn ? await keptOf(last, { hold, ...opening }) : null;
+  if (kept !== null) return kept;
   await served();
   const life = lives.length + 1;
   await journal.append({ kind: 'life', life, restart: program.rules.restart, base_url });

@@ -20,6 +20,7 @@ interface Playing {
 export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playing): PlayedAgent {
   const { journal, ref, signal } = hold;
   const { trajectory } = journal;
+  const inForce = (): RolloutSettings => trajectory.settings_in_force ?? settings;
   const session_id = rolloutId(ref);
   const sharer = sharerOf(hold);
   const pool = poolFor(settings, dependencies);
@@ -27,9 +28,16 @@ export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playi
   const { chat_template_kwargs } = generation;
   return {
     rollout_id: session_id,
-    journal,
-    settings: callSettings({ rules, settings, dependencies }),
-    generation: () => trajectory.settings_in_force ?? settings,
+    journal: {
+      ...journal,
+      append: async (entry) => {
+        await journal.append(entry);
+        // An earlier attempt may have said what it waits for, and this one may play for hours.
+        if (entry.kind === 'answer' && !hold.isHeld()) void hold.reportWaiting(null);
+      },
+    },
+    settings: callSettings({ rules, settings, dependencies }, inForce),
+    generation: inForce,
     pool,
     // Its program needs its slot as long as it runs, so that no wait gives the slot to others.
     waits: waitsOf({ ...hold, idles: () => undefined, hasGivenWay: false }, settings),
@@ -43,10 +51,12 @@ export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playi
 }
 
 /** All lives of a rollout are read alike, whatever its environment's settings have become. */
-function callSettings({ rules, settings, dependencies }: Playing): PlayedAgent['settings'] {
+function callSettings(
+  { rules, settings, dependencies }: Playing,
+  inForce: () => RolloutSettings,
+): PlayedAgent['settings'] {
   const { structured, limits, program } = rules;
   const { tool_parser, reasoning_parser, history } = program;
-  const calls = Math.min(limits.calls ?? Infinity, settings.max_rollout_turns);
   const { role_map = {} } = poolOf(settings, dependencies);
   return {
     tool_parser,
@@ -54,6 +64,11 @@ function callSettings({ rules, settings, dependencies }: Playing): PlayedAgent['
     history,
     structured,
     role_map,
-    limits: { ...limits, calls },
+    limits: {
+      ...limits,
+      get calls() {
+        return Math.min(limits.calls ?? Infinity, inForce().max_rollout_turns);
+      },
+    },
   };
 }

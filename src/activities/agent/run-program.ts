@@ -1,7 +1,7 @@
 import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
 import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
 import { textLog } from '../../model/content.js';
-import { Fault, faultWith, judged } from '../../model/faults.js';
+import { Fault, judged } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
@@ -76,9 +76,14 @@ function checkLives(trajectory: Trajectory, { settings }: { settings: RolloutSet
 function agentFailed({ line, exit }: Life): Fault {
   const { code = null, signal = null, tail = '' } = exit ?? {};
   const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
-  const said = tail.trim() === '' ? 'it printed nothing' : `it printed at its end: ${tail.trim()}`;
-  const message = `its program failed in life ${line.life} (${how}); ${said}`;
-  return new Fault({ type: 'AgentFailed', message });
+  const printed = tail.trim();
+  // Lists and boards have room for a line: of a traceback the last one says what happened.
+  const last = printed.slice(printed.lastIndexOf('\n') + 1);
+  const said = printed === '' ? 'it printed nothing' : last === printed ? last : `${last}\nit printed at its end:\n${printed}`; // prettier-ignore
+  return new Fault({
+    type: 'AgentFailed',
+    message: `its program failed in life ${line.life} (${how}): ${said}`,
+  });
 }
 
 async function playLife(running: Running): Promise<void> {
@@ -91,41 +96,57 @@ async function playLife(running: Running): Promise<void> {
     served: () => serves(hold, { settings, dependencies }),
   });
   const session = gateway.open(playedAgent(hold, { rules: program.rules, settings, dependencies }));
-  const ended = await untilEnded(session, async () => {
-    const state =
-      found ?? (await program.start(run, { task: await taskOf(session, running), signal }));
+  const { serve } = session;
+  const plays = async (): Promise<ProgramEnd> => {
+    const start = async () => program.start(run, { task: await taskOf(session, running), serve, signal }); // prettier-ignore
+    const state = found ?? (await start());
     return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
-  });
+  };
+  const ended = await untilEnded(session, { plays, program, run, signal });
   const fault = session.ourFault();
   if (fault === null) {
     await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
     await journal.sync();
   }
   await stopped(program, { run, signal });
-  if (fault !== null) throw ofOurs(line.life, fault);
+  if (fault !== null) throw ofOurs(journal.trajectory, fault);
   await hold.reportWaiting(null);
 }
 
 /** After it nothing of the session writes to the journal. */
-async function untilEnded<T>(session: AgentSession, plays: () => Promise<T>): Promise<T> {
+async function untilEnded<T>(
+  session: AgentSession,
+  {
+    plays,
+    program,
+    ...at
+  }: Pick<Running, 'program'> & { plays: () => Promise<T>; run: string; signal: AbortSignal },
+): Promise<T> {
   try {
     const ended = await plays();
     await session.end('over');
     return ended;
   } catch (error) {
+    // Whoever plays on starts its own.
+    if (!program.outlives) await stopped(program, at);
     await session.end('moved');
     throw error;
   }
 }
 
-const ofOurs = (life: number, fault: string): Fault =>
-  faultWith(
-    new Fault({
-      type: 'GenerationUnavailable',
-      message: `life ${life} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
-    }),
-    { uncounted: true },
-  );
+/** An engine may refuse the same call of each life: the pause before the next one grows. */
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 300_000;
+
+function ofOurs({ lives }: Pick<Trajectory, 'lives'>, fault: string): Fault {
+  const inARow = lives.length - 1 - lives.findLastIndex(({ exit }) => exit !== null);
+  return new Fault({
+    type: 'GenerationUnavailable',
+    message: `life ${lives.length} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
+    uncounted: true,
+    retryAfterMs: Math.min(FIRST_PAUSE_MS * 2 ** (inARow - 1), LONGEST_PAUSE_MS),
+  });
+}
 
 async function serves(
   { ref, signal }: Hold,

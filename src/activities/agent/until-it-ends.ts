@@ -45,21 +45,12 @@ export async function untilItEnds(
     });
     if (typeof ended === 'object') return ended;
     await polled.catch(() => undefined);
+    if (ended === 'overstays') return await program.cut(run, hold.signal);
     await program.stop(run, hold.signal);
-    if (ended === 'overstays') return KILLED;
     const message = `its program ran longer than limits.run ${limit ?? ''}`;
     throw new Fault({ type: 'TimedOut', message });
   });
 }
-
-const KILLED: ProgramEnd = {
-  state: 'ended',
-  exit: { code: null, signal: 'SIGKILL', tail: '' },
-  submission: null,
-  reward: null,
-  rewards: {},
-  metadata: null,
-};
 
 /** Never resolves without a limit. */
 async function lateAt(

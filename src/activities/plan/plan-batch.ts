@@ -7,6 +7,7 @@ import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { heartbeatFor } from '../heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareBatch } from './prepare-batch.js';
 
@@ -39,7 +40,10 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
         priority: priorityOf(batch_id, request),
-        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
+        heartbeat_timeout_ms: heartbeatFor(
+          dependencies.deployment,
+          Math.min(request.max_in_flight, samples.length * num_repeats),
+        ),
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),

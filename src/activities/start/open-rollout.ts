@@ -12,6 +12,7 @@ import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { heartbeatFor } from '../heartbeats.js';
 import type { Hold } from '../hold.js';
 import { underChangingLimits } from '../limits/take-limits.js';
 import { playFromJournal } from '../play-from-journal.js';
@@ -148,7 +149,7 @@ async function open(
     policy_version: request.policy_version,
     ...factsOf(trajectory),
     plays,
-    heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
+    heartbeat_timeout_ms: heartbeatFor(dependencies.deployment, request.max_in_flight),
     queues,
     limits: { ...limitsOf(request), ...trajectory.limits },
     progress: progressOf(trajectory),

@@ -6,6 +6,7 @@ import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
+import { heartbeatFor } from '../heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';
@@ -50,7 +51,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           epochs: stream.epochs,
         },
         priority: priorityOf(stream_id, stream),
-        heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
+        heartbeat_timeout_ms: heartbeatFor(dependencies.deployment, stream.max_in_flight),
         limits: limitsOf(stream),
         filter: stream.filter,
         max_replacements: stream.max_replacements,

@@ -1,10 +1,12 @@
 import type { CallMessage } from '../../model/calls/message.js';
 import { messageOf } from '../../model/calls/message.js';
+import type { LineOf } from '../../model/journal.js';
 import type { JournalCall } from '../../model/journal/calls.js';
 import { messagesBeyond } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { Paths } from '../../model/results/call-paths.js';
 import { pathsOf, rulesOf } from '../../model/results/call-paths.js';
+import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Block, PageOptions } from './block.js';
@@ -30,12 +32,27 @@ export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[
     isShown(number) ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })] : [],
   );
   const ended = lives.flatMap(({ line, exit }) =>
-    exit === null || lives.length === 1
+    exit === null
       ? []
-      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: '', style: options.style })],
+      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: leftText(exit), style: options.style })],
   );
-  return [...blocks, ...ended, ...verdictBlock(trajectory, options)];
+  return [...blocks, ...refusedBlocks(trajectory, options), ...ended, ...verdictBlock(trajectory, options)];
 } // prettier-ignore
+
+/** Requests that got no call: a program that asks for the same again and again has a line a minute. */
+const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): Block[] =>
+  refused.map(({ life, message }, at) => {
+    const where = lives.length > 1 ? `, life ${life}` : '';
+    return block(`refused.${at}`, { title: `a call was refused${where}`, text: message, style });
+  });
+
+/** The same for a page that has several rollouts side by side. */
+export function callTexts(trajectory: Trajectory): { title: string; text: string }[] {
+  const paths = pathsOf(trajectory, rulesOf(trajectory));
+  const calls = trajectory.calls.map((_, number) => callText(trajectory, { number, paths }));
+  const refused = trajectory.refused.map(({ message: text }) => ({ title: 'a call was refused', text })); // prettier-ignore
+  return [...calls, ...refused];
+}
 
 /** A branch stands one step further right than what it branches from. */
 function depthOf(
@@ -57,28 +74,51 @@ function callLine(
   const call = calls[number];
   if (call === undefined) return { key: `call.${number}`, lines: [] };
   const sampled = call.sampled ?? open.get(number);
-  const why = paths.status[number] ?? null;
-  // Until then any answer may still be read, or be gone on from.
-  const isOver = trajectory.end !== null || trajectory.verdict !== null;
-  const facts = [
-    ...beginningOf(call),
-    ...(sampled === undefined ? [] : sampledFacts(sampled)),
-    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
-    ...(call.line.life > 1 ? [`life ${call.line.life}`] : []),
-    ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
-    ...(isOver ? [why === null ? 'trains' : `does not train: ${why}`] : []),
-  ];
   const indent = '  '.repeat(depth);
-  const said = call.answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(call.answer)); // prettier-ignore
-  const asked = call.line.news.at(-1);
+  const { title, text } = callText(trajectory, { number, paths });
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
   return block(`${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`, {
-    title: `${indent}call ${number}: ${facts.join(', ')}`,
-    text: [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`].map((text) => `${indent}   ${preview(text)}`).join('\n'),
+    title: `${indent}${title}`,
+    text: text.split('\n').map((line) => `${indent}   ${line}`).join('\n'),
     notes: seams(sampled?.segments ?? []).map((note) => `${indent}   ${note}`),
     style: options.style,
   });
 } // prettier-ignore
+
+/** What is known of a call, and a line each of what it was asked and what it said. */
+function callText(
+  trajectory: Trajectory,
+  { number, paths }: { number: number; paths: Paths },
+): { title: string; text: string } {
+  const { calls, open } = trajectory;
+  const call = calls[number];
+  if (call === undefined) return { title: `call ${number}`, text: '' };
+  const { answer, line } = call;
+  const sampled = call.sampled ?? open.get(number);
+  const why = paths.status[number] ?? null;
+  // Until then any answer may still be read, or be gone on from.
+  const isOver = trajectory.end !== null || trajectory.verdict !== null;
+  const malformed = answer?.malformed ?? 0;
+  const facts = [
+    ...beginningOf(call),
+    ...(sampled === undefined ? [] : sampledFacts(sampled)),
+    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
+    ...(malformed > 0 ? [formatCount(malformed, 'malformed tool call')] : []),
+    ...(line.life > 1 ? [`life ${line.life}`] : []),
+    ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
+    ...(isOver ? trainsText(trajectory, why) : []),
+  ];
+  const said = answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(answer));
+  const asked = line.news.at(-1);
+  const texts = [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`]; // prettier-ignore
+  return { title: `call ${number}: ${facts.join(', ')}`, text: texts.map(preview).join('\n') };
+}
+
+/** Of a rollout that failed nothing trains, which its head says. */
+function trainsText({ end }: Trajectory, why: string | null): string[] {
+  if (end !== null && !VALID_STOP_REASONS.has(end.stop_reason)) return [];
+  return [why === null ? 'trains' : `does not train: ${why}`];
+}
 
 /** Why it begins where it does. */
 function beginningOf({ line, from }: JournalCall): string[] {
@@ -103,6 +143,14 @@ const saidText = ({ content, tool_calls = [] }: CallMessage): string =>
 
 const exitText = ({ code, signal }: { code: number | null; signal: string | null }): string =>
   signal === null ? `code ${code ?? 'unknown'}` : signal;
+
+/** What it printed at its end, and returned besides its worth. */
+const leftText = ({ tail, submission, said }: LineOf<'exit'>): string =>
+  [
+    ...(tail.trim() === '' ? [] : [tail.trimEnd()]),
+    ...(submission === null ? [] : [`submission: ${preview(submission)}`]),
+    ...(said?.metadata ? [`metadata: ${preview(JSON.stringify(said.metadata))}`] : []),
+  ].join('\n');
 
 function verdictBlock({ verdict }: Trajectory, { style }: PageOptions): Block[] {
   if (verdict === null) return [];

@@ -6,8 +6,11 @@ import type { Line } from '../text-line.js';
 import { placeText } from './entry.js';
 import { rewardText, stateOf } from './list-page.js';
 import type { Rollout } from './read-batch.js';
+import { sampledOf } from './rollout-page.js';
 import { meanLogprob } from './block.js';
+import { callTexts } from './call-blocks.js';
 import { padded, wrapped } from './wrapping.js';
+import { isProgram } from '../../model/turn/stop-rules.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 
 /** The minimum of a readable column. */
@@ -54,22 +57,23 @@ function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
   const open = openAnswer(trajectory);
   const title = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: true })); // prettier-ignore
   const body = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: false })); // prettier-ignore
-  const mean = meanLogprob(turns);
+  const mean = meanLogprob(sampledOf(trajectory));
   const { failure } = entry;
   const why = failure === null ? '' : ` ${failure.type}: ${failure.message}`;
   return [
     ...title(`${placeText(entry)}  reward ${rewardText(entry)}`),
     ...body(
-      `${formatCount(entry.turns, 'turn')}, ${formatCount(entry.tokens, 'token')}${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
+      `${formatCount(entry.turns, isProgram(trajectory) ? 'call' : 'turn')}, ${formatCount(entry.tokens, 'token')}${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
     ),
     ...body(`${stateOf(entry)}${why}`),
+    ...callTexts(trajectory).flatMap(({ title: head, text }) => [...title(`-- ${head}`), ...body(text)]), // prettier-ignore
     ...turns.flatMap(({ generation, observation }, at) => [
       ...title(`-- ${at}: assistant`),
       ...body(generation.content),
       ...title(`-- ${at}: ${observation.message?.role ?? 'environment'}, reward ${observation.reward}`), // prettier-ignore
       ...(observation.message === null ? [] : body(textOf(observation.message.content))),
     ]),
-    ...(open.token_ids.length === 0
+    ...(open.token_ids.length === 0 || isProgram(trajectory)
       ? []
       : [...title(`-- ${turns.length}: assistant, unfinished`), ...body(open.text)]),
   ];

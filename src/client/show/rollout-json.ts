@@ -42,7 +42,11 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
       open.token_ids.length === 0
         ? null
         : { content: open.line?.content ?? open.text, ...sampledJson(open, { tokens }) },
-    ...(isProgram(trajectory) && { calls: callsJson(trajectory, { tokens }) }),
+    ...(isProgram(trajectory) && {
+      calls: callsJson(trajectory, { tokens }),
+      refused: trajectory.refused.map(({ life, code, limit = null, message }) => ({ life, code, limit, message })),
+      lives: trajectory.lives.map(({ line, exit }) => ({ life: line.life, exit: exit && { code: exit.code, signal: exit.signal, tail: exit.tail } })),
+    }),
     agent_result: agent.result?.text ?? null,
     happenings,
   };
@@ -63,6 +67,7 @@ function callsJson(trajectory: Trajectory, { tokens }: { tokens: boolean }): obj
       news: line.news,
       content: answer?.content ?? open.get(call)?.text ?? '',
       tool_calls: answer?.tool_calls ?? [],
+      malformed: answer?.malformed ?? 0,
       is_whole: answer !== null,
       given: Object.fromEntries(given),
       untrained: status[call] ?? null,

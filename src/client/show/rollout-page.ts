@@ -31,7 +31,8 @@ export function headingOf(
   const facts = [
     `reward ${rewardText(entry)}${soFar(entry)}`,
     turnsText(trajectory, entry),
-    `${formatCount(entry.tokens, 'token')} behind a prompt of ${formatNumber(prompt)}`,
+    // The prompt of a program's call is with the call.
+    `${formatCount(entry.tokens, 'token')}${isProgram(trajectory) ? '' : ` behind a prompt of ${formatNumber(prompt)}`}`,
     ...(entry.wall_s === null ? [] : [formatClock(entry.wall_s)]),
   ];
   const more = [
@@ -49,7 +50,9 @@ export function headingOf(
     ],
     ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
     ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),
-    ...(entry.failure === null ? waitLines(entry, style) : failureLines(entry, style)),
+    ...(entry.failure === null
+      ? waitLines(entry, style)
+      : failureLines(entry, { ...style, trajectory })),
     ...(siblings.length < 2 ? [] : siblingLines(siblings, { own: entry, columns: style.columns })),
   ];
   return lines.map((line) => renderLine(line, style));
@@ -75,9 +78,14 @@ const turnsText = (trajectory: Trajectory, entry: Entry): string => {
     : formatCount(turns, 'turn');
 };
 
-function failureLines({ failure }: Entry, { columns }: TextStyle): Line[] {
+function failureLines(
+  { failure }: Entry,
+  { columns, trajectory }: TextStyle & { trajectory: Trajectory },
+): Line[] {
   if (failure === null) return [];
-  const text = `turn ${failure.turn}: ${failure.type}: ${failure.message}`;
+  const what = `${failure.type}: ${failure.message}`;
+  // Programs fail, not their calls.
+  const text = isProgram(trajectory) ? what : `turn ${failure.turn}: ${what}`;
   return wrapped(text, columns).map((line) => [{ text: line, ink: 'red' }]);
 }
 
@@ -137,7 +145,7 @@ function happened(
   if (!isEventful) return [];
   const zero = trajectory.start?.at ?? happenings[0]?.at ?? 0;
   return happenings.map((one, at) => {
-    const [first = '', ...rest] = wrapped(happeningText(one), style.columns - INDENT);
+    const [first = '', ...rest] = wrapped(happeningText(one, isProgram(trajectory) ? 'call' : 'turn'), style.columns - INDENT); // prettier-ignore
     const ink = one.kind === 'fault' ? ('yellow' as const) : ('dim' as const);
     const lines: Line[] = [
       ...(at === 0 ? [[]] : []),
@@ -154,12 +162,12 @@ function happened(
 }
 const INDENT = 32;
 
-function happeningText(one: Happening): string {
+function happeningText(one: Happening, turn: 'turn' | 'call'): string {
   switch (one.kind) {
     case 'attempt':
       return `attempt ${one.attempt} (${one.activity})${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
-      return `turn ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
+      return `${turn} ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
     case 'over':
       return `starts over, for the ${one.life}. time: the environment lost its session`;
     case 'end':

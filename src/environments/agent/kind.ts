@@ -1,12 +1,18 @@
+import path from 'node:path';
 import { Fault } from '../../model/faults.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf } from '../../platform/size.js';
 import { keepSecret } from '../../platform/secrets.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { ExactEnvironment, ProgramRules } from '../environment.js';
+import type { ExactEnvironment, Program, ProgramRules } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
+import type { Argv } from './command.js';
+import { createCommand } from './command.js';
+import type { Confinement, ConfinementOptions } from './confinement.js';
+import { withHere } from './placeholders.js';
 import { createService } from './service.js';
+import { createUnconfined } from './unconfined.js';
 import { AgentSettings } from './settings.js';
 
 /** 1 MiB of what a program returns, and what the protocol says around it. */
@@ -17,16 +23,49 @@ const TIMEOUT_MS = 30_000;
 
 export const agent = defineKind({
   settings: AgentSettings,
-  answers: () => 'a service',
+  answers: ({ run }) => (run.url === null ? 'on this machine' : 'a service'),
   roles: [],
+  resolve: (settings, directory) => ({ ...settings, run: resolved(settings.run, directory) }),
   make: createAgent,
 });
 
+function resolved(run: AgentSettings['run'], directory: string): AgentSettings['run'] {
+  const here = (text: string): string => withHere(text, directory);
+  const all = <T extends Argv | null>(argv: T): T => (argv?.map(here) ?? null) as T;
+  return {
+    ...run,
+    command: all(run.command),
+    setup: all(run.setup),
+    submit: all(run.submit),
+    env: Object.fromEntries(Object.entries(run.env).map(([name, text]) => [name, here(text)])),
+    mounts: run.mounts.map((mount) => path.resolve(directory, here(mount))),
+  };
+}
+
 function createAgent(
   settings: AgentSettings,
-  context: Pick<EnvironmentContext, 'answers' | 'name' | 'env'>,
+  context: Pick<EnvironmentContext, 'answers' | 'name' | 'env' | 'report'>,
 ): ExactEnvironment {
-  const { url } = settings.run;
+  const { close, ...programs } =
+    settings.run.command === null ? serviceOf(settings, context) : commandOf(settings, context);
+  return {
+    program: { ...programs, rules: rulesOf(settings) },
+    health: programs.health,
+    step: () => {
+      const message = 'a program plays whole rollouts: it answers no single turn';
+      return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));
+    },
+    close,
+  };
+}
+
+type Programs = Omit<Program, 'rules'> & { close: () => Promise<void> };
+
+function serviceOf(
+  settings: AgentSettings,
+  context: Pick<EnvironmentContext, 'answers' | 'name' | 'env'>,
+): Programs {
+  const url = settings.run.url ?? '';
   const { send, close } = createHttpCall({
     url,
     timeout_ms: TIMEOUT_MS,
@@ -34,16 +73,29 @@ function createAgent(
     answers: context.answers,
     keep_alive_ms: KEEP_ALIVE_MS,
   });
-  const service = createService({ url, headers: headersOf(settings, context), send });
-  return {
-    program: { ...service, rules: rulesOf(settings) },
-    health: service.health,
-    step: () => {
-      const message = 'a program plays whole rollouts: it answers no single turn';
-      return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));
-    },
-    close,
-  };
+  return { ...createService({ url, headers: headersOf(settings, context), send }), close };
+}
+
+function commandOf(
+  { run }: AgentSettings,
+  { name, report }: Pick<EnvironmentContext, 'name' | 'report'>,
+): Programs {
+  const { command, setup, submit, env, sandbox, mounts, memory, processes, disk } = run;
+  if (command === null) throw new Error(`environments.${name}.run.command: expected a program`);
+  const limits = { memory: bytesOf(memory), processes, disk: bytesOf(disk) };
+  const confinement = createConfinement(sandbox, { name, mounts, limits, report });
+  const { close } = confinement;
+  return { ...createCommand({ name, command, setup, submit, env }, confinement), close };
+}
+
+function createConfinement(
+  sandbox: AgentSettings['run']['sandbox'],
+  options: ConfinementOptions,
+): Confinement {
+  if (sandbox === 'none') return createUnconfined(options);
+  throw new Error(
+    `environments.${options.name}.run.sandbox: programs is not there yet; on a host that is a sandbox itself (a container, a virtual machine) write sandbox: none, which puts nothing around what the policy runs`,
+  );
 }
 
 function rulesOf({

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
-import type { Program, ProgramState, ProgramTask } from '../environment.js';
+import type { Program, ProgramEnd, ProgramState, ProgramTask } from '../environment.js';
 import type { HttpCalls } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 
@@ -56,7 +56,7 @@ export function createService({
   url: at,
   headers,
   send,
-}: ServiceSettings): Pick<Program, 'health' | 'start' | 'wait' | 'stop'> {
+}: ServiceSettings): Pick<Program, 'health' | 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
   const pathOf = (run: string): string => `/runs/${encodeURIComponent(run)}`;
   const stateIn = (reply: Parameters<typeof readReply>[0]): ProgramState =>
     stateOf(readReply(reply, { schema: State, at, foreign: FOREIGN }));
@@ -82,7 +82,9 @@ export function createService({
       accept: [CONFLICT],
     });
   return {
+    outlives: true,
     stop,
+    cut: (run, signal) => stop(run, signal).then(() => KILLED),
     health: async (signal) => {
       await send({ method: 'GET', path: '/health', headers, signal, timeout_ms: HEALTH_TIMEOUT_MS }); // prettier-ignore
     },
@@ -113,6 +115,15 @@ export function createService({
 }
 
 const CONFLICT = 409;
+
+const KILLED: ProgramEnd = {
+  state: 'ended',
+  exit: { code: null, signal: 'SIGKILL', tail: '' },
+  submission: null,
+  reward: null,
+  rewards: {},
+  metadata: null,
+};
 
 function stateOf(said: z.infer<typeof State>): ProgramState {
   if (said.state === 'running') return said;

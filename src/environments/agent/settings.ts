@@ -6,24 +6,72 @@ import { BaseUrl } from '../http/base-url.js';
 
 const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
 
-const Run = z.strictObject({
-  url: BaseUrl.describe(
-    'a service that runs programs: `/runs/<rollout>.<life>` and `/health` are appended',
-  ),
-  headers_env: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('the variable that holds headers of every request to it, `name: value`, one a line'),
-  command: z
-    .null({
-      error:
-        'expected no command: workers do not start programs themselves yet; serve yours with python -m rollout_environment.agent, and name its url',
-    })
-    .default(null)
-    .describe('not yet: a program that the worker starts itself'),
-});
+const Command = z
+  .tuple([z.string().min(1)], z.string())
+  .nullable()
+  .default(null);
+
+const UNCONFINED = 'expected no mounts with sandbox none, whose programs see all files of the host';
+
+const Run = z
+  .strictObject({
+    url: BaseUrl.nullable()
+      .default(null)
+      .describe(
+        'a service that runs programs: `/runs/<rollout>.<life>` and `/health` are appended; this or `command`',
+      ),
+    headers_env: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        'the variable that holds headers of every request to it, `name: value`, one a line',
+      ),
+    command: Command.describe(
+      'a program that the worker starts itself, and its arguments; `{prompt}`, `{base_url}`, `{key}`, `{folder}` and `{here}` are filled in',
+    ),
+    setup: Command.describe(
+      "runs in a life's empty folder before the program, with `{prompt, message_log, metadata}` of the task as JSON on its standard input; null: nothing does",
+    ),
+    submit: Command.describe(
+      'runs there once behind the program; what it prints, up to 1 MiB, is the submission; null: there is none',
+    ),
+    env: z
+      .record(z.string().regex(/^[A-Za-z_]\w*$/, 'expected the name of a variable'), z.string())
+      .default({})
+      .describe("variables of all three; the worker's own are not theirs, save `PATH`"),
+    sandbox: z
+      .enum(['programs', 'none'])
+      .default('programs')
+      .describe('what is around them; `none`: nothing, for hosts that are a sandbox themselves'),
+    mounts: z
+      .array(z.string().min(1))
+      .default([])
+      .describe('files and folders of the host that they may read in `sandbox: programs`'),
+    memory: Size.default('4GiB').describe('of all processes of a life together, in `sandbox: programs`'), // prettier-ignore
+    processes: z
+      .int()
+      .positive()
+      .default(512)
+      .describe('processes and threads of a life at once, in `sandbox: programs`'),
+    disk: Size.default('4GiB').describe("files of a life, in `sandbox: programs`"), // prettier-ignore
+  })
+  .superRefine((run, context) => {
+    const { url, command, headers_env, sandbox, mounts } = run;
+    const refuse = (path: string[], message: string): void => {
+      context.addIssue({ code: 'custom', path, message });
+    };
+    if (url === null && command === null)
+      refuse([], 'expected url, a service that runs programs, or command, which the worker starts; got neither'); // prettier-ignore
+    if (url !== null && command !== null)
+      refuse(['command'], 'expected no command beside url, got both');
+    if (command !== null && headers_env !== null)
+      refuse(['headers_env'], 'expected none without url, which alone is asked');
+    if (command === null && (run.setup ?? run.submit) !== null)
+      refuse([run.setup === null ? 'submit' : 'setup'], 'expected none without command');
+    if (sandbox === 'none' && mounts.length > 0) refuse(['mounts'], UNCONFINED);
+  });
 
 const Limits = z
   .strictObject({
@@ -43,7 +91,7 @@ const Limits = z
   })
   .prefault({});
 
-/** Programs that own their loop, each a run of a service. */
+/** Programs that own their loop. */
 export const AgentSettings = z.strictObject({
   kind: z.literal('agent').describe('programs of yours that own their loop, and ask the policy'),
   run: Run.describe('where programs run'),

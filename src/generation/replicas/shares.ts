@@ -33,7 +33,10 @@ export function createSharedLine<Place>(
       if (place !== null) held.set(sharer.id, heldBy(sharer) + 1);
       return place;
     },
-    (one, earlier) => precedes(one.sharer, earlier.sharer),
+    {
+      kind: ({ sharer: { id, priority, share } }) => `${priority} ${share} ${id}`,
+      precedes: (one, earlier) => precedes(one.sharer, earlier.sharer),
+    },
   );
   return {
     ...line,

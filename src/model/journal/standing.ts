@@ -24,6 +24,8 @@ export interface Standing {
   ended: StopReason | null;
   /** The last fault of each turn since that progressed, oldest first. */
   faults: Map<number, LineOf<'fault'>>;
+  /** The turns of those that an agent's earlier lives have met: the first token of a later life ends them. */
+  earlier: Set<number>;
 }
 
 export const newStanding = (): Standing => ({
@@ -34,6 +36,7 @@ export const newStanding = (): Standing => ({
   moved_at: null,
   ended: null,
   faults: new Map(),
+  earlier: new Set(),
 });
 
 /** Of all answers in progress. */
@@ -43,6 +46,23 @@ export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
 /** What it waits for, by the last fault of all. */
 export const lastFault = ({ faults }: Pick<Standing, 'faults'>): LineOf<'fault'> | null =>
   [...faults.values()].at(-1) ?? null;
+
+/**
+ * The fault that one more of this turn continues, or of a whole life (`turn` null). A denial is waited out by each life
+ * anew.
+ */
+export function faultBefore(
+  { faults, earlier }: Pick<Standing, 'faults' | 'earlier'>,
+  turn: number | null,
+): LineOf<'fault'> | null {
+  if (turn === null) return lastFault({ faults });
+  const own = faults.get(turn);
+  if (own !== undefined) return own;
+  const before = [...faults.values()].findLast((fault) => earlier.has(fault.turn));
+  if (before?.waited === undefined) return null;
+  const { call, tries, since } = before.waited;
+  return { ...before, waited: { call, tries, since } };
+}
 
 /** Folds one line in, in place, whoever wrote it: any writer's line shows progress. */
 export function applyToStanding(standing: Standing, line: JournalLine): void {
@@ -82,8 +102,7 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       if (line.answer !== null) moved({});
       break;
     case 'fault':
-      standing.faults.delete(line.turn);
-      standing.faults.set(line.turn, line);
+      putFault(standing, line);
       break;
     case 'call':
     case 'answer':
@@ -119,11 +138,36 @@ function progressOf(
   return { asks: 'environment', turns, tokens };
 }
 
-/** What a call has waited for has come. Another answer of an agent may wait on. */
-function endWaits({ faults }: Standing, line: JournalLine): void {
-  if (line.kind === 'chunk' || line.kind === 'generation' || line.kind === 'answer')
-    faults.delete(line.turn);
-  else if (line.kind !== 'call') faults.clear();
+/** The last of its turn, and the last of all. */
+function putFault({ faults, earlier }: Standing, line: LineOf<'fault'>): void {
+  faults.delete(line.turn);
+  faults.set(line.turn, line);
+  earlier.delete(line.turn);
+}
+
+/**
+ * What a call has waited for has come. Another answer of an agent may wait on. A life that begins has no answer yet: it
+ * may meet the same fault.
+ */
+function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
+  switch (line.kind) {
+    case 'chunk':
+    case 'generation':
+    case 'answer':
+      for (const turn of [line.turn, ...earlier]) faults.delete(turn);
+      earlier.clear();
+      break;
+    case 'life':
+      for (const [turn, { type }] of faults)
+        if (isOfEnvironment(type)) faults.delete(turn);
+        else earlier.add(turn);
+      break;
+    case 'call':
+      break;
+    default:
+      faults.clear();
+      earlier.clear();
+  }
 }
 
 const isValid = (ended: StopReason | null): boolean =>

@@ -1,11 +1,11 @@
-import { answered } from '../journal/calls.js';
+import { answered, type Life } from '../journal/calls.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { isProgram } from '../turn/stop-rules.js';
 import type { Row } from './row-columns.js';
 import { sequencesOf } from './sequences.js';
 
 /** Columns of a row whose agent asked for answers; `row-columns.ts` explains them. */
-type CallColumns = Pick<Row, 'sequences' | 'calls' | 'lives' | 'unanswered' | 'malformed_calls' | 'resampled' | 'all_tokens' | 'over_span'> &
+type CallColumns = Pick<Row, 'sequences' | 'calls' | 'lives' | 'unanswered' | 'malformed_calls' | 'resampled' | 'program_end' | 'all_tokens' | 'over_span'> &
   Partial<Pick<Row, 'message_log' | 'prompt_tokens' | 'finish_reasons' | 'turn_count' | 'total_tokens' | 'assistant_tokens' | 'env_tokens' | 'policy_versions' | 'segments'>>; // prettier-ignore
 
 /**
@@ -20,6 +20,7 @@ export function callColumns(trajectory: Trajectory): { columns: CallColumns; tra
     lives: lives.length,
     malformed_calls: calls.reduce((sum, { answer }) => sum + (answer?.malformed ?? 0), 0),
     resampled: calls.filter(({ line }) => line.cause === 'resampled').length,
+    ...endOf(lives.at(-1)),
   };
   const made = sequencesOf(trajectory);
   if (made === null) {
@@ -47,3 +48,10 @@ export function callColumns(trajectory: Trajectory): { columns: CallColumns; tra
     trains: main.train,
   };
 } // prettier-ignore
+
+/** Of the last life. */
+function endOf(life: Life | undefined): Pick<Row, 'program_end'> {
+  if (!life?.exit) return {};
+  const { code, signal, tail, submission, said } = life.exit;
+  return { program_end: { code, signal, tail, submission, metadata: said?.metadata ?? null } };
+}

@@ -4,7 +4,7 @@ import { Failure, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import { LossMultiplier } from '../sample.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
-import { AllTokens, finishReasons, masked, overSpan, requestRuns, RowMessage, RowSequence, Timing, trainMask, versionRuns } from './row-parts.js'; // prettier-ignore
+import { AllTokens, finishReasons, masked, overSpan, ProgramEnd, requestRuns, RowMessage, RowSequence, Timing, trainMask, versionRuns } from './row-parts.js'; // prettier-ignore
 
 /**
  * The columns of a row. Their descriptions are those of docs/schemas/row.json and of the table in
@@ -145,6 +145,9 @@ export const Row = z.looseObject({
     .int()
     .exactOptional()
     .describe('of such a rollout: calls that asked for another answer to the same'),
+  program_end: ProgramEnd.exactOptional().describe(
+    'of such a rollout: how its program ended the last time, and what it left',
+  ),
   all_tokens: AllTokens.exactOptional().describe(
     'of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one',
   ),

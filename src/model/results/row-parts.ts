@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CallMessage, CAUSES } from '../calls/message.js';
 import { Content } from '../content.js';
+import { foreignObject } from '../foreign-object.js';
 import { Finish } from '../journal.js';
 import { PlacedPicture } from '../pictures.js';
 import { TokenId } from '../token-id.js';
@@ -183,4 +184,12 @@ export const AllTokens = z.strictObject({
     .describe('tokens that the policy sampled in all sequences, the main one included'),
   trained: z.int().describe('those of them that train'),
   sequences: z.int().describe('how many sequences, the main one included'),
+});
+
+export const ProgramEnd = z.strictObject({
+  code: z.int().nullable().describe('its exit code; null: a signal ended it'),
+  signal: z.string().nullable().describe('that signal, or null'),
+  tail: z.string().describe('the last 2 kB of what it printed'),
+  submission: z.string().nullable().describe('what it handed in, or null'),
+  metadata: foreignObject().nullable().describe('what it returned as `metadata`, or null'),
 });

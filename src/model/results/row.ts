@@ -67,7 +67,9 @@ function columnsOf(input: RowInput) {
     turn_rewards: turns.map(({ observation }) => observation.reward),
     finish_reasons: turns.map(({ generation }) => generation.finish_reason),
     stop_reason,
-    terminated: last?.terminated ?? trajectory.agent.result !== null,
+    terminated: isProgram(trajectory)
+      ? stop_reason === 'terminated'
+      : (last?.terminated ?? trajectory.agent.result !== null),
     truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,

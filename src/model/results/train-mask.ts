@@ -13,7 +13,8 @@ type Deciding = Pick<
 
 /**
  * Which ids of a row train: those that the policy sampled, but the masked ones; none of a failure, nor with
- * `loss_multiplier` 0. This is decided here alone. Readers of rows copy `train_mask`.
+ * `loss_multiplier` 0. This is decided here alone, from columns that others fill: `loss_multiplier` (`isMasked`,
+ * outcome.ts), `masked` (`tooOldRuns`, step-row.ts), an agent's `sequences` (call-paths.ts). Readers copy `train_mask`.
  */
 export function trainMask({ masked = [], ...row }: Deciding): TokenRun[] {
   if (row.failure !== undefined || !mayTrain(row)) return [];

@@ -4,6 +4,7 @@ import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
+import { unreachable } from '../agent-problems.js';
 import { RAISE_LIMIT, cutByOpenFiles } from '../open-files.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
@@ -15,19 +16,28 @@ import { ANSWERS_WITHIN_MS } from './finding.js';
 
 /**
  * Asks every part that temporal.yaml names once, and leaves each as it was. Never rejects because of a part. `file`: the
- * user's `--config`, for the commands of remedies.
+ * user's `--config`, for the commands of remedies. `stack`: the settings of the stack that runs with this file; null: none
+ * does.
  */
 export async function checkDeployment(
   config: Config,
-  { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
+  { env, file, stack }: { env: NodeJS.ProcessEnv; file: string | undefined; stack: string | null },
 ): Promise<Finding[]> {
   const found = await Promise.all([
     checkTemporal(config, { file, store: askForIds(config, env) }),
     checkStore(config, { env, file }),
-    checkEngines(config, { env }),
+    checkEngines(config, { env, stack }),
     checkEnvironments(config, env),
   ]);
-  return [...found.flat(), ...checkOpenFiles(config)];
+  return [...found.flat(), ...checkGateway(config), ...checkOpenFiles(config)];
+}
+
+/** No worker can see where a program asks. */
+function checkGateway(config: Config): Finding[] {
+  const what = unreachable(config);
+  if (what === null) return [];
+  const remedy = 'name an address of the worker that they reach: worker.gateway.listen, and advertise'; // prettier-ignore
+  return [{ part: 'worker.gateway', state: 'broken', what, remedy }];
 }
 
 /** Of this shell, which need not be that of workers. */
@@ -40,7 +50,11 @@ function checkOpenFiles(config: Config): Finding[] {
 /** Each replica by itself, because an unavailable one does not affect the others. */
 export async function checkEngines(
   config: Config,
-  { env, within_ms = ANSWERS_WITHIN_MS }: { env: NodeJS.ProcessEnv; within_ms?: number },
+  {
+    env,
+    stack = null,
+    within_ms = ANSWERS_WITHIN_MS,
+  }: { env: NodeJS.ProcessEnv; stack?: string | null; within_ms?: number },
 ): Promise<Finding[]> {
   const replies = createAllowance(memoryOf(config).reply_bytes);
   const log = pino({ level: 'silent' });
@@ -64,13 +78,17 @@ export async function checkEngines(
       return [{ part: `generation.${name}`, state: 'broken' as const, what: describeError(error), remedy }]; // prettier-ignore
     }
   });
-  return [...noEngines(config), ...(await Promise.all(found)).flat()];
+  return [...noEngines(config, stack), ...(await Promise.all(found)).flat()];
 }
 
 /** Agents ask their own policy. */
-function noEngines({ generation, environments }: Config): Finding[] {
+function noEngines({ generation, environments }: Config, stack: string | null): Finding[] {
   const areAgents = Object.values(environments).every(({ kind }) => kind === 'gym_agent');
   if (Object.keys(generation).length > 0 || areAgents) return [];
+  if (stack !== null) {
+    const what = `none is named here: the stack that runs with this file plays with its own, of ${stack}`;
+    return [{ part: 'generation', state: 'ok', what, remedy: `check --config ${stack} asks it` }];
+  }
   const remedy = `add one to temporal.yaml: generation: ${GENERATION_EXAMPLE}`;
   return [{ part: 'generation', state: 'broken', what: 'no service is named', remedy }];
 }

@@ -9,10 +9,15 @@ import { LOOK_MS, WATCHERS, watchWorkers } from './watch.js';
 
 /**
  * Tasks may be given to a dead worker after its death: a frozen one, or one whose machine is gone, still has questions
- * for tasks at the server. So its activities are looked for until so many looks have found none.
+ * for tasks at the server, for 75 s at most. So its activities are looked for until so many looks have found none. Each
+ * comes twice as long after the one before it, and soon after one that has found some: the next attempts of these are
+ * what the questions get.
  */
-const EMPTY_LOOKS = 2;
+const EMPTY_LOOKS = { ended: 2, silent: 5 } as const;
 const AGAIN_MS = 5000;
+const SOON_MS = 1500;
+/** A look at ten thousand workflows takes the server a while: at most a fifth of the time. */
+const SHARE_OF_TIME = 5;
 
 export interface Deployed {
   /** This process, as in `Report`. */
@@ -39,7 +44,7 @@ export function keepDeaths(
   log: Pick<Logger, 'warn' | 'debug'>,
 ): () => void {
   const end = new AbortController();
-  const care = careFor(activities, log);
+  const care = careFor({ activities, log });
   const say = (error: unknown): void => {
     log.debug(`deaths of other workers are not known: ${describeError(error)}`);
   };
@@ -67,33 +72,41 @@ export function keepDeaths(
   };
 }
 
-function careFor(
-  activities: RunningActivities,
-  log: Pick<Logger, 'warn'>,
-): (dead: readonly Dead[]) => Promise<void> {
+export function careFor({
+  activities,
+  log,
+  now = () => performance.now(),
+}: {
+  activities: RunningActivities;
+  log: Pick<Logger, 'warn'>;
+  now?: () => number;
+}): (dead: readonly Dead[]) => Promise<void> {
   const cared = new Map<string, Care>();
   return async (dead) => {
     for (const process of cared.keys())
       if (!dead.some((one) => one.process === process)) cared.delete(process);
-    const due = dead.filter(({ process }) => {
+    const due = dead.filter(({ process, ended }) => {
       const { empty, again_at } = cared.get(process) ?? NOT_YET;
-      return empty < EMPTY_LOOKS && performance.now() >= again_at;
+      return empty < EMPTY_LOOKS[ended ? 'ended' : 'silent'] && now() >= again_at;
     });
     if (due.length === 0) return;
-    const found = await giveUp(
+    const began = now();
+    const failed = await giveUp(
       new Map(due.map((one) => [one.process, whyFailed(one)])),
       activities,
     );
-    const again_at = performance.now() + AGAIN_MS;
+    const took_ms = now() - began;
     for (const { process } of due) {
       const { empty } = cared.get(process) ?? NOT_YET;
-      cared.set(process, { empty: found > 0 ? 0 : empty + 1, again_at });
+      const pause_ms = failed > 0 ? SOON_MS : AGAIN_MS * 2 ** empty;
+      const again_at = now() + Math.max(pause_ms, SHARE_OF_TIME * took_ms);
+      cared.set(process, { empty: failed > 0 ? 0 : empty + 1, again_at });
     }
-    if (found > 0) log.warn({ activities: found }, `${due.map(whyFailed).join('; ')}: its activities run again`); // prettier-ignore
+    if (failed > 0) log.warn({ activities: failed }, `${due.map(whyFailed).join('; ')}: its activities run again`); // prettier-ignore
   };
 }
 
-const NOT_YET: Care = { empty: 0, again_at: 0 };
+const NOT_YET: Care = { empty: 0, again_at: -Infinity };
 
 const whyFailed = ({ process, ended }: Dead): string => {
   const [worker = process] = process.split('/');

@@ -66,8 +66,8 @@ export function watchWorkers(own: string): Watch {
         const now = follow(report, { before, passed_ms });
         followed.set(process, now);
         if (process === own) continue;
-        const isNews = before !== undefined && before.at !== now.at;
-        const ended = !isNews && !now.cameBack && (await hasEnded(process));
+        // It may have ended after a report that is news.
+        const ended = !now.cameBack && (await hasEnded(process));
         now.isDead = ended || now.silent_ms >= now.patience_ms;
         const over_ms = now.silent_ms - (ended ? 0 : now.patience_ms);
         if (now.isDead) dead.push({ process, ended, over_ms });

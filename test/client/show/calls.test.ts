@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { groupPage } from '../../../src/client/show/group-page.js';
 import { entryOf } from '../../../src/client/show/entry.js';
 import { createHistory } from '../../../src/client/show/history.js';
 import type { Rollout } from '../../../src/client/show/read-batch.js';
@@ -45,7 +46,7 @@ const PLAYED = [
   ...wholeCall(a, { turn: 1, parent: 0, news: [{ role: 'tool', content: '長い'.repeat(90), tool_call_id: 'call_0_0' }] }),
   a.served({ turn: 1 }),
   ...wholeCall(a, { turn: 2, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 1 }, prompt_ids: [] }),
-  a.exit(),
+  a.exit({ tail: 'Solved \u001b[2J it\n', submission: 'diff', said: { reward: null, rewards: {}, metadata: { tries: 3 } } }),
   a.observation({ turn: 2, reward: 0.5, terminated: true, message: null, token_ids: [] }),
   a.end(),
 ]; // prettier-ignore
@@ -58,10 +59,21 @@ describe('the page of an agent', () => {
     assert.match(page, /assistant: I look {1,2}bash\(\{"command":"ls"\}\)/);
     assert.match(page, /^-- call 1: continues 0, 1 token.*end of the main\s+sequence, trains$/ms);
     assert.match(page, /^-- {3}call 2: resampled at token 1 of call 0.*does not\s+train: unread$/ms);
+    assert.match(page, /^-- life 1 ended: code 0\nSolved .*it\nsubmission: diff\nmetadata: \{"tries":3\}$/m);
     assert.match(page, /^-- verdict: reward 0\.5$/m);
-    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens/);
+    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens, /);
     assert.doesNotMatch(page, /\u001b/);
   }); // prettier-ignore
+
+  test('of one that failed says what it printed last, and that nothing trains by its head alone', () => {
+    const failure = { turn: 1, type: 'AgentFailed', message: 'its program failed' };
+    const rollout = rolloutOf([...PLAYED.slice(0, -3), a.exit({ code: 1, tail: 'ValueError: no' }), a.end({ stop_reason: 'failed', failure })]); // prettier-ignore
+    const page = pageOf(rollout).join('\n');
+    assert.match(page, /^-- life 1 ended: code 1\nValueError: no$/m);
+    assert.doesNotMatch(page, /train/);
+    const head = headingOf(rollout, { siblings: [], style: PAGE.style });
+    assert.ok(head.includes('AgentFailed: its program failed'), head.join('\n'));
+  });
 
   test('has one call whole: what it was asked with, and its answer', () => {
     const page = pageOf(rolloutOf(PLAYED), { call: 1, tokens: true }).join('\n');
@@ -78,7 +90,7 @@ describe('the page of an agent', () => {
         if (!key.startsWith('open.')) keys.add(key);
         if (until < PLAYED.length - 1) assert.doesNotMatch(lines.join('\n'), /train/);
       }
-    assert.deepEqual([...keys], ['call.0', 'call.1', 'call.2', 'verdict']);
+    assert.deepEqual([...keys], ['call.0', 'call.1', 'call.2', 'life.1', 'verdict']);
   });
 
   test('fits the terminal and acts on none, whatever an agent did and wherever its journal ends', async () => {
@@ -96,5 +108,41 @@ describe('the page of an agent', () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe('what a program was not given', () => {
+  const text = 'I call <tool_call>no JSON</tool_call>';
+  const REFUSED = [
+    ...BEGUN,
+    ...wholeCall(a, { turn: 0, cause: 'first', ids: [1, 2] }).slice(0, -1),
+    a.answer({ turn: 0, content: text, tool_calls: [], malformed: 1 }),
+    a.refused({ life: 1, message: "this rollout's limit of 1 calls is reached: end the program" }),
+    a.exit({ code: 3, tail: 'Traceback: no more calls\n' }),
+    a.life({ life: 2 }),
+  ];
+
+  test('has a line for each refusal, malformed calls are counted, and lives say their last words', () => {
+    const page = pageOf(rolloutOf(REFUSED)).join('\n');
+    assert.match(page, /^-- call 0: first, .*1 malformed tool call/m);
+    assert.match(page, /^-- a call was refused, life 1\nthis rollout's limit of 1 calls is reached/m);
+    assert.match(page, /^-- life 1 ended: code 3\nTraceback: no more calls$/m);
+    const json = rolloutJson(rolloutOf(REFUSED), { tokens: false }) as { refused: { limit: string }[]; calls: { malformed: number }[] };
+    assert.deepEqual([json.refused[0]?.limit, json.calls[0]?.malformed], ['calls', 1]);
+  }); // prettier-ignore
+
+  test('stands beside its siblings’ calls, as many as fit', () => {
+    const [one, other] = [rolloutOf(PLAYED), { ...rolloutOf(REFUSED), repeat: 1 }];
+    const page = groupPage([one, other], { columns: 100, colour: false });
+    for (const line of page) assert.ok(widthOf(line) <= 100, line);
+    const text = page.join('\n');
+    assert.match(text, /3 calls, 4 tokens, logprob -\S+ +\| 1 call, 2 tokens/);
+    assert.match(text, /^-- call 0: first, 2 tokens, .* \| -- call 0: first, 2 tokens, /m);
+    assert.match(text, /\| -- a call was refused/);
+  });
+
+  test('names calls where a rollout of turns has turns', () => {
+    const page = pageOf(rolloutOf([...REFUSED, a.fault({ turn: 1, message: 'away' })])).join('\n');
+    assert.match(page, /call 1: GenerationUnavailable: away/);
   });
 });

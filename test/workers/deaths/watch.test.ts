@@ -72,6 +72,12 @@ describe('a worker that other workers watch', () => {
     assert.deepEqual(await look(watch, { reports: [report(gone, 1)], ended: [gone] }), [
       { process: gone, ended: true },
     ]);
+    const other = watchWorkers(own);
+    assert.deepEqual(await look(other, { reports: [report(gone, 1)] }), []);
+    // It has reported once more, and ended then.
+    assert.deepEqual(await look(other, { reports: [report(gone, 2)], ended: [gone] }), [
+      { process: gone, ended: true },
+    ]);
   });
 
   test('that only reports every 10 s, as those of older releases, is not dead sooner than after 40 s', async () => {

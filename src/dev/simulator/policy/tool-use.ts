@@ -14,6 +14,8 @@ export interface ToolStep {
   right: string;
   /** It calls tools; otherwise it is the last answer. */
   calls: readonly ToolCall[];
+  /** What it does instead when it slips, which does for the step; empty: nothing does. */
+  slip: readonly ToolCall[];
 }
 
 /** How often an answer is wrong without any skill. */
@@ -22,7 +24,7 @@ const GIVES_UP = 'I do not know.';
 
 const ANSWERS_BEGIN = '\xffassistant\n';
 const MESSAGE_ENDS = '\xfe';
-const LINE = /^(Call|Answer): (.+)$/gm;
+const LINE = /^(Call|Slip|Answer): (.+)$/gm;
 const RESULT = /<tool_response>\n[^]*?\n<\/tool_response>/g;
 const CALL = /<tool_call>\n(.*)\n<\/tool_call>/g;
 
@@ -30,10 +32,11 @@ const CALL = /<tool_call>\n(.*)\n<\/tool_call>/g;
  * The next step of the last message of a rendered chat, if it is no answer and has lines that prescribe steps:
  *
  * - `Call: {"name": "run", "arguments": {"command": "ls"}}`, or a list of such calls, which one answer makes;
+ * - `Slip: <calls>`, behind such a line: what is called instead by mistake, and never made good;
  * - `Answer: 42`, at the end.
  *
- * A step is done once its calls are in an answer, however the agent writes their JSON. So a wrong call is followed by
- * the right one. After the last step, and without a line `Answer`, null. `text` is the prompt in Latin-1, with
+ * A step is done once its calls are in an answer, however the agent writes their JSON. So any other wrong call is
+ * followed by the right one. After the last step, and without a line `Answer`, null. `text` is the prompt in Latin-1, with
  * special tokens as bytes that are not UTF-8.
  */
 export function nextStep(text: string): ToolStep | null {
@@ -42,8 +45,8 @@ export function nextStep(text: string): ToolStep | null {
   const made = answersSince(text, task.end);
   let from = 0;
   for (const step of task.steps) {
-    const wanted = keyOf(step.calls);
-    const at = step.calls.length === 0 ? -1 : made.indexOf(wanted, from);
+    const wanted = [step.calls, step.slip].filter((calls) => calls.length > 0).map(keyOf);
+    const at = made.findIndex((calls, i) => i >= from && wanted.includes(calls));
     if (at === -1) return step;
     from = at + 1;
   }
@@ -68,13 +71,24 @@ function taskIn(text: string): Written | null {
 }
 
 function stepsIn(message: string): ToolStep[] {
-  return [...message.matchAll(LINE)].flatMap(([, kind, line = '']): ToolStep[] => {
+  const steps: ToolStep[] = [];
+  for (const [, kind, line = ''] of message.matchAll(LINE)) {
     const said = Buffer.from(line, 'latin1').toString();
-    if (kind === 'Answer') return [{ right: said, calls: [] }];
-    const calls = callsOf(said);
-    return calls === null ? [] : [{ right: calls.map(callText).join('\n'), calls }];
-  });
+    const calls = kind === 'Answer' ? [] : callsOf(said);
+    if (calls === null) continue;
+    const before = steps.pop();
+    if (kind === 'Slip') {
+      if (before !== undefined) steps.push({ ...before, slip: calls });
+      continue;
+    }
+    if (before !== undefined) steps.push(before);
+    const right = kind === 'Answer' ? said : textOf(calls);
+    steps.push({ right, calls, slip: [] });
+  }
+  return steps;
 }
+
+const textOf = (calls: readonly ToolCall[]): string => calls.map(callText).join('\n');
 
 /** One call or a list of them. */
 function callsOf(text: string): ToolCall[] | null {
@@ -132,19 +146,25 @@ export interface ToolRequest {
   mode: LogprobsMode;
 }
 
-/** What is said: the right answer, or a call without arguments, a call that is no JSON, or that it gives up. */
+/** What is said: the right answer, or the slip: by default a call without arguments, one that is no JSON, or that it gives up. */
 export function toolActions(
-  { right, calls }: ToolStep,
+  { right, calls, slip }: ToolStep,
   { skill, malformed_calls, sampling, mode }: ToolRequest,
 ): Distribution {
   const malformed = calls.map((call) =>
     callText(call).replace('}\n</tool_call>', '\n</tool_call>'),
   );
   const [first] = calls;
-  const slips = [
-    GIVES_UP,
-    ...(first === undefined ? [] : [callText({ ...first, arguments: {} }), malformed.join('\n')]),
-  ].filter((text) => text !== right);
+  const slips = (
+    slip.length > 0
+      ? [textOf(slip)]
+      : [
+          GIVES_UP,
+          ...(first === undefined
+            ? []
+            : [callText({ ...first, arguments: {} }), malformed.join('\n')]),
+        ]
+  ).filter((text) => text !== right);
   const optionsFor = (by: Sampling): Option[] => {
     const broken = calls.length === 0 ? 0 : malformed_calls;
     const slipping = (1 - broken) * SLIPS * Math.exp(-skill / divisor(by));

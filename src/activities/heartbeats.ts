@@ -1,0 +1,18 @@
+import type { Deployment } from './dependencies.js';
+
+/** A hundred beats a second for each batch at most, as long as they come three times in a timeout. */
+const LEAST_MS_EACH = 30;
+/** Who is lost without a death, as a task whose answer a connection has lost, waits for it. */
+const MOST_MS = 600_000;
+
+/**
+ * The timeout of activities that play so many rollouts at once. A beat costs the server 2 ms, and tells little: deaths
+ * are seen in workers' reports, and who has lost the journal finds a foreign line in it.
+ */
+export const heartbeatFor = (
+  { heartbeat_timeout_ms, heartbeat_grows }: Pick<Deployment, 'heartbeat_timeout_ms' | 'heartbeat_grows'>, // prettier-ignore
+  in_flight: number,
+): number =>
+  heartbeat_grows
+    ? Math.max(heartbeat_timeout_ms, Math.min(MOST_MS, in_flight * LEAST_MS_EACH))
+    : heartbeat_timeout_ms;

@@ -1,0 +1,99 @@
+import type { Server } from 'node:net';
+
+/**
+ * What is around the programs that a worker starts itself. `run.sandbox` chooses one: `none` has a folder for each life
+ * and ends what a life leaves behind, `programs` has its own view of the machine, too.
+ */
+
+export interface Confinement {
+  /**
+   * Rejects with an `EnvironmentUnavailable` fault, with reason and remedy, if this host cannot start programs so. Also
+   * asked by `temporal-rollout check`.
+   */
+  health: (signal: AbortSignal) => Promise<void>;
+  /** A life's folder and what is around it, in which nothing runs yet. Throws the faults of a step. */
+  open: (life: NamedLife) => Promise<Confined>;
+  /** Ends all that is open, and removes it. */
+  close: () => Promise<void>;
+}
+
+/** By `createConfinement` of one environment. */
+export interface ConfinementOptions {
+  /** Its key under `environments`, for messages. */
+  name: string;
+  /** Absolute paths that programs may read. */
+  mounts: readonly string[];
+  limits: ProgramLimits;
+  /** Says something to the operator: the level of confinement, what cannot be removed. */
+  report: (message: string) => void;
+}
+
+/** Of all processes of a life together. */
+export interface ProgramLimits {
+  /** Bytes. */
+  memory: number;
+  /** Processes and threads. */
+  processes: number;
+  /** Bytes of files. */
+  disk: number;
+}
+
+export interface NamedLife {
+  rollout_id: string;
+  life: number;
+  signal: AbortSignal;
+}
+
+/** Where the commands of one life run: `setup`, the program, `submit`. */
+export interface Confined {
+  /** The working directory, as programs in it see it; empty at first. */
+  folder: string;
+  /** What programs in it need to find themselves: `PATH`, `HOME`, `TMPDIR`, `LANG`. Nothing of the worker's. */
+  variables: Readonly<Record<string, string>>;
+  /** null: programs in it reach the worker's own listener, with the key of their life. */
+  door: Door | null;
+  /** Starts a command, one after the other. Throws `EnvironmentRejected` if there is no such program. */
+  start: (command: Command) => Promise<Running>;
+  /** Ends what runs in it, and removes it. May be called more than once. Never rejects. */
+  remove: () => Promise<void>;
+}
+
+/** A way to the policy that only programs of this life have. */
+export interface Door {
+  /** As they see it, with `/v1`: `http://127.0.0.1:8088/v1`. */
+  base_url: string;
+  /** No secret: `rollout`. */
+  key: string;
+  /** Its connections are theirs, and are answered without a key. Whoever opens the door closes it. */
+  server: Server;
+}
+
+export interface Command {
+  argv: readonly [string, ...string[]];
+  /** All of its variables. */
+  env: Readonly<Record<string, string>>;
+  /** Its standard input; it is empty if there is none. */
+  input?: string;
+  /** Bytes of its standard output that are kept, from its beginning; default none. */
+  most_output?: number;
+}
+
+export interface Running {
+  /** Resolves when nothing of it lives, also nothing that it has left in the background. */
+  ended: Promise<Ended>;
+  /** The end of what it has printed so far, standard output and error together, some thousand characters. */
+  tail: () => string;
+  /** Ends all of it at once. */
+  end: () => void;
+}
+
+export interface Ended {
+  code: number | null;
+  signal: string | null;
+  /** The limit that ended it, as a sentence with its number; null: none did. */
+  excess: string | null;
+  /** The beginning of its standard output. */
+  output: Buffer;
+  /** It has printed more than that. */
+  is_cut: boolean;
+}
