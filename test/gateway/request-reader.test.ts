@@ -71,7 +71,7 @@ describe('a large body', () => {
   test('does not hold the event loop while it is read', async (t) => {
     const { here, there } = await readers();
     t.after(() => there.close());
-    const messages = Array.from({ length: 4000 }, (_, k) => ({ role: 'user', content: `${k} ${'a word or "two"\n'.repeat(110)}` })); // prettier-ignore
+    const messages = Array.from({ length: 3500 }, (_, k) => ({ role: 'user', content: `${k} ${'a word or "two"\n'.repeat(110)}` })); // prettier-ignore
     const text = JSON.stringify({ model: 'policy', messages });
     assert.ok(text.length > 6 * 1024 * 1024);
     const busyMs = async ({ read }: RequestReader): Promise<number> => {
