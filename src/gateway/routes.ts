@@ -64,7 +64,7 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
     signal: gone.signal,
   });
   if ('status' in session) throw new Refused(session);
-  if (isChat) await chat(exchange, { session, ...answering });
+  if (isChat) await chat(exchange, { session, ...answering, gone: gone.signal });
   else sendJson(response, models(session));
 }
 
@@ -84,7 +84,7 @@ const models = ({ playing }: Session): object => ({
 
 async function chat(
   { request, response, expects }: Exchange,
-  { session, bodies, requests, times }: Omit<Routing, 'holder'> & { session: Session },
+  { session, bodies, requests, times, gone }: Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal }, // prettier-ignore
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
@@ -99,7 +99,8 @@ async function chat(
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
-  const attached = session.attach({ request: asked, idempotency_key });
+  const is_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
+  const attached = await session.attach({ request: asked, idempotency_key, is_retry, gone });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
   const { trajectory, stored } = journal;
