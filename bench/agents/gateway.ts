@@ -1,10 +1,11 @@
 import type { TestContext } from 'node:test';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { gatewayBed } from '../../test/gateway/gateway-bed.js';
-import { AGENTS } from './conversation.js';
+import { serveParent } from '../contender-process.js';
+import type { Address } from './asking.js';
 
 /** The gateway with journals in files; each question opens a life for each agent. */
-const [engine = ''] = process.argv.slice(2);
+const [engine = '', agents = '64'] = process.argv.slice(2);
 const endings: (() => unknown)[] = [];
 const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
 const service = createVllmService({
@@ -16,17 +17,17 @@ const service = createVllmService({
 const bed = await gatewayBed(context, { engine: service });
 let row = 0;
 
-process.on('message', () => {
-  void (async () => {
-    const lives: { url: string; headers: Record<string, string> }[] = [];
-    for (let agent = 0; agent < AGENTS; agent++) {
-      const { url, headers } = await bed.open({ row: row++, rollout: { max_seq_len: 100_000 } });
+serveParent(
+  async () => {
+    const lives: Address[] = [];
+    for (let agent = 0; agent < Number(agents); agent++) {
+      const given = { row: row++, rollout: { max_seq_len: 200_000 }, generation: { max_new_tokens: 8000 } }; // prettier-ignore
+      const { url, headers } = await bed.open(given);
       lives.push({ url, headers });
     }
-    process.send?.({ value: lives });
-  })();
-});
-process.once('SIGTERM', () => {
-  void Promise.all(endings.map((end) => end())).finally(() => process.exit(0));
-});
-process.send?.({ value: null });
+    return lives;
+  },
+  async () => {
+    for (const end of endings) await end();
+  },
+);

@@ -26,11 +26,34 @@ const tooSlow = (got: number, ms: number): Refusal => ({
   message: `expected the whole body within ${Math.round(ms / 1000)} s, got ${got} bytes`,
 });
 
-/** Throws a `Refused`; an `Error` if the client has gone. `share`: of the bytes that all bodies may take. */
+/** It is read as it comes: what unpacks to any size is not unpacked. */
+const encoded = (how: string): Refusal => ({
+  status: 415,
+  code: 'unsupported_encoding',
+  message: `expected a body without an encoding, got ${JSON.stringify(how.slice(0, 64))}: send the JSON as it is`,
+});
+
+function encodingOf({ headers }: IncomingMessage): string | null {
+  const content = headers['content-encoding'] ?? 'identity';
+  const transfer = headers['transfer-encoding'] ?? 'chunked';
+  if (content.toLowerCase() !== 'identity') return content;
+  return transfer.toLowerCase() === 'chunked' ? null : transfer;
+}
+
+interface Reading extends Bounds {
+  /** Of the bytes that all bodies may take. */
+  share: Share;
+  /** There is room: the client may send. */
+  ready: () => void;
+}
+
+/** Throws a `Refused`; an `Error` if the client has gone. */
 export async function bytesOf(
   request: IncomingMessage,
-  { most, patience_ms, share }: Bounds & { share: Share },
+  { most, patience_ms, share, ready }: Reading,
 ): Promise<Buffer> {
+  const encoding = encodingOf(request);
+  if (encoding !== null) throw new Refused(encoded(encoding));
   const announced = Number(request.headers['content-length'] ?? NaN);
   if (announced > most) throw new Refused(tooLarge(announced, most));
   const expected = Number.isNaN(announced) ? most : announced;
@@ -41,6 +64,7 @@ export async function bytesOf(
   request.once('close', close);
   try {
     await share.take(expected, gone.signal);
+    ready();
     return await read(request, { most, ms: patience_ms + expected / SLOWEST_BYTES_PER_MS });
   } finally {
     request.off('close', close);

@@ -47,7 +47,8 @@ export function handOver(response: ServerResponse, last: string): Promise<boolea
       resolve(false);
     });
     response.end(last, () => {
-      resolve(response.writableFinished);
+      // Also called for a connection that was cut off with bytes in it.
+      resolve(response.writableFinished && !response.destroyed);
     });
   });
 }

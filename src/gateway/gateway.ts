@@ -3,6 +3,7 @@ import { createAllowance } from '../platform/waits/allowance.js';
 import type { Gateway } from './agent-session.js';
 import { createHolder } from './holder.js';
 import { keyOf } from './key.js';
+import { createRequestReader } from './request-reader.js';
 import { createRoutes } from './routes.js';
 import { answerDoor, openListener } from './listener.js';
 import { createSession } from './session.js';
@@ -35,7 +36,10 @@ export async function createGateway({
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
   const holder = createHolder(secret);
-  const listener = await openListener(listen, createRoutes({ holder, bodies, times }));
+  const requests = createRequestReader();
+  const answering = { bodies, requests, times };
+  const routes = createRoutes({ ...answering, holder });
+  const listener = await openListener(listen, routes);
   // Some name the URL as clients have it.
   const address = (advertise ?? listener.url).replace(/\/(?:v1\/?)?$/, '');
   const base_url = `${address}/v1`;
@@ -50,7 +54,7 @@ export async function createGateway({
       holder.put(session);
       // Who reaches a door has no other life's.
       const own = { sessionOf: () => Promise.resolve(session.ending() ?? session) };
-      const answer = createRoutes({ holder: own, bodies, times });
+      const answer = createRoutes({ ...answering, holder: own });
       const doors: (() => void)[] = [];
       const shut = (): void => {
         for (const cut of doors) cut();
@@ -77,6 +81,7 @@ export async function createGateway({
       await holder.close();
       for (const shut of open) shut();
       await listener.close();
+      await requests.close();
     },
   };
 }

@@ -26,7 +26,6 @@ export type Answer = (exchange: Exchange) => void;
 const KEEP_ALIVE_MS = 600_000;
 const HEADERS_MS = 20_000;
 const MOST_HEADER_BYTES = 32 * 1024;
-const MOST_HEADERS = 100;
 
 /** Connections of one door at a time: those who open it may hold any number. */
 const MOST_CONNECTIONS = 256;
@@ -82,19 +81,45 @@ function createHttpServer(answer: Answer): HttpServer {
     requestTimeout: 0,
     connectionsCheckingInterval: HEADERS_MS / 4,
     maxHeaderSize: MOST_HEADER_BYTES,
+    // Its answer would have no words.
+    requireHostHeader: false,
     keepAlive: true,
     noDelay: true,
   });
-  server.maxHeadersCount = MOST_HEADERS;
+  // Those beyond a number would be left out, the key perhaps. Their size is bounded.
+  server.maxHeadersCount = 0;
+  const last = new WeakMap<Duplex, Exchange>();
+  const take = (exchange: Exchange): void => {
+    last.set(exchange.request.socket, exchange);
+    answer(exchange);
+  };
   server.on('connection', watchSocket);
   server.on('request', (request, response) => {
-    answer({ request, response, expects: false });
+    take({ request, response, expects: false });
   });
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    answer({ request, response, expects: true });
+    take({ request, response, expects: true });
   });
-  server.on('clientError', noRequest);
+  // What else a client expects may be ignored.
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    take({ request, response, expects: false });
+  });
+  server.on('connect', (_: IncomingMessage, socket: Duplex) => {
+    noRequest(new Error('CONNECT: this is no proxy'), socket);
+  });
+  server.on('clientError', (error: Error, socket: Duplex) => {
+    behind(last.get(socket), { socket, then: () => { noRequest(error, socket); } }); // prettier-ignore
+  });
   return server;
+}
+
+/** What follows a whole request waits for its answer, and then ends the connection without another. */
+function behind(
+  exchange: Exchange | undefined,
+  { socket, then }: { socket: Duplex; then: () => void },
+): void {
+  if (exchange?.request.complete !== true || exchange.response.writableFinished) then();
+  else exchange.response.once('close', () => socket.end());
 }
 
 /** Bytes that are no request have no response either. */

@@ -12,11 +12,10 @@ import type { AgentRequest } from './request.js';
  * trim answers, leave thoughts out.
  */
 
-/** SHA-256. Parts cannot run into one another. */
+/** SHA-256. Parts cannot run into one another: each begins with its length. */
 function hashOf(...parts: readonly (string | null)[]): string {
   const hash = createHash('sha256');
-  for (const part of parts)
-    hash.update(part === null ? '-' : `${Buffer.byteLength(part)}:`).update(part ?? '');
+  for (const part of parts) hash.update(part === null ? '-' : `${part.length}:`).update(part ?? '');
   return hash.digest('base64url');
 }
 
@@ -62,13 +61,12 @@ const sorted = (members: [name: string, meaning: string][]): string =>
     .join(',')}}`;
 
 /** Without thoughts, which many agents leave out. Answers are equal up to blanks at their end. */
-const meaningOfMessage = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string =>
-  JSON.stringify([
-    role,
-    role === 'assistant' ? content.trimEnd() : content,
-    tool_calls.map(({ id, name, arguments: given }) => [id, name, meaningOfJson(given)]),
-    tool_call_id,
-  ]); // prettier-ignore
+const meaningOfMessage = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string[] => [
+  role,
+  role === 'assistant' ? content.trimEnd() : content,
+  JSON.stringify(tool_calls.map(({ id, name, arguments: given }) => [id, name, meaningOfJson(given)])),
+  tool_call_id,
+]; // prettier-ignore
 
 /** A request with the hashes of all its beginnings, each made from the one before it. */
 export interface HashedRequest extends AgentRequest {
@@ -142,4 +140,4 @@ export const rootOf = ({
 
 /** Of a conversation that goes on with a message. */
 export const nextHash = (before: string, message: CallMessage): string =>
-  hashOf('message', before, meaningOfMessage(message));
+  hashOf('message', before, ...meaningOfMessage(message));

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
+import { waitMs } from '../platform/waits/backoff.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 
@@ -14,14 +15,12 @@ export interface Patience {
   retry_ms: number;
 }
 
-const LONGEST_WAIT_MS = 15_000;
-
 /** Tries until it succeeds. Throws a fault that is final, the signal's reason, or an error that is no fault. */
 export async function patiently<T>(
   attempt: () => Promise<T>,
   { failed, signal, retry_ms }: Patience,
 ): Promise<T> {
-  for (let wait = retry_ms; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+  for (let tries = 1; ; tries++) {
     try {
       return await attempt();
     } catch (error) {
@@ -29,7 +28,8 @@ export async function patiently<T>(
       const counted = await failed(error);
       const fault = counted instanceof Fault ? counted : error;
       if (!fault.retryable) throw fault;
-      await sleep(Math.max(wait, fault.retryAfterMs ?? 0), undefined, { signal });
+      const wait = Math.max(waitMs(tries, { first_ms: retry_ms }), fault.retryAfterMs ?? 0);
+      await sleep(wait, undefined, { signal });
     }
   }
 }

@@ -1,6 +1,6 @@
 /** What an agent is told instead of an answer, in the words of its dialect. */
 export interface Refusal {
-  status: 400 | 401 | 404 | 408 | 409 | 410 | 413 | 422 | 500 | 503;
+  status: 400 | 401 | 404 | 408 | 409 | 410 | 413 | 415 | 422 | 500 | 503;
   /** Why, for programs: OpenAI's codes where they have one. */
   code: string;
   message: string;

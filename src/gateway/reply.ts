@@ -11,7 +11,7 @@ export function sendJson(response: ServerResponse, body: unknown): void {
 }
 
 /** Behind these, nothing on this connection gets another answer. */
-const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413]);
+const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413, 415]);
 const RETRY_AFTER_S = 5;
 
 /** In the dialect's words. Clients repeat some statuses by themselves, unless they are told not to. */

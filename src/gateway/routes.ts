@@ -1,15 +1,15 @@
 import type { Allowance } from '../platform/waits/allowance.js';
 import { withShare } from '../platform/waits/allowance.js';
 import { bytesOf } from './body.js';
-import { readChatRequest } from './chat-completions.js';
 import { askedAgain } from './delivery.js';
 import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
-import { hashedInTurns, type HashedRequest } from './meaning.js';
+import type { HashedRequest } from './meaning.js';
 import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
+import type { RequestReader } from './request-reader.js';
 import { sendJson, sendRefusal } from './reply.js';
 import type { Session } from './session.js';
 import { give } from './stream.js';
@@ -20,6 +20,7 @@ import type { GatewayTimes } from './times.js';
 interface Routing {
   holder: Pick<Holder, 'sessionOf'>;
   bodies: Allowance;
+  requests: RequestReader;
   times: GatewayTimes;
 }
 
@@ -42,26 +43,33 @@ function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refus
   if (!request.complete) request.resume();
 }
 
-async function route(exchange: Exchange, { holder, bodies, times }: Routing): Promise<void> {
+async function route(exchange: Exchange, { holder, ...answering }: Routing): Promise<void> {
   const { request, response } = exchange;
-  const { method = '', url = '/' } = request;
-  const { key, path } = keyIn(url.split('?')[0] ?? '/', request.headers);
+  const { method: said = '', url = '/' } = request;
+  const { key, path } = keyIn(pathOf(url), request.headers);
+  const method = said === 'HEAD' ? 'GET' : said;
   const named = `${method} ${path}`;
-  if (path === '/' && (method === 'GET' || method === 'HEAD')) {
+  if (named === 'GET /') {
     response.writeHead(200, { 'content-length': 0 }).end();
     return;
   }
   const isChat = named === 'POST /v1/chat/completions';
-  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(named));
+  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(`${said} ${path}`));
   const gone = new AbortController();
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
   });
-  const session = await holder.sessionOf(key, { ms: times.parked_ms, signal: gone.signal });
+  const session = await holder.sessionOf(key, {
+    ms: answering.times.parked_ms,
+    signal: gone.signal,
+  });
   if ('status' in session) throw new Refused(session);
-  if (isChat) await chat(exchange, { session, bodies, times, gone: gone.signal });
+  if (isChat) await chat(exchange, { session, ...answering, gone: gone.signal });
   else sendJson(response, models(session));
 }
+
+/** Clients that take this for a proxy send a whole address. */
+const pathOf = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, '').split('?')[0] || '/';
 
 const noRoute = (named: string): Refusal => ({
   status: 404,
@@ -76,18 +84,18 @@ const models = ({ playing }: Session): object => ({
 
 async function chat(
   { request, response, expects }: Exchange,
-  { session, bodies, times, gone }: Pick<Routing, 'bodies' | 'times'> & { session: Session; gone: AbortSignal }, // prettier-ignore
+  { session, bodies, requests, times, gone }: Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal }, // prettier-ignore
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
   const { limits, structured, role_map } = settings;
   const asked = await withShare(bodies, async (share): Promise<HashedRequest> => {
-    if (expects) response.writeContinue();
     const most = limits.body;
-    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share });
-    const read = readChatRequest(body, { body: most, structured, role_map });
-    if ('refused' in read) throw new Refused(read.refused);
-    return await hashedInTurns(read.request);
+    const ready = (): void => {
+      if (expects) response.writeContinue();
+    };
+    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share, ready });
+    return await requests.read(body, { body: most, structured, role_map });
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
@@ -95,7 +103,6 @@ async function chat(
   const attached = await session.attach({ request: asked, idempotency_key, is_retry, gone });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
-  const { keep_alive_ms } = times;
   const { trajectory, stored } = journal;
-  await give({ ...giving, trajectory, stored, keep_alive_ms }, asked);
+  await give({ ...giving, trajectory, stored, times }, asked);
 }

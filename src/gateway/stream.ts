@@ -7,6 +7,7 @@ import { journalled, readingOf } from './played-call.js';
 import type { Refusal } from './refusals.js';
 import { sendRefusal } from './reply.js';
 import type { Attached } from './attach.js';
+import type { GatewayTimes } from './times.js';
 
 /** One connection of a call: the same code for the first one and for those that attach later. */
 
@@ -20,7 +21,7 @@ export interface Giving {
   ending: () => Refusal | null;
   /** What was appended is stored and still ours. */
   stored: () => Promise<void>;
-  keep_alive_ms: number;
+  times: Pick<GatewayTimes, 'keep_alive_ms' | 'stalled_ms'>;
 }
 
 /** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
@@ -43,7 +44,9 @@ export async function give(giving: Giving, { stream }: { stream: boolean }): Pro
     sendRefusal(response, last);
     return;
   }
-  if (await handOver(response, last)) attached.handed((decide) => watchDelivery(socket, decide));
+  const { stalled_ms } = giving.times;
+  const isHanded = givenUp(response, { stalled_ms, until: handOver(response, last) });
+  if (await isHanded) attached.handed((decide) => watchDelivery(socket, decide));
   else attached.cut();
 }
 
@@ -79,7 +82,7 @@ const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
 const KEEP_ALIVE = ': \n';
 
 async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, ending, stored, keep_alive_ms } = giving;
+  const { response, attached, rollout_id, trajectory, ending, stored, times } = giving;
   const { call } = attached;
   let place = BEGINNING;
   let hasBegun = false;
@@ -87,11 +90,12 @@ async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
     if (!response.headersSent) response.writeHead(200, STREAM_HEADERS);
     alive.refresh();
     if (response.write(text)) return;
-    await drained(response);
+    await givenUp(response, { ...times, until: drained(response) });
   };
   const alive = setInterval(() => {
-    if (!isCut()) void send(KEEP_ALIVE);
-  }, keep_alive_ms);
+    // Who reads nothing needs no sign of life.
+    if (!isCut() && !response.writableNeedDrain) void send(KEEP_ALIVE);
+  }, times.keep_alive_ms);
   try {
     for (;;) {
       const changed = call.news.next();
@@ -122,6 +126,17 @@ async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
   } finally {
     clearInterval(alive);
   }
+}
+
+/** A client that takes nothing for long is cut off: whoever asks again gets the answer. */
+function givenUp<T>(
+  response: ServerResponse,
+  { stalled_ms, until }: { stalled_ms: number; until: Promise<T> },
+): Promise<T> {
+  const timer = setTimeout(() => response.destroy(), stalled_ms).unref();
+  return until.finally(() => {
+    clearTimeout(timer);
+  });
 }
 
 /** Resolves when a slow client has taken what was sent, or has gone. */

@@ -8,6 +8,8 @@ export interface GatewayTimes {
   overstay_ms: number;
   /** Between two signs of life of a stream without news. */
   keep_alive_ms: number;
+  /** How long a client may take nothing of what it was sent. */
+  stalled_ms: number;
   /** Behind a first fault; each later one waits twice as long. */
   retry_ms: number;
   /** For the body of a small request. */
@@ -19,6 +21,7 @@ export const TIMES: GatewayTimes = {
   linger_ms: 30_000,
   overstay_ms: 30_000,
   keep_alive_ms: 5000,
+  stalled_ms: 300_000,
   retry_ms: 1000,
   body_ms: 30_000,
 };

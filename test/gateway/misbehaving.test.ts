@@ -1,12 +1,9 @@
 /** Clients that misbehave get a clear answer in their dialect's words, and no call beside them notices. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
-import type { TestContext } from 'node:test';
 import { keyOf } from '../../src/gateway/key.js';
-import type { Given, Life } from './gateway-bed.js';
+import { beside } from './beside.js';
 import { gatewayBed, says, SECRET } from './gateway-bed.js';
 
 interface Told {
@@ -22,41 +19,8 @@ async function told(reply: Response): Promise<Told> {
   return { status: reply.status, message: error.message, code: error.code, headers: reply.headers };
 }
 
-/** Bytes as they are on a connection of its own, and all that comes back. */
-async function raw(life: Life, text: string): Promise<string> {
-  const { hostname, port } = new URL(life.url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => undefined);
-  let got = '';
-  socket.setEncoding('utf8').on('data', (part: string) => (got += part));
-  socket.write(text);
-  await Promise.race([once(socket, 'close'), sleep(3000)]);
-  socket.destroy();
-  return got;
-}
-
 const USER = { role: 'user', content: 'Say: yes' };
 const asks = (more: object): object => ({ model: 'policy', messages: [USER], ...more });
-
-/** Beside a call that goes on meanwhile, and that is undisturbed. */
-async function beside(
-  t: TestContext,
-  acts: ((life: Life) => Promise<void>) | { given: Given; act: (life: Life) => Promise<void> },
-) {
-  const { act, given } = typeof acts === 'function' ? { act: acts, given: {} } : acts;
-  const bed = await gatewayBed(t, {
-    simulator: { tokens_per_second: 200 },
-    times: { parked_ms: 200, body_ms: 400, overstay_ms: 300 },
-  });
-  const life = await bed.open(given);
-  const text = 'word '.repeat(30).trim();
-  const sibling = life.post(says(text));
-  while (life.journal.trajectory.calls.length === 0) await sleep(5);
-  await act(life);
-  const { choices } = (await (await sibling).json()) as { choices: { message: { content: string } }[] }; // prettier-ignore
-  assert.equal(choices[0]!.message.content, text);
-  return { ...bed, life };
-}
 
 describe('a request that is no request', () => {
   const bodies: Record<string, [body: string | object, status: number, says: RegExp]> = {
@@ -274,51 +238,5 @@ describe('limits', () => {
     assert.match(answer.message, /maximum context length is 50 tokens/);
     const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
     assert.equal(refused.length, 1);
-  });
-});
-
-describe('bytes that are no whole request', () => {
-  const head = (life: Life, more: string): string =>
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${life.session.key}\r\n${more}\r\n\r\n`;
-  const body = JSON.stringify(says('yes'));
-
-  test('a body that never ends is 408', async (t) => {
-    await beside(t, async (life) => {
-      const got = await raw(life, `${head(life, 'content-length: 500')}{"model"`);
-      assert.match(got, /^HTTP\/1\.1 408 /);
-      assert.match(got, /expected the whole body within/);
-    });
-  });
-
-  test('a body in chunks beyond the limit is 413', async (t) => {
-    await beside(t, {
-      given: { limits: { body: 50_000 } },
-      act: async (life) => {
-        const part = `${(0x4000).toString(16)}\r\n${'x'.repeat(0x4000)}\r\n`;
-        const got = await raw(life, head(life, 'transfer-encoding: chunked') + part.repeat(5));
-        assert.match(got, /^HTTP\/1\.1 413 /);
-      },
-    });
-  });
-
-  test('a body in chunks, one behind Expect: 100-continue, and two requests at once are answered', async (t) => {
-    await beside(t, async (life) => {
-      const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
-      const close = 'connection: close';
-      const length = `content-length: ${body.length}`;
-      assert.match(await raw(life, head(life, `transfer-encoding: chunked\r\n${close}`) + chunked), /"content":"yes"/); // prettier-ignore
-      const expects = await raw(life, `${head(life, `expect: 100-continue\r\n${close}\r\n${length}`)}${body}`); // prettier-ignore
-      assert.match(expects, /^HTTP\/1\.1 100 [^]*HTTP\/1\.1 200 [^]*"content":"yes"/);
-      const both = await raw(life, head(life, length) + body + head(life, `${length}\r\n${close}`) + body); // prettier-ignore
-      assert.equal(both.match(/"content":"yes"/g)?.length, 2, both);
-    });
-  });
-
-  test('no HTTP at all is 400', async (t) => {
-    await beside(t, async (life) => {
-      assert.match(await raw(life, 'hello\r\n\r\n'), /^HTTP\/1\.1 400 [^]*"invalid_http"/);
-      const long = head(life, `x-long: ${'x'.repeat(40_000)}`);
-      assert.match(await raw(life, long), /^HTTP\/1\.1 431 [^]*"invalid_http"/);
-    });
   });
 });

@@ -6,12 +6,12 @@ import { environmentCall } from '../../model/journal/standing.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { timeText } from '../../model/workflow-safe/waiting.js';
 import { withController } from '../../platform/waits/abort.js';
+import { waitMs } from '../../platform/waits/backoff.js';
 import { LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { Hold } from '../hold.js';
 
 const FIRST_WAIT_MS = 1000;
-const LONGEST_WAIT_MS = 15_000;
 
 interface Life {
   hold: Hold;
@@ -83,8 +83,7 @@ async function poll(
       if (!isAway(error)) throw error;
       away = { tries: away.tries + 1, since: away.tries > 0 ? away.since : commonMs() / 1000 };
       await reportAway(error, { hold, away });
-      const wait_ms = Math.min(FIRST_WAIT_MS * 2 ** (away.tries - 1), LONGEST_WAIT_MS);
-      await sleep(wait_ms, undefined, { signal });
+      await sleep(waitMs(away.tries, { first_ms: FIRST_WAIT_MS }), undefined, { signal });
     }
   }
 }

@@ -8,6 +8,7 @@ import { rewardWith } from '../../model/journal/reward-sum.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import { sequencesOf } from '../../model/results/sequences.js';
+import { isSampled } from '../../model/results/train-mask.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import type { Dependencies } from '../dependencies.js';
@@ -92,9 +93,6 @@ async function askedOf(
     prompt_length: said === -1 ? log.length - 1 : said,
   };
 }
-
-const isSampled = (message: object): boolean =>
-  'generation_logprobs' in message || 'sampled' in message;
 
 function metadataOf({ extra_env_info, calls }: Trajectory, { exit }: Life): ForeignObject {
   const { code = null, signal = null, tail = '', submission = null, said } = exit ?? {};

@@ -67,6 +67,13 @@ export function withMasks<T extends Unmasked>(
 const tokensIn = (runs: readonly TokenRun[]): number =>
   runs.reduce((sum, { start, end }) => sum + end - start, 0);
 
+/** A message of a log that is an answer with its ids, logged with or without logprobs. */
+export const isSampled = ({
+  generation_logprobs,
+  sampled,
+}: Partial<Pick<Row['message_log'][number], 'generation_logprobs' | 'sampled'>>): boolean =>
+  generation_logprobs !== undefined || sampled === true;
+
 /** What the policy sampled. Messages of a prompt may have logprobs, too: those are no actions of this policy. */
 function* sampledRuns({
   message_log,
@@ -74,11 +81,10 @@ function* sampledRuns({
   fork = 0,
 }: Pick<Deciding, 'message_log' | 'prompt_tokens' | 'fork'>): Generator<TokenRun> {
   let end = fork;
-  for (const { token_ids, generation_logprobs, sampled } of message_log) {
+  for (const message of message_log) {
     const start = end;
-    end += token_ids.length;
-    if (start >= prompt_tokens && (generation_logprobs !== undefined || sampled === true))
-      yield { start, end };
+    end += message.token_ids.length;
+    if (start >= prompt_tokens && isSampled(message)) yield { start, end };
   }
 }
 

@@ -1,0 +1,96 @@
+/** Large bodies are read beside the event loop, and mean the same there. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import { Refused } from '../../src/gateway/refusals.js';
+import type { RequestReader } from '../../src/gateway/request-reader.js';
+import { createRequestReader } from '../../src/gateway/request-reader.js';
+
+const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {} } as const;
+
+/** Text as clients may write it: digits and orders of names that values of JavaScript lose. */
+const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"], "user": "u",
+ "tools": [{"type": "function", "function": {"name": "f", "parameters": {"b": 1.0, "2": 9223372036854775783, "1": {"__proto__": 1}}}},
+           {"type": "function", "function": {"name": "g"}}],
+ "tool_choice": {"type": "function", "function": {"name": "f", "limit": 1e400}},
+ "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": 12345678901234567890}}},
+ "messages": [{"role": "system", "content": "é 🧩 \\ud800"}, {"role": "user", "content": [{"type": "text", "text": "one"}]},
+  {"role": "assistant", "content": null, "reasoning": "why", "tool_calls": [{"id": "call_0_0", "function": {"name": "f", "arguments": "{\\"a\\": 1.0}"}}]},
+  {"role": "tool", "tool_call_id": "call_0_0", "content": "seen"}]}`;
+
+/** In memory of its own, as bodies of connections are: small ones of `Buffer.from` share theirs. */
+const bytesOf = (text: string): Buffer => Buffer.from(new TextEncoder().encode(text).buffer);
+
+/** `there`: by the thread, which needs a moment to start. */
+async function readers(): Promise<{ here: RequestReader; there: RequestReader }> {
+  const there = createRequestReader({ large: 0 });
+  const { read } = there;
+  await read(bytesOf(ODD), LIMITS);
+  for (const end = Date.now() + 30_000; ;) {
+    const body = bytesOf(ODD);
+    await read(body, LIMITS);
+    // What a thread was given is gone here.
+    if (body.length === 0) return { here: createRequestReader({ large: Infinity }), there };
+    assert.ok(Date.now() < end, 'the thread has not started');
+    await sleep(20);
+  }
+}
+
+describe('a large body', () => {
+  test('is the same request as one that is read here', async (t) => {
+    const { here, there } = await readers();
+    t.after(() => there.close());
+    const [one, other] = await Promise.all([
+      here.read(bytesOf(ODD), LIMITS),
+      there.read(bytesOf(ODD), LIMITS),
+    ]);
+    assert.deepEqual(other, one);
+    assert.equal(JSON.stringify(other.tools).includes('KeptJson'), false);
+  });
+
+  test('is refused in the same words', async (t) => {
+    const { here, there } = await readers();
+    t.after(() => there.close());
+    for (const text of [
+      '{',
+      '[]',
+      '{"messages": []}',
+      ODD.replace('"tool", "tool_call_id": "call_0_0"', '"tool"'),
+      ODD.replace('"stream"', '"n": 3, "stream"'),
+    ]) {
+      // prettier-ignore
+      const refusalBy = async ({ read }: RequestReader): Promise<unknown> =>
+        await read(bytesOf(text), LIMITS).then(
+          () => assert.fail(`it was read: ${text}`),
+          (error: unknown) => (error instanceof Refused ? error.refusal : error),
+        );
+      assert.deepEqual(await refusalBy(there), await refusalBy(here));
+    }
+  });
+
+  test('does not hold the event loop while it is read', async (t) => {
+    const { here, there } = await readers();
+    t.after(() => there.close());
+    const messages = Array.from({ length: 3500 }, (_, k) => ({ role: 'user', content: `${k} ${'a word or "two"\n'.repeat(110)}` })); // prettier-ignore
+    const text = JSON.stringify({ model: 'policy', messages });
+    assert.ok(text.length > 6 * 1024 * 1024);
+    const busyMs = async ({ read }: RequestReader): Promise<number> => {
+      const body = bytesOf(text);
+      const before = performance.eventLoopUtilization();
+      await read(body, LIMITS);
+      return performance.eventLoopUtilization(before).active;
+    };
+    const [byLoop, byThread] = [await busyMs(here), await busyMs(there)];
+    assert.ok(byThread < byLoop / 2, `${byThread} ms of the loop against ${byLoop} ms`);
+  });
+
+  test('that a thread loses is a failure of that request, and the next one is read', async (t) => {
+    const { there } = await readers();
+    const reading = there.read(bytesOf(ODD), LIMITS);
+    const lost = assert.rejects(reading, /has ended/);
+    await there.close();
+    await lost;
+    t.after(() => there.close());
+    assert.equal((await there.read(bytesOf(ODD), LIMITS)).messages.length, 3);
+  });
+});

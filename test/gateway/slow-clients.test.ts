@@ -1,0 +1,88 @@
+/** A client that does not read costs no more than what it was sent, and not for ever. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import type { Giving } from '../../src/gateway/stream.js';
+import { give } from '../../src/gateway/stream.js';
+import { newCall } from '../../src/gateway/played-call.js';
+import type { Telling } from '../../src/gateway/telling.js';
+import { watchSocket } from '../../src/gateway/delivery.js';
+
+const TIMES = { keep_alive_ms: 5, stalled_ms: 400 };
+/** Its events take more than what the sockets of both sides hold. */
+const LONG = 'x'.repeat(2 ** 20);
+
+/** An answer that is said so far, on a connection whose client reads or does not. */
+async function giving(t: TestContext, { reads, stream }: { reads: boolean; stream: boolean }) {
+  const call = newCall({ key: 'key', request: null, turn: 0, is_delivered: false });
+  const answer = { content: LONG.repeat(16), tool_calls: [], malformed: 0 };
+  const line = { at: 0, asked: {} };
+  const calls = [{ line, prompt_length: 1, sampled: null, answer: stream ? null : answer }];
+  call.telling = { reading: () => ({ reasoning: '', content: LONG, calls: [], ended: false }) } as unknown as Telling; // prettier-ignore
+  const became: string[] = [];
+  const attached: Giving['attached'] = {
+    call,
+    cut: () => became.push('cut'),
+    handed: () => became.push('handed'),
+    left: () => became.push('left'),
+  };
+  let found: (response: ServerResponse) => void = () => undefined;
+  const response = new Promise<ServerResponse>((resolve) => (found = resolve));
+  let done: Promise<void> = Promise.resolve();
+  const server = createServer((request, response) => {
+    const trajectory = { calls } as unknown as Giving['trajectory'];
+    const rest = { rollout_id: 'r', ending: () => null, stored: () => Promise.resolve() };
+    done = give({ request, response, attached, trajectory, times: TIMES, ...rest }, { stream });
+    found(response);
+  });
+  server.on('connection', watchSocket);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  t.after(() => {
+    socket.destroy();
+    server.close();
+    server.closeAllConnections();
+  });
+  socket.on('error', () => undefined);
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  if (reads) socket.resume();
+  else socket.pause();
+  return { response: await response, became, done: () => done, call };
+}
+
+describe('a client', () => {
+  test('that does not read a stream is sent no signs of life, and is cut off', async (t) => {
+    const { response, became, done } = await giving(t, { reads: false, stream: true });
+    while (!response.writableNeedDrain) await sleep(5);
+    const held = response.writableLength;
+    await sleep(100);
+    assert.equal(response.writableLength, held);
+    assert.equal(response.listenerCount('drain'), 1);
+    await done();
+    assert.deepEqual(became, ['cut']);
+    assert.ok(response.destroyed);
+  });
+
+  test('that reads is not', async (t) => {
+    const { response, became, call } = await giving(t, { reads: true, stream: true });
+    await sleep(TIMES.stalled_ms * 2);
+    assert.equal(response.destroyed, false);
+    assert.deepEqual(became, []);
+    response.destroy();
+    call.news.tell();
+  });
+
+  test('that does not read a whole answer is cut off, too', async (t) => {
+    const { became, done, response } = await giving(t, { reads: false, stream: false });
+    await done();
+    assert.deepEqual(became, ['cut']);
+    assert.ok(response.destroyed);
+  });
+});
