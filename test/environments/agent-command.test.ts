@@ -75,13 +75,13 @@ describe('a program that a worker starts', () => {
     const { exit, submission } = await played(t, {
       setup: ['python3', '-c', 'import json,sys; task=json.load(sys.stdin); open("a.txt","w").write(task["metadata"]["file"] + task["prompt"])'],
       command: sh('cat a.txt; echo; pwd; echo more >> a.txt; ls'),
-      submit: ['cat', 'a.txt'],
+      submit: ['python3', '-c', 'import json,sys; print(open("a.txt").read() + json.load(sys.stdin)["metadata"]["file"])'],
     }); // prettier-ignore
     const [said, folder = '', ...files] = exit.tail.trim().split('\n');
     assert.equal(exit.code, 0);
     assert.equal(said, 'contentmend {folder}');
     assert.deepEqual(files, ['a.txt']);
-    assert.equal(submission, 'contentmend {folder}more\n');
+    assert.equal(submission, 'contentmend {folder}more\ncontent\n');
     assert.equal(await isThere(path.dirname(folder)), false);
   });
 

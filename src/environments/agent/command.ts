@@ -155,7 +155,8 @@ async function play(
   const { code, signal, excess } = await running.ended;
   const said = tailOf(running, key);
   const tail = excess === null ? said : `${said}\n${excess}`;
-  const submitted: Submitted = submit === null ? NOTHING : await submission(submit, { stage, key });
+  const submitted: Submitted =
+    submit === null ? NOTHING : await submission(submit, { stage, input, key });
   const exit = { code, signal, tail: tail.slice(-MOST_TAIL) };
   return {
     ...NOTHING,
@@ -176,9 +177,9 @@ const NOTHING = { submission: null, reward: null, rewards: {}, metadata: null };
 
 async function submission(
   submit: Argv,
-  { stage, key }: { stage: Stage; key: string },
+  { stage, input, key }: { stage: Stage; input: string; key: string },
 ): Promise<Submitted> {
-  const running = await stage.start(submit, { most_output: MOST_SUBMISSION });
+  const running = await stage.start(submit, { input, most_output: MOST_SUBMISSION });
   const ended = await running.ended;
   if (ended.code === 0 && !ended.is_cut) return { submission: ended.output.toString() };
   const why = ended.is_cut

@@ -35,7 +35,7 @@ const Run = z
       "runs in a life's empty folder before the program, with `{prompt, message_log, metadata}` of the task as JSON on its standard input; null: nothing does",
     ),
     submit: Command.describe(
-      'runs there once behind the program; what it prints, up to 1 MiB, is the submission; null: there is none',
+      'runs there once behind the program, with the same input; what it prints, up to 1 MiB, is the submission; null: there is none',
     ),
     env: z
       .record(z.string().regex(/^[A-Za-z_]\w*$/, 'expected the name of a variable'), z.string())
