@@ -186,7 +186,7 @@ export interface ProgramTask {
 export interface ProgramRules {
   /** In force from a rollout's start to its end. */
   program: LineOf<'start'>['program'] & object;
-  restart: 'fresh';
+  restart: 'replay' | 'fresh';
   structured: 'refuse' | 'allow';
   limits: AgentLimits;
   /** How long a program may run, as a duration; null: as long as its rollout. */

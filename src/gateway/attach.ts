@@ -1,3 +1,5 @@
+import { within } from '../platform/waits/abort.js';
+import { continuedBy } from './begin-call.js';
 import type { Handed } from './delivery.js';
 import type { Life } from './life.js';
 import { isAnswered, served } from './life.js';
@@ -9,7 +11,7 @@ import type { PlayedCall } from './played-call.js';
 import { newCall } from './played-call.js';
 import type { Refusal } from './refusals.js';
 import { limitReached } from './refusals.js';
-import { forget, startCall } from './run-call.js';
+import { forget, parentHas, startCall } from './run-call.js';
 
 /** Which call a request is, and what its connection becomes of it. */
 
@@ -36,10 +38,14 @@ export interface Asked {
   request: HashedRequest;
   /** The header; null: none. */
   idempotency_key: string | null;
+  /** Its client says that it has asked before. */
+  is_retry: boolean;
+  /** The client has closed the connection. */
+  gone: AbortSignal;
 }
 
-/** At once: nothing comes between the question which call it is and its answer. */
-export function attach(life: Life, { request, idempotency_key }: Asked): Attached | Refusal {
+/** Which call it is, once that can be told. */
+export async function attach(life: Life, asked: Asked): Promise<Attached | Refusal> {
   if (life.ending !== null) return life.ending;
   const { calls: each } = life.playing.settings.limits;
   const most = each === null ? Infinity : CONNECTIONS_EACH * each;
@@ -48,13 +54,38 @@ export function attach(life: Life, { request, idempotency_key }: Asked): Attache
     life.limit.reached();
     return limitReached('connections', most);
   }
+  const number = MOST_KNOWN + life.asked;
+  const late_ms = performance.now() + CLOSES_WITHIN_MS;
+  for (;;) {
+    const left_ms = late_ms - performance.now();
+    const closes = life.closes.next();
+    const found = attachNow(life, { ...asked, number, has_waited: left_ms <= 0 });
+    if (found !== 'wait') return found;
+    await within(left_ms, closes);
+    asked.gone.throwIfAborted();
+  }
+}
+
+/** Clients close before they ask again: half a second before, as measured. */
+const CLOSES_WITHIN_MS = 1000;
+
+/** Nothing comes between the question which call it is and its answer. */
+function attachNow(
+  life: Life,
+  { request, idempotency_key, is_retry, ...asked }: Asked & { number: number; has_waited: boolean },
+): Attached | Refusal | 'wait' {
   const { key } = request;
-  const calls = Array.from(life.calls, ([call, one]) => candidateOf(one, call));
-  const match = matchCall({ key, idempotency_key }, { calls, named: life.named });
+  const { named, replays, ending } = life;
+  if (ending !== null) return ending;
+  const asking = { key, idempotency_key, is_retry, has_waited: asked.has_waited };
+  const match = matchCall(asking, { calls: candidatesOf(life, key), named, replays });
+  if (match === 'wait') return 'wait';
   if (match === 'mismatch') return MISMATCH;
-  const number = match === 'new' ? life.asked + MOST_KNOWN : match.attach;
-  const call = life.calls.get(number) ?? newCall({ key, request, turn: null, is_delivered: false });
+  const number = match === 'new' ? asked.number : match.attach;
+  const call = life.calls.get(number) ?? newCall({ key, request, turn: null, is_known: true, is_delivered: false }); // prettier-ignore
   life.calls.set(number, call);
+  call.is_known = true;
+  if (call.turn !== null) parentHas(life, call.turn);
   if (idempotency_key !== null) life.named.set(idempotency_key, { key, call: number });
   call.connections += 1;
   clearTimeout(call.lingers);
@@ -65,13 +96,26 @@ export function attach(life: Life, { request, idempotency_key }: Asked): Attache
 /** Numbers of new calls are above those that an earlier attempt has begun. */
 const MOST_KNOWN = 2 ** 32;
 
-const candidateOf = (
-  { key, is_delivered, connections, handed, closed_at }: PlayedCall,
-  call: number,
-): Candidate => {
-  const open = [...handed].filter((one) => one.isOpen()).length;
-  return { call, key, is_known: true, is_delivered, connections: connections + open, closed_at };
-};
+/** Those that were asked the same. */
+function candidatesOf({ calls, playing }: Life, key: string): Candidate[] {
+  const { calls: all } = playing.journal.trajectory;
+  return [...calls].flatMap(([number, one]): Candidate[] => {
+    if (one.key !== key) return [];
+    const { turn, is_known, handed, closed_at } = one;
+    const line = turn === null ? undefined : all[turn];
+    const given = [...(line?.given.values() ?? [])];
+    const open = [...handed].filter((each) => each.isOpen()).length;
+    return [
+      {
+        ...{ call: number, key, is_known, closed_at },
+        is_delivered: is_known ? one.is_delivered : given.includes(true),
+        is_continued: turn !== null && all.some((later) => continuedBy(later) === turn),
+        is_complete: line?.answer != null,
+        connections: one.connections + open,
+      },
+    ];
+  });
+}
 
 const attached = (life: Life, call: PlayedCall): Attached => ({
   call,
@@ -83,6 +127,7 @@ const attached = (life: Life, call: PlayedCall): Attached => ({
       call.closed_at.push(tokensOf(life, call));
       sayIfSilent(life, call);
     }
+    served(life, { call, whole: false });
     leave(life, call);
   },
   handed: (watch) => {
@@ -109,6 +154,7 @@ function sayIfSilent({ faults }: Life, { key, held, moved_ms }: PlayedCall): voi
 
 function leave(life: Life, call: PlayedCall): void {
   call.connections -= 1;
+  life.closes.tell();
   if (call.connections > 0) return;
   if (call.running === null) forget(life, call);
   // One that has no line yet is given up at once.

@@ -24,6 +24,8 @@ interface Beginning {
   retry_ms: number;
   /** Somebody still waits for it. */
   isAsked: () => boolean;
+  /** Of a life that replays: the calls that it began, or was given. null: it does not. */
+  isKnown: ((call: number) => boolean) | null;
 }
 
 /** Returns its number; null: nobody waits any more. Throws a `Refused`, or as `patiently` does. */
@@ -31,7 +33,7 @@ export async function beginCall(
   request: HashedRequest,
   beginning: Beginning,
 ): Promise<number | null> {
-  const { playing, life, tree, signal, retry_ms, isAsked } = beginning;
+  const { playing, life, tree, signal, retry_ms, isAsked, isKnown } = beginning;
   const { journal, settings, generation } = playing;
   const { trajectory } = journal;
   // What has no answer is not rendered.
@@ -47,7 +49,7 @@ export async function beginCall(
   const tokens = prompt.ids.length;
   if (tokens >= max_seq_len) throw new Refused(contextFull({ tokens, most: max_seq_len }));
   const { calls, materials } = trajectory;
-  const entries = callEntries(request, { calls, materials, tree, life, prompt, is_replaying: false }); // prettier-ignore
+  const entries = callEntries(request, { calls, materials, tree, life, prompt, isKnown }); // prettier-ignore
   const begins = entries.some((entry) => entry.kind === 'call' && entry.cause !== undefined);
   checkLimit(trajectory, { settings, begins });
   const turn = calls.length;

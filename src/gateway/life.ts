@@ -1,4 +1,5 @@
 import { Fault } from '../model/faults.js';
+import type { LineOf } from '../model/journal.js';
 import { isKnown } from '../model/journal/calls.js';
 import type { WaitingLine } from '../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../platform/waits/waiting-line.js';
@@ -10,6 +11,8 @@ import { createCallTree } from './call-tree.js';
 import type { Glue } from './glue.js';
 import { createGlue } from './glue.js';
 import { ended } from './patience.js';
+import type { News } from './news.js';
+import { createNews } from './news.js';
 import type { PlayedCall } from './played-call.js';
 import { newCall } from './played-call.js';
 import type { Refusal } from './refusals.js';
@@ -22,7 +25,12 @@ export interface Life {
   /** By its line. */
   readonly life: number;
   readonly writer: string;
-  /** In the order in which they began, by numbers of this process. */
+  /** It is given what earlier ones asked. */
+  readonly replays: boolean;
+  /**
+   * In the order in which they began, by numbers of this process: those that it knows and, where it replays, those of
+   * earlier lives.
+   */
   readonly calls: Map<number, PlayedCall>;
   readonly tree: CallTree;
   readonly glue: Glue;
@@ -35,6 +43,8 @@ export interface Life {
   readonly limit: ReturnType<typeof overstaying>;
   /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
+  /** Some connection has ended, or its answer has arrived. */
+  readonly closes: News;
   /** Idempotency keys. */
   readonly named: Map<string, { key: string; call: number }>;
   readonly broken: Promise<unknown>;
@@ -71,7 +81,8 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
     times,
     life: last.life,
     writer: last.writer,
-    calls: new Map(knownCalls(playing, last.life).entries()),
+    replays: last.restart === 'replay',
+    calls: callsFor(last, playing),
     tree,
     glue: createGlue(playing.render),
     line,
@@ -83,19 +94,26 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
     writeRefused: createWriteRefused(journal),
     limit,
     work: new Set(),
+    closes: createNews(),
     named: new Map(),
     asked: 0,
     ending: null,
   };
 }
 
-/** Those that an earlier attempt of this life has begun. */
-function knownCalls({ journal }: PlayedAgent, life: number): PlayedCall[] {
-  return journal.trajectory.calls.flatMap((call, turn) => {
-    if (!isKnown(call, life)) return [];
+/** Begun by earlier attempts and lives. */
+function callsFor(
+  { life, restart }: LineOf<'life'>,
+  { journal }: PlayedAgent,
+): Map<number, PlayedCall> {
+  const calls = new Map<number, PlayedCall>();
+  for (const [turn, call] of journal.trajectory.calls.entries()) {
+    const is_known = isKnown(call, life);
     const is_delivered = call.given.get(life) === true;
-    return [newCall({ key: call.line.key, request: null, turn, is_delivered })];
-  });
+    if (is_known || restart === 'replay')
+      calls.set(turn, newCall({ key: call.line.key, request: null, turn, is_known, is_delivered }));
+  }
+  return calls;
 }
 
 export const isAnswered = ({ playing }: Life, { turn }: PlayedCall): boolean =>
@@ -124,6 +142,7 @@ export const isStoreFault = (error: unknown): boolean =>
 /** Nothing begins any more, and what is in progress ends. */
 export function stop(life: Life, why: Refusal): void {
   life.ending ??= why;
+  life.closes.tell();
   for (const call of life.calls.values()) {
     clearTimeout(call.lingers);
     call.running?.abort();
@@ -134,8 +153,10 @@ export function stop(life: Life, why: Refusal): void {
 /** What is known of how an answer arrived, once for each life. */
 export function served(life: Life, { call, whole }: { call: PlayedCall; whole: boolean }): void {
   const { turn } = call;
-  if (turn === null || call.is_delivered) return;
+  if (turn === null || call.is_delivered || life.ending !== null) return;
+  call.is_known = true;
   call.is_delivered = whole;
+  life.closes.tell();
   const line = { kind: 'served', turn, life: life.life, whole } as const;
   void track(life, life.playing.journal.append(line));
 }

@@ -1,9 +1,9 @@
-import type { Cause } from '../model/calls/message.js';
 import type { Entry } from '../model/journal.js';
 import type { Calls, JournalCall, Sampled } from '../model/journal/calls.js';
 import { idsOf, lengthOf } from '../model/journal/calls.js';
 import { joinedIds } from '../model/token-id.js';
 import type { CallTree } from './call-tree.js';
+import { divergenceOf } from './divergence.js';
 import type { End, Glue } from './glue.js';
 import type { HashedRequest } from './meaning.js';
 import type { RenderConversation } from './rendering.js';
@@ -54,8 +54,8 @@ type MaterialEntry = Extract<Entry, { kind: 'material' }>;
 
 interface Placing extends Session {
   prompt: Prompt;
-  /** The life has been given calls of earlier ones, and has begun none itself. */
-  is_replaying: boolean;
+  /** Of a life that replays: the calls that it began, or was given. null: it does not. */
+  isKnown: ((call: number) => boolean) | null;
 }
 
 /** The lines that begin the call. Nothing may be folded between this and their appending. */
@@ -67,7 +67,7 @@ export function callEntries(
   const { hashed_tools, system_hash, messages, asked, stream, key } = request;
   const { ids } = prompt;
   const shared = longestShared(calls, ids);
-  const { parent = null, message, cause } = placeOf(request, { ...placing, shared });
+  const { parent = null, message, cause, diverged } = placeOf(request, { ...placing, shared });
   const known = parent === null ? 0 : (message ?? tree.lengthOf(parent));
   const begun = cause === undefined ? wholeOf(calls, parent) : (shared?.ids ?? 0);
   const call: CallEntry = {
@@ -78,6 +78,7 @@ export function callEntries(
     parent,
     ...(message !== undefined && { message }),
     ...(cause !== undefined && { cause }),
+    ...(diverged !== undefined && { diverged }),
     ...(cause !== undefined && shared !== null && { fork: shared }),
     stream,
     system: system_hash,
@@ -105,7 +106,8 @@ function wholeOf(calls: readonly JournalCall[], call: number | null): number {
   return of === undefined ? 0 : lengthOf(of);
 }
 
-type Place = Pick<CallEntry, 'message' | 'cause'> & { parent?: number };
+type Cause = Pick<CallEntry, 'cause' | 'diverged'>;
+type Place = Cause & Pick<CallEntry, 'message'> & { parent?: number };
 type Shared = { call: number; ids: number } | null;
 
 function placeOf(request: HashedRequest, placing: Placing & { shared: Shared }): Place {
@@ -116,12 +118,12 @@ function placeOf(request: HashedRequest, placing: Placing & { shared: Shared }):
     const isShorter = messages < tree.lengthOf(continued);
     const place = { parent: continued, ...(isShorter && { message: messages }) };
     if (!isContinued(calls, continued)) return place;
-    return { ...place, cause: causeOf(request, { ...placing, is_branch: true }) };
+    return { ...place, ...causeOf(request, { ...placing, is_branch: true }) };
   }
   const near = tree.nearestTo(request);
   return {
     ...(near !== null && { parent: near.call, message: near.messages }),
-    cause: causeOf(request, { ...placing, is_branch: false }),
+    ...causeOf(request, { ...placing, is_branch: false }),
   };
 }
 
@@ -145,17 +147,18 @@ const isContinued = (calls: readonly JournalCall[], parent: number): boolean =>
 
 function causeOf(
   request: HashedRequest,
-  { calls, tree, life, is_replaying, is_branch }: Placing & { is_branch: boolean },
+  { calls, tree, life, isKnown, is_branch }: Placing & { is_branch: boolean },
 ): Cause {
-  if (calls.length === 0) return 'first';
+  if (calls.length === 0) return { cause: 'first' };
+  const diverged = isKnown && divergenceOf(request, { calls, tree, life, isKnown });
+  if (diverged !== null) return { cause: 'diverged', diverged };
   const near = tree.nearestTo(request);
-  if (near === null) return 'separate';
-  if (is_replaying) return 'diverged';
+  if (near === null) return { cause: 'separate' };
   const asked = tree.lengthOf(near.call) - (calls[near.call]?.answer == null ? 0 : 1);
   const count = request.messages.length;
-  if (near.messages === count && asked === count) return 'resampled';
-  if (!is_branch && tree.parentOf(request, life) !== null) return 'template';
-  return count < asked ? 'shortened' : 'edited';
+  if (near.messages === count && asked === count) return { cause: 'resampled' };
+  if (!is_branch && tree.parentOf(request, life) !== null) return { cause: 'template' };
+  return { cause: count < asked ? 'shortened' : 'edited' };
 }
 
 /**

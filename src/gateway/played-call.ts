@@ -12,11 +12,13 @@ import type { Telling } from './telling.js';
 /** A call as this process answers it, from its request on; its line in the journal comes a little later. */
 export interface PlayedCall {
   key: string;
-  /** null: an earlier attempt has begun it. */
+  /** null: an earlier attempt or life has begun it. */
   request: HashedRequest | null;
   /** In the journal; null: it has no line yet. */
   turn: number | null;
   telling: Telling | null;
+  /** The life began it, or was given it. */
+  is_known: boolean;
   /** How many connections wait for it. */
   connections: number;
   /** Connections that were handed the whole answer, and of which nothing is known yet. */
@@ -40,7 +42,7 @@ export interface PlayedCall {
 }
 
 export const newCall = (
-  given: Pick<PlayedCall, 'key' | 'request' | 'turn' | 'is_delivered'>,
+  given: Pick<PlayedCall, 'key' | 'request' | 'turn' | 'is_known' | 'is_delivered'>,
 ): PlayedCall => ({
   telling: null,
   connections: 0,

@@ -59,7 +59,7 @@ async function route(exchange: Exchange, { holder, bodies, times }: Routing): Pr
   });
   const session = await holder.sessionOf(key, { ms: times.parked_ms, signal: gone.signal });
   if ('status' in session) throw new Refused(session);
-  if (isChat) await chat(exchange, { session, bodies, times });
+  if (isChat) await chat(exchange, { session, bodies, times, gone: gone.signal });
   else sendJson(response, models(session));
 }
 
@@ -76,7 +76,7 @@ const models = ({ playing }: Session): object => ({
 
 async function chat(
   { request, response, expects }: Exchange,
-  { session, bodies, times }: Pick<Routing, 'bodies' | 'times'> & { session: Session },
+  { session, bodies, times, gone }: Pick<Routing, 'bodies' | 'times'> & { session: Session; gone: AbortSignal }, // prettier-ignore
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
@@ -91,7 +91,8 @@ async function chat(
   });
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
-  const attached = session.attach({ request: asked, idempotency_key });
+  const is_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
+  const attached = await session.attach({ request: asked, idempotency_key, is_retry, gone });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
   const { keep_alive_ms } = times;

@@ -87,6 +87,7 @@ async function begin(
     signal,
     retry_ms,
     isAsked,
+    isKnown: life.replays ? (number) => knows(life, number) : null,
   });
   if (turn === null) return;
   call.turn = turn;
@@ -96,17 +97,27 @@ async function begin(
 }
 
 /** Who continues an answer has it. */
-function parentHas(life: Life, turn: number): void {
+export function parentHas(life: Life, turn: number): void {
   const { calls } = life.playing.journal.trajectory;
   const begun = calls[turn];
   const parent = begun === undefined ? null : continuedBy(begun);
-  if (parent === null || calls[parent]?.answer == null) return;
+  if (parent !== null) has(life, parent);
+}
+
+function has(life: Life, turn: number): void {
+  if (life.playing.journal.trajectory.calls[turn]?.answer == null) return;
   for (const before of life.calls.values()) {
-    if (before.turn !== parent) continue;
+    if (before.turn !== turn) continue;
     for (const handed of before.handed) handed.leave();
     before.handed.clear();
     served(life, { call: before, whole: true });
   }
+}
+
+/** Those of this process count before the journal says so. */
+function knows({ calls, life, playing }: Life, turn: number): boolean {
+  const call = playing.journal.trajectory.calls[turn];
+  return call?.line.life === life || calls.get(turn)?.is_known === true;
 }
 
 async function refuse(
@@ -118,6 +129,9 @@ async function refuse(
   call.refusal = refusal;
   if (status >= 500) life.faults.set(key, message);
   const isLimit = code === 'rollout_limit';
+  const { request } = call;
+  const parent = request === null ? null : life.tree.parentOf(request, life.life);
+  if (parent !== null) has(life, parent);
   if (isLimit) life.limit.reached();
   if (isLimit || code === 'context_length_exceeded')
     await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });

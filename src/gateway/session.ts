@@ -14,7 +14,7 @@ export interface Session extends Pick<AgentSession, 'overstays' | 'broken' | 'ou
   /** Why it answers no more; null: it does. */
   ending: () => Refusal | null;
   /** Finds the call that a request is, or begins it. */
-  attach: (asked: Asked) => Attached | Refusal;
+  attach: (asked: Asked) => Promise<Attached | Refusal>;
 }
 
 export function createSession(playing: PlayedAgent, times: Life['times']): Session {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { continuedBy } from '../../src/gateway/begin-call.js';
 import type { CallTree } from '../../src/gateway/call-tree.js';
 import { createCallTree } from '../../src/gateway/call-tree.js';
 import type { Glue } from '../../src/gateway/glue.js';
@@ -56,7 +57,7 @@ export interface World {
   /** Another attempt takes the journal over. */
   claim: () => void;
   /** The program starts again. */
-  startAgain: () => void;
+  startAgain: (restart?: 'replay' | 'fresh') => void;
   /** The program ends. */
   exit: () => void;
 }
@@ -80,19 +81,24 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
     put({ ...entry, writer: by().claim().writer, at: lines.length });
   };
   const life = (): number => trajectory.lives.length;
+  const isReplaying = (): boolean => trajectory.lives.at(-1)?.line.restart === 'replay';
   put(by().claim());
   put(by().start({ plays: 'agent', prompt: [] }));
   put(by().life({ life: 1 }));
 
+  const knows = (call: number): boolean =>
+    isKnown(trajectory.calls[call]!, life()) || truths[call]?.connections !== 0;
   const matched = (request: HashedRequest): number | null => {
     const calls = trajectory.calls.map((call, number) => {
-      const { connections = 0, closed_at = [], delivered } = truths[number] ?? {};
-      const is_delivered = delivered?.has(life()) === true;
-      return { call: number, key: call.line.key, is_known: isKnown(call, life()), is_delivered, connections, closed_at }; // prettier-ignore
+      const { connections = 0, closed_at = [], delivered = new Set() } = truths[number] ?? {};
+      const is_known = knows(number);
+      const is_delivered = is_known ? delivered.has(life()) : delivered.size > 0;
+      const is_continued = trajectory.calls.some((later) => continuedBy(later) === number);
+      return { call: number, key: call.line.key, is_known, is_delivered, is_continued, is_complete: call.answer !== null, connections, closed_at }; // prettier-ignore
     });
     const match = matchCall(
-      { key: request.key, idempotency_key: null },
-      { calls, named: new Map() },
+      { key: request.key, idempotency_key: null, is_retry: false, has_waited: false },
+      { calls, named: new Map(), replays: isReplaying() },
     );
     return typeof match === 'object' ? match.attach : null;
   };
@@ -110,7 +116,11 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
       Promise.resolve(render(conversation));
     const prompt = await promptFor(request, { ...session, history, glue, render: chat });
     const turn = calls.length;
-    for (const entry of callEntries(request, { ...session, prompt, is_replaying: false }))
+    for (const entry of callEntries(request, {
+      ...session,
+      prompt,
+      isKnown: isReplaying() ? knows : null,
+    }))
       append(entry);
     assert.equal(calls.length, turn + 1, 'the call line was ignored');
     const left = sampledIds(finish === 'stop' ? `${text}~` : text, turn);
@@ -167,9 +177,9 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
       attempt += 1;
       put(by().claim({ attempt }));
     },
-    startAgain: () => {
+    startAgain: (restart = 'fresh') => {
       exit();
-      append({ kind: 'life', life: life() + 1, restart: 'fresh' });
+      append({ kind: 'life', life: life() + 1, restart });
     },
   };
 }

@@ -64,6 +64,7 @@ export interface Given {
   pool?: Pool;
   /** The next attempt of the same life. */
   again?: boolean;
+  restart?: 'replay' | 'fresh';
 }
 
 /** `engine`: instead of the simulator. */
@@ -130,7 +131,7 @@ export const poolFor = (service: GenerationService): Pool => ({
 });
 
 async function openLife(
-  { settings, limits, generation, rollout, row = 0, again = false }: Given,
+  { settings, limits, generation, rollout, row = 0, again = false, restart = 'replay' }: Given,
   { gateway, pool, store, journalFile }: { gateway: Gateway; pool: Pool; store: TrajectoryStore; journalFile: (row: number) => string }, // prettier-ignore
 ): Promise<Life> {
   const ref = { ...REF, row };
@@ -147,7 +148,7 @@ async function openLife(
   if (!again) {
     if (lives.length === 0)
       await journal.append(entryOf(by.start({ plays: 'agent', prompt: [], settings: inForce })));
-    await journal.append(entryOf(by.life({ life: lives.length + 1 })));
+    await journal.append(entryOf(by.life({ life: lives.length + 1, restart })));
     await journal.sync();
   }
   const abort = new AbortController();

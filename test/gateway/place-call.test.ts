@@ -8,7 +8,7 @@ import { callEntries, promptFor } from '../../src/gateway/place-call.js';
 import type { AgentRequest } from '../../src/gateway/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import type { Entry, JournalLine, LineOf } from '../../src/model/journal.js';
-import { promptOf } from '../../src/model/journal/calls.js';
+import { isKnown, promptOf } from '../../src/model/journal/calls.js';
 import { applyLine } from '../../src/model/journal/trajectory.js';
 import { author, foldOf, logprobOf } from '../fakes/journal-lines.js';
 import { decode, encode, END, render } from './toy-template.js';
@@ -35,36 +35,41 @@ interface Answering {
 }
 
 /** A rollout whose calls are answered as soon as they are asked for. */
-function createRollout({
-  history = 'append',
-  is_replaying = false,
-}: { history?: 'append' | 'template'; is_replaying?: boolean } = {}) {
+function createRollout({ history = 'append' }: { history?: 'append' | 'template' } = {}) {
   const trajectory = foldOf([a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life()]);
   const tree = createCallTree();
   const put = (line: Entry | JournalLine): void => {
     applyLine(trajectory, { at: 0, writer: 'a', ...line });
     tree.grow(trajectory.calls);
   };
-  return async (
+  const life = (): number => trajectory.lives.length;
+  const ask = async (
     asked: AgentRequest,
     { ids = [...encode('done'), END], stop_reason = null, is_given = true }: Answering = {},
   ): Promise<LineOf<'call'> & { sent: string }> => {
     const { calls, materials } = trajectory;
     const turn = calls.length;
     const of = hashedRequest(asked);
-    const session = { calls, materials, tree, life: 1 };
+    const session = { calls, materials, tree, life: life() };
+    const known = (call: number): boolean => isKnown(calls[call]!, life());
     const chat = (conversation: Parameters<typeof render>[0]) =>
       Promise.resolve(render(conversation));
     const prompt = await promptFor(of, { ...session, history, glue: createGlue(chat), render: chat }); // prettier-ignore
-    for (const entry of callEntries(of, { ...session, prompt, is_replaying })) put(entry);
+    for (const entry of callEntries(of, { ...session, prompt, isKnown: known })) put(entry);
     put(a.chunk({ turn, token_ids: ids, logprobs: ids.map(logprobOf) }));
     put(a.generation({ turn, token_count: ids.length, stop_reason }));
     put(a.answer({ turn, content: 'done' }));
-    if (is_given) put(a.served({ turn }));
+    if (is_given) put(a.served({ turn, life: life() }));
     const call = calls[turn];
     assert.ok(call !== undefined);
     return { ...call.line, sent: decode(promptOf(calls, turn)) };
   };
+  /** The program begins again, and is given these calls. */
+  const startAgain = (...given: number[]): void => {
+    put(a.life({ life: life() + 1 }));
+    for (const turn of given) put(a.served({ turn, life: life() }));
+  };
+  return Object.assign(ask, { startAgain });
 }
 
 const GO = request([user('go')]);
@@ -115,11 +120,37 @@ describe('a call', () => {
       assert.equal(line.sent, decode(render({ messages: [...first, ...messages], tools: hashed })));
     });
 
-  test('that a replaying life asks where an earlier one went on has diverged', async () => {
-    const ask = createRollout({ is_replaying: true });
+  const OFF = request([user('go'), said('done'), user('off')]);
+  const TOOLS = [{ type: 'function', function: { name: 'f' } }];
+  const again: Record<string, [given: number[], next: AgentRequest, expected: object]> = {
+    'where an earlier life went on otherwise: diverged': [[0], OFF, { parent: 0, cause: 'diverged', diverged: { call: 1, message: 2 } }],
+    'otherwise from its first message on: diverged': [[], request([user('GO')]), { cause: 'diverged', diverged: { call: 0, message: 0 } }],
+    'with another system message from its beginning: diverged': [[], { ...GO, system: 'cwd /b07' }, { cause: 'diverged', diverged: { call: 0 } }],
+    'with other tools from its beginning: diverged': [[], { ...GO, tools: TOOLS }, { cause: 'diverged', diverged: { call: 0 } }],
+    'behind all that earlier lives asked: no divergence': [[0, 1], request([...ON.messages, said('done'), user('more')]), { parent: 1, cause: undefined }],
+    'behind all that earlier lives asked, shortened': [[0, 1], request([user('summary')]), { cause: 'shortened' }],
+    'behind all that earlier lives asked, edited': [[0, 1], OFF, { cause: 'edited' }],
+    'once more than earlier lives did: resampled': [[0, 1], GO, { cause: 'resampled' }],
+    'with the system message of a helper, which is new: separate': [[0], { ...GO, system: 'a title' }, { cause: 'separate' }],
+  }; // prettier-ignore
+  for (const [what, [given, next, expected]] of Object.entries(again))
+    test(`of a life that replays, ${what}`, async () => {
+      const ask = createRollout();
+      await ask(GO);
+      await ask(ON);
+      ask.startAgain(...given);
+      const line = await ask(next);
+      const got = Object.fromEntries(Object.keys(expected).map((name) => [name, line[name as keyof typeof line]])); // prettier-ignore
+      assert.deepEqual(got, expected);
+    });
+
+  test('of a life that has diverged diverges no further', async () => {
+    const ask = createRollout();
     await ask(GO);
-    assert.equal((await ask(ON)).cause, undefined);
-    assert.equal((await ask(request([user('go'), said('done'), user('off')]))).cause, 'diverged');
+    await ask(ON);
+    ask.startAgain(0);
+    await ask(OFF);
+    assert.equal((await ask(request([user('stop')]))).cause, 'shortened');
     assert.equal((await ask({ ...ON, system: 'a title' })).cause, 'separate');
   });
 

@@ -123,12 +123,11 @@ export const AgentSettings = z.strictObject({
       '`append`: a conversation goes on from the ids that were sampled; `template`: each request is rendered whole, and begins a sequence where its ids differ',
     ),
   restart: z
-    .literal('fresh', {
-      error:
-        'expected fresh: programs that begin again are not yet answered from their earlier calls',
-    })
-    .default('fresh')
-    .describe('a program that begins again is answered anew'),
+    .enum(['replay', 'fresh'])
+    .default('replay')
+    .describe(
+      '`replay`: a program that begins again is answered from the journal as far as it asks the same; `fresh`: anew',
+    ),
   structured: z
     .enum(['refuse', 'allow'])
     .default('refuse')

@@ -59,6 +59,13 @@ const CallLine = z.object({
   message: z.int().nonnegative().exactOptional(),
   /** Absent: it continues its parent, and is the first to do so. */
   cause: z.enum(CAUSES).exactOptional(),
+  /**
+   * Of a life that replays and asks something else: the earlier call that would have been the same, and how many messages
+   * are. Absent: its system message or tools differ.
+   */
+  diverged: z
+    .object({ call: z.int().nonnegative(), message: z.int().nonnegative().exactOptional() })
+    .exactOptional(),
   /** Its prompt begins with so many ids of that call's prompt and answer. Absent without a cause: all of the parent's. */
   fork: z.object({ call: z.int().nonnegative(), ids: z.int().positive() }).exactOptional(),
   stream: z.boolean(),

@@ -90,6 +90,9 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
       if (call === undefined || line.life > lives.length) break;
       call.given.set(line.life, line.whole || call.given.get(line.life) === true);
       call.served += 1;
+      // What an earlier life was answered is answered again without a line of its own.
+      if (isOf(life, line) && call.line.life !== line.life && call.answer !== null)
+        life.refusal = null;
       break;
     }
     case 'refused':

@@ -1,0 +1,158 @@
+/** A program that begins again is led back to where it was by its own journal. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
+import type { Life } from './gateway-bed.js';
+import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+
+const LONG = 'word '.repeat(80).trim();
+const SLOW = { simulator: { tokens_per_second: 400 } };
+
+/** Its program is killed, and the worker knows nothing of it any more. */
+async function killed(life: Life): Promise<void> {
+  await life.session.end('moved');
+  await life.journal.release();
+}
+
+const servedTo = ({ journal }: Life, life: number): (boolean | undefined)[] =>
+  journal.trajectory.calls.map(({ given }) => given.get(life));
+const user = (content: string) => ({ role: 'user', content });
+const on = (answer: string, news: string) => ({
+  ...says('yes'),
+  messages: [...says('yes').messages, { role: 'assistant', content: answer }, user(news)],
+});
+
+/** On a connection that closes behind the answer. */
+async function alone({ url, headers }: Life, more: Record<string, string>): Promise<string> {
+  const asked = request(`${url}/chat/completions`, { method: 'POST', agent: false, headers: { ...headers, ...more } }); // prettier-ignore
+  asked.end(JSON.stringify(says('yes')));
+  const [reply] = (await once(asked, 'response')) as [IncomingMessage];
+  const got = await text(reply);
+  if (!reply.closed) await once(reply, 'close');
+  return got;
+}
+
+describe('a life that replays', () => {
+  test('gets the answers of the one before, byte for byte, and samples what is new', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const first = await open();
+    const asked = [says('yes'), on('yes', 'Say: no'), { ...says('stream'), stream: true }];
+    const texts: string[] = [];
+    for (const one of asked) texts.push(await (await first.post(one)).text());
+    await killed(first);
+    const second = await open();
+    for (const [k, one] of asked.entries())
+      assert.equal(await (await second.post(one)).text(), texts[k]);
+    assert.equal(requests.length, 3);
+    await (await second.post(says('new'))).text();
+    await second.session.end('over');
+    assert.deepEqual(servedTo(second, 2), [true, true, true, true]);
+    const { calls } = second.journal.trajectory;
+    assert.deepEqual(calls.map(({ line }) => line.life), [1, 1, 1, 2]); // prettier-ignore
+    assert.ok(!calls.some(({ line }) => line.cause === 'diverged'));
+  });
+
+  test('continues an answer in whose middle the one before was killed', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const first = await open();
+    const asked = { ...says(LONG), stream: true };
+    const gone = new AbortController();
+    const reader = (await first.post(asked, { signal: gone.signal })).body!.pipeThrough(new TextDecoderStream()).getReader(); // prettier-ignore
+    let part = '';
+    while (part.length < 2000) part += (await reader.read()).value ?? '';
+    gone.abort();
+    await killed(first);
+    const had = first.journal.trajectory.open.get(0)!.token_ids.length;
+    const second = await open();
+    const again = await (await second.post(asked)).text();
+    assert.ok(eventsIn(again).startsWith(eventsIn(part)), 'it was told something else');
+    assert.equal(readStream(again).content, LONG);
+    assert.equal(requests.length, 2);
+    assert.equal(requests[1]!.prompt_ids.length, requests[0]!.prompt_ids.length + had);
+  });
+
+  test('names where it asks something else, and nothing of what it did not ask again is trained', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const first = await open();
+    for (const one of [says('yes'), on('yes', 'chunk a81'), says('title')])
+      await (await first.post(one)).text();
+    await killed(first);
+    const second = await open();
+    for (const one of [says('yes'), on('yes', 'chunk b07')]) await (await second.post(one)).text();
+    await second.session.end('over');
+    const { trajectory } = second.journal;
+    assert.deepEqual(trajectory.calls[3]!.line.diverged, { call: 1, message: 2 });
+    assert.equal(requests.length, 4);
+    const { status } = pathsOf(trajectory, rulesOf(trajectory));
+    assert.deepEqual(status, [null, 'abandoned', 'abandoned', null]);
+  });
+
+  test('that begins anew gets nothing of the one before', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const first = await open();
+    await (await first.post(says('yes'))).text();
+    await killed(first);
+    const second = await open({ restart: 'fresh' });
+    await (await second.post(says('yes'))).text();
+    assert.equal(requests.length, 2);
+    assert.equal(second.journal.trajectory.calls[1]!.line.cause, 'resampled');
+  });
+
+  test('was not ended by the limit that it met before answers of an earlier life', async (t) => {
+    const { open } = await gatewayBed(t, { simulator: {} });
+    const long = says('x'.repeat(5000));
+    const first = await open();
+    assert.equal((await first.post(long)).status, 400);
+    await (await first.post(says('short'))).text();
+    await killed(first);
+    const second = await open();
+    assert.equal((await second.post(long)).status, 400);
+    assert.notEqual(second.journal.trajectory.lives[1]!.refusal, null);
+    await (await second.post(says('short'))).text();
+    await second.session.end('over');
+    assert.equal(second.journal.trajectory.lives[1]!.refusal, null);
+  });
+});
+
+describe('a retry that its SDK marks', () => {
+  const marked = { headers: { 'x-stainless-retry-count': '1' } };
+
+  test('waits for the close of the connection before it, and gets its answer', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    const gone = new AbortController();
+    const first = life.post(says(LONG), { signal: gone.signal }).catch(() => undefined);
+    while (life.journal.trajectory.calls.length === 0) await sleep(5);
+    const second = life.post(says(LONG), marked);
+    await sleep(100);
+    gone.abort();
+    await first;
+    assert.equal((await second).status, 200);
+    assert.equal(requests.length, 1);
+  });
+
+  test('is another call where the connection before it stays for a second', async (t) => {
+    const { open, requests } = await gatewayBed(t, { simulator: { tokens_per_second: 60 } });
+    const life = await open();
+    const both = [life.post(says(LONG)), sleep(50).then(() => life.post(says(LONG), marked))];
+    await sleep(800);
+    assert.equal(life.journal.trajectory.calls.length, 1);
+    for (const reply of await Promise.all(both)) assert.equal(reply.status, 200);
+    assert.equal(requests.length, 2);
+  });
+
+  test('gets an answer again that arrived, and that nothing continues', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const life = await open();
+    const texts: string[] = [];
+    for (const mark of [{}, marked.headers, {}]) texts.push(await alone(life, mark));
+    assert.equal(texts[0], texts[1]);
+    assert.notEqual(texts[0], texts[2]);
+    assert.equal(requests.length, 2);
+  });
+});
