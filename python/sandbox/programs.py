@@ -314,13 +314,15 @@ def begin(life, order, streams, says):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         keep_only((*streams, report, refusal))
         step("/proc of its own", view.own_processes)
-        # Before there is anyone to look at this process.
-        prctl(PR_SET_DUMPABLE, 0)
+        is_hidden, hides = os.pipe()
         program = os.fork()
         if program == 0:
             os.close(report)
+            os.close(hides)
+            os.read(is_hidden, 1)
             become(life, order, streams, refusal)
-        for file in (*streams, refusal):
+        prctl(PR_SET_DUMPABLE, 0)
+        for file in (*streams, refusal, is_hidden, hides):
             os.close(file)
         while True:
             pid, status = os.wait()
@@ -345,7 +347,6 @@ def keep_only(files):
 def become(life, order, streams, refusal):
     try:
         settings = life.settings
-        prctl(PR_SET_DUMPABLE, 1)
         os.setsid()
         for name, file in enumerate(streams):
             os.dup2(file, name)

@@ -9,7 +9,7 @@ import {
   statSync,
 } from 'node:fs';
 import type { Process } from './process-tree.js';
-import { refuseOurs, tasksOf } from './process-tree.js';
+import { isEnding, refuseOurs, tasksOf } from './process-tree.js';
 
 /** Disk use of code: files in its folder, and deleted files that its processes still hold; and memory that they share. */
 
@@ -115,9 +115,11 @@ function heldFiles({ processes, may_move, ...held }: Held): Use {
     [...bytes.values()].reduce((total, one) => total + one, 0);
   for (const one of processes) {
     if (one.has_ended && one.tasks === 1) continue;
-    unlessGone(may_move, () => {
+    try {
       addHeld(files, { one, may_move, ...held });
-    });
+    } catch (error) {
+      if (!may_move || !isEnding(one.pid)) throw error;
+    }
     if (files.left <= 0) return { disk: Infinity, shared: 0 };
   }
   // Code that is stopped for its looks cannot share memory.

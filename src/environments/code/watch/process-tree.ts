@@ -82,6 +82,15 @@ function processOf(pid: number, level: number): Process | null {
   };
 }
 
+const PF_EXITING = 4;
+
+/** It has gone, or is about to, and shows nothing of its own any more to users that are not root. */
+export function isEnding(pid: number): boolean {
+  const stat = contentsOf(`/proc/${pid}/stat`);
+  const flags = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[9 - 3]);
+  return stat === '' || (flags & PF_EXITING) !== 0;
+}
+
 /** More exact than ticks, if the kernel supports it: some processes live shorter than a tick. */
 const ofMainThread_ms = (pid: number): number =>
   Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;

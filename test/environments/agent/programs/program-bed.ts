@@ -97,11 +97,11 @@ print(json.dumps([tried(code) for code in json.load(sys.stdin)]))`;
 
 /** What each piece of Python, whose last expression says how it went, comes to in a process of its own. */
 export async function tryInside(life: Confined, codes: string[]): Promise<string[]> {
-  const { text, tail } = await run(life, {
+  const { text, ...ended } = await run(life, {
     argv: ['python3', '-c', EACH],
     input: JSON.stringify(codes),
   });
-  return lastOf(text, tail);
+  return lastOf(text, JSON.stringify({ ...ended, output: '' }));
 }
 
 /** The same with nothing around it. */
