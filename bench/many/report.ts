@@ -49,7 +49,7 @@ const between = (name: string, { before, after }: { before: Reading; after: Read
 export function phaseLine(phase: Phase): string {
   const { wall_s, cpu_ms, requests_s, heartbeats_s } = costOf(phase);
   const cpu = PARTS.map((part) => `${part} ${number(cpu_ms[part], 2)}`).join(', ');
-  return `${phase.name}: ${number(wall_s, 0)} s; CPU ms a ${UNITS[phase.name]}: ${cpu}; requests/s ${number(requests_s)}, of them heartbeats ${number(heartbeats_s)}; worker ${number(phase.after.resident_mb.workers, 0)} MB`;
+  return `${phase.name}: ${number(wall_s, 0)} s; CPU ms a ${UNITS[phase.name]}: ${cpu}; requests/s ${number(requests_s)}, of them heartbeats ${number(heartbeats_s)}; MB ${PARTS.map((part) => `${part} ${number(phase.after.resident_mb[part], 0)}`).join(', ')}`;
 }
 
 const number = (value: number, digits = 1): string => value.toFixed(digits);

@@ -50,16 +50,15 @@ def landlock_abi():
     return max(0, libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
-def landlock(rules):
-    """Only these folders and files can be opened: (path, rights). TCP, abstract sockets and signals to others are
-    refused
-    if the kernel supports that.
+def landlock(rules, network=False):
+    """Only these folders and files can be opened: (path, rights). TCP (unless there is a `network` namespace), abstract
+    sockets and signals to others are refused if the kernel supports that.
     """
     abi = landlock_abi()
     if abi < 1:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
     handled = (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1
-    attributes = struct.pack("=QQQ", handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+    attributes = struct.pack("=QQQ", handled, 3 if abi >= 4 and not network else 0, 3 if abi >= 6 else 0)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     ruleset = checked(libc.syscall(CREATE_RULESET, attributes, size, 0), "landlock_create_ruleset")
     # A shared map of a /dev/zero that can be written is memory that belongs to no process.

@@ -1,8 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import { asyncLocalStorage, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
-import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault, isTakenOver } from '../model/faults.js';
 import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
@@ -10,6 +9,7 @@ import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
 import type { Bug } from './bug.js';
 import { bugIn, finalFailure } from './bug.js';
 import type { Waiting } from './contract.js';
+import { toFailure } from './failure.js';
 import { BACK_AFTER_MS, GaveWay } from './giving-way.js';
 import type { HoldClock } from './hold-clock.js';
 import { createHoldClock } from './hold-clock.js';
@@ -17,9 +17,6 @@ import type { Slots } from './slots.js';
 import { createSlots } from './slots.js';
 import type { MayTell, Told } from './telling.js';
 import { createTelling, createWaitReporter } from './telling.js';
-import { describeError } from '../platform/errors.js';
-import { plain } from '../platform/plain.js';
-import { withoutSecrets } from '../platform/secrets.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an activity's body gets from the attempt that runs it. */
@@ -117,7 +114,7 @@ export function createRunAttempt({
   mayTell = createTelling(),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
-    const context = Context.current();
+    const context = takeContext();
     const { info, cancellationSignal: signal } = context;
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
@@ -150,6 +147,16 @@ export function createRunAttempt({
       leave();
     }
   };
+}
+
+/**
+ * Nothing asks for the activity's context after this. Node.js before 24 follows every promise of a process while one is
+ * kept, which takes time and memory. workers/connect.ts does the same for calls.
+ */
+function takeContext(): Context {
+  const context = Context.current();
+  asyncLocalStorage.disable();
+  return context;
 }
 
 interface Running {
@@ -302,50 +309,4 @@ async function askVisibly<T>(
   } finally {
     clearInterval(looking);
   }
-}
-
-/**
- * A fault as Temporal's failure: the same type and message, without details, since the data is in the journal.
- * Everything else passes through. A cancellation must stay one, and an unknown error is retried, so that a repaired
- * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
- */
-export function toFailure(error: unknown): unknown {
-  if (error instanceof GaveWay) {
-    const { name: type, message } = error;
-    return ApplicationFailure.create({ type, message, nextRetryDelay: BACK_AFTER_MS });
-  }
-  if (isShutdown(error))
-    return ApplicationFailure.create({
-      type: 'WorkerShutdown',
-      message: 'its worker ends, and another one goes on',
-      category: 'BENIGN',
-      // Nothing has failed, so nothing has to recover first.
-      nextRetryDelay: 1,
-    });
-  if (!(error instanceof Fault)) return asPlain(error);
-  const { type, message, retryable, retryAfterMs } = error;
-  return ApplicationFailure.create({
-    type,
-    message,
-    nonRetryable: !retryable,
-    // Another attempt has the journal: nothing is wrong, and the log says nothing.
-    ...(isTakenOver(error) && { category: 'BENIGN' as const }),
-    ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
-  });
-}
-
-/** The SDK's reason, in its words. */
-const isShutdown = (error: unknown): boolean =>
-  error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
-
-function asPlain(error: unknown): unknown {
-  if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
-  // A second pass, because an invisible character may interrupt a secret.
-  const clean = (text: string): string => withoutSecrets(plain(withoutSecrets(text)));
-  const [text, stack] = [describeError(error), error.stack ?? ''];
-  const message = clean(text);
-  if (message === text && clean(stack) === stack) return error;
-  const failure = ApplicationFailure.create({ type: error.name, message });
-  failure.stack = clean(stack);
-  return failure;
 }

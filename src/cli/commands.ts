@@ -187,7 +187,7 @@ requests and events a second, actions of Temporal Cloud, bytes, cores, processes
     load: async () => (await import('./plan/plan-command.js')).planCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE] [--simulator FILE | --engine URL]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE | --example NAME] [--simulator FILE | --engine URL]
 temporal-rollout up --join PID [--keep] [--config FILE] [--simulator FILE | --engine URL]
 temporal-rollout up --end | --lines [--config FILE]
 
@@ -199,6 +199,9 @@ settings. Engines that FILE names (generation) play; the simulator plays, as ser
 in place of http://127.0.0.1:8000/v1 in the project's own temporal.yaml. The stack's files go to .rollouts beside FILE.
 --engine URL is an engine that plays service "default" in any case. --simulator FILE makes the simulator play it; FILE has
 its settings in YAML (speed, faults, a log of its requests), in place of the example's.
+
+--example NAME plays the batch of examples/NAME, which has a temporal.yaml of its own, such as \`agent\`. Where ./examples
+does not have it, it is put there first.
 
 --join is for programs (durable_rollouts.local): it ends at once if a stack runs there, else it starts one without a
 batch. FILE may be missing, and .rollouts/stack.json says what runs. The stack ends when the processes PID that it was

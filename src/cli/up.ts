@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { findExample } from '../dev/example.js';
 import { endStack, join } from '../dev/join.js';
 import { howToUse, stackHolder } from '../dev/folder-claim.js';
 import { whatRuns } from '../dev/running-stack.js';
@@ -14,6 +15,7 @@ export async function upCommand(args: string[]): Promise<number> {
       exit: { type: 'boolean', default: false },
       'no-batch': { type: 'boolean', default: false },
       config: { type: 'string' },
+      example: { type: 'string' },
       simulator: { type: 'string' },
       engine: { type: 'string' },
       join: { type: 'string' },
@@ -22,7 +24,11 @@ export async function upCommand(args: string[]): Promise<number> {
       lines: { type: 'boolean', default: false },
     },
   });
-  const { config = DEFAULT_FILE, keep } = values;
+  const { config: file, keep } = values;
+  const example = values.example === undefined ? null : await findExample(values.example);
+  if (example !== null && file !== undefined)
+    throw new UsageError('--example: expected no --config beside it, got both');
+  const config = file ?? example?.config ?? DEFAULT_FILE;
   if (values.lines) return await printLines(config);
   if (values.end) return await endStack(config);
   const simulator = values.simulator ?? null;
@@ -35,9 +41,16 @@ export async function upCommand(args: string[]): Promise<number> {
   }
   if (keep)
     throw new UsageError('--keep: expected --join beside it; without it a stack stays anyway');
-  const batch = !values['no-batch'];
-  const built_in = values.config === undefined;
-  return await up({ exit: values.exit, batch, config, built_in, simulator, engine, program: null });
+  return await up({
+    exit: values.exit,
+    batch: !values['no-batch'],
+    config,
+    example,
+    built_in: file === undefined && example === null,
+    simulator: simulator ?? (engine === null ? (example?.simulator ?? null) : null),
+    engine,
+    program: null,
+  });
 }
 
 /** How another terminal reaches the stack that runs. */

@@ -1,4 +1,5 @@
 import { chmod, mkdir, stat } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
@@ -56,7 +57,19 @@ const FAIRNESS = 'matching.enableFairness';
  * Go collects garbage when the heap has doubled. At five times its size a rollout costs the server 8 % less CPU, and the
  * server has 200 MB more; the limit keeps a long batch from taking much more. The shell's own settings count.
  */
-const MEMORY = { GOGC: '400', GOMEMLIMIT: '1GiB' };
+const GOGC = '400';
+const GIB = 2 ** 30;
+
+/**
+ * The server holds 90 kB for each rollout in flight. Near its limit it would do little but collect garbage, so ten
+ * thousand need more than the least: a quarter of the machine's memory, or of its container's.
+ */
+export function serverMemory(machine_bytes: number): string {
+  return `${Math.floor(Math.max(GIB, machine_bytes / 4) / 2 ** 20)}MiB`;
+}
+
+/** 0, or more than there is: the process has no limit of its own. */
+const machineBytes = (): number => Math.min(totalmem(), process.constrainedMemory() || Infinity);
 
 const NAMESPACE = 'default';
 const RETENTION = '7d';
@@ -111,7 +124,7 @@ async function startUntilHealthy(
     command: cliPath,
     args: serverArguments(options),
     cwd: path.dirname(logFile),
-    env: { ...MEMORY, ...stackEnvironment(process.env) },
+    env: { GOGC, GOMEMLIMIT: serverMemory(machineBytes()), ...stackEnvironment(process.env) },
     logFile,
     ends: 'kernel',
     is_private: true,

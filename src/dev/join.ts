@@ -60,6 +60,7 @@ async function startUnlessTaken({ keep, ...options }: JoinOptions): Promise<numb
       ...options,
       exit: false,
       batch: false,
+      example: null,
       built_in: false,
       program: { ends_unused: !keep },
     });

@@ -9,6 +9,7 @@ import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
+import type { Example } from './example.js';
 import { batchLink, introduction } from './introduction.js';
 import { commandLines, linesToCopy } from './lines-to-copy.js';
 import { putPrograms } from './programs-folder.js';
@@ -22,10 +23,12 @@ import { forgetEarlier } from './users.js';
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
   exit: boolean;
-  /** Start the example batch, if `config` is the project's own: other deployments have other environments. */
+  /** Start the example batch, if `config` is the project's own or an example's: other deployments have other environments. */
   batch: boolean;
   /** The deployment's temporal.yaml; the stack keeps its files in `.rollouts` beside it. */
   config: string;
+  /** Whose `config` it is; null: none of `examples`. */
+  example: Pick<Example, 'name' | 'batch'> | null;
   /** Whether the project's own takes the place of a missing one; its relative paths then mean the folder of `config`. */
   built_in: boolean;
   /** A file of the simulator's settings, which then plays; null: those of the demonstration. */
@@ -39,6 +42,13 @@ export interface UpOptions {
 const EXAMPLE_FOLDER = path.join('examples', 'sliding-puzzle');
 const EXAMPLE = path.join(EXAMPLE_FOLDER, 'batch.json');
 
+/** The batch that a stack starts by itself. */
+interface Played {
+  /** The file of its request. */
+  file: string;
+  id: string;
+}
+
 /** What the pieces below share. */
 interface Session {
   /** The folder that paths of requests are relative to. */
@@ -49,7 +59,8 @@ interface Session {
   stack: Stack;
   client: BatchClient;
   signal: AbortSignal;
-  batchId: string;
+  /** null: none is started. */
+  played: Played | null;
 }
 
 /**
@@ -58,10 +69,11 @@ interface Session {
  * Rejects with an error for the user if something cannot be started.
  */
 export async function up(options: UpOptions): Promise<number> {
-  const { exit, batch, program } = options;
+  const { exit, batch, program, example } = options;
   const config = await sourceOf(options);
   const own = await isProjectsOwn(config);
-  if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
+  const plays = batch && (own || example !== null);
+  if (exit && !plays) throw new Error('--exit ends after the batch, and none is started');
   const folder = stackFolder(options.config);
   const root = path.dirname(folder);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
@@ -74,7 +86,7 @@ export async function up(options: UpOptions): Promise<number> {
     const lines = linesToCopy({ ...stack, root, programs, env: process.env });
     const said = whatItSays(stack, { ...options, lines, version: await packageVersion() });
     const { over: tended } = await tend({ folder, stack, said, say: screen.say, signal });
-    const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
+    const played = plays ? batchOf(root, example) : null;
     const session: Session = {
       root,
       lines,
@@ -82,17 +94,16 @@ export async function up(options: UpOptions): Promise<number> {
       stack,
       client,
       signal: interrupts.signal,
-      batchId,
+      played,
     };
-    const plays = batch && own;
-    if (plays) await putExample(root, screen.say);
+    if (plays && example === null) await putExample(root, screen.say);
     const worker = place.supervisor.pidOf('worker');
-    screen.say(introduction({ ...stack, config, worker, batchId: plays ? batchId : null }));
-    screen.say(howToReach(session, { plays, folder: own ? null : folder }));
+    screen.say(introduction({ ...stack, config, worker, batchId: played?.id ?? null }));
+    screen.say(howToReach(session, own ? null : folder));
     try {
-      const played = plays ? runBatch(session) : Promise.resolve(0);
-      const code = await played.finally(() => client.close());
-      if (!exit && !interrupts.signal.aborted) await stayUp(session, { plays, tended, program });
+      const playing = played === null ? Promise.resolve(0) : runBatch(session, played);
+      const code = await playing.finally(() => client.close());
+      if (!exit && !interrupts.signal.aborted) await stayUp(session, { tended, program });
       throwIfPartFailed(interrupts);
       return code;
     } finally {
@@ -140,18 +151,24 @@ async function packageVersion(): Promise<string> {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-async function runBatch(session: Session): Promise<number> {
-  const { root, screen, stack, client, batchId, signal } = session;
+const batchOf = (root: string, example: UpOptions['example']): Played => ({
+  file: example?.batch ?? path.join(root, EXAMPLE),
+  id: `${example?.name ?? 'puzzle'}-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`,
+});
+
+async function runBatch(session: Session, played: Played): Promise<number> {
+  const { screen, stack, client, signal } = session;
+  const { file, id: batchId } = played;
   for (const id of await client.unfinished()) {
     screen.say(`Batch ${id} of an earlier start is not finished; it continues beside the new one.`);
   }
-  const request = JSON.parse(await readFile(path.join(root, EXAMPLE), 'utf8')) as unknown;
+  const request = JSON.parse(await readFile(file, 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
   const remedy = 'one that ends is restarted by itself';
   const outcome = await watchBatch({ batchId, batch, screen, signal, remedy });
   screen.say(`  Web UI\n  ${batchLink({ ...stack, batchId })}`);
   if ('left' in outcome) {
-    screen.say(howToContinue(session));
+    screen.say(howToContinue(played));
     return INTERRUPTED;
   }
   return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
@@ -178,33 +195,31 @@ async function putExample(root: string, say: (line: string) => void): Promise<vo
   say(`${EXAMPLE_FOLDER} has the example's request and samples`);
 }
 
-function howToContinue(session: Session): string {
-  const { batchId, root } = session;
+function howToContinue({ file, id }: Played): string {
   return [
-    `Batch ${batchId} is not finished, and nothing of it is lost: the next start of this stack plays it further.`,
+    `Batch ${id} is not finished, and nothing of it is lost: the next start of this stack plays it further.`,
     'Should its rollout_timeout pass before that, start it again under its id while the stack is up:',
-    `  temporal-rollout start --input-file ${path.relative('', path.join(root, EXAMPLE))} --id ${batchId}`,
+    `  temporal-rollout start --input-file ${path.relative('', file)} --id ${id}`,
   ].join('\n');
 }
 
 /** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
-function howToReach(
-  { lines, batchId, screen }: Session,
-  { plays, folder }: { plays: boolean; folder: string | null },
-): string {
+function howToReach({ lines, played, screen }: Session, folder: string | null): string {
   const from =
     folder === null
       ? `--input-file ${EXAMPLE}`
-      : `--config ${path.join(path.basename(folder), 'temporal.yaml')} --input-file FILE`;
+      : `--config ${path.join(path.basename(folder), 'temporal.yaml')} --input-file ${played === null ? 'FILE' : path.basename(played.file)}`;
   const commands = [
-    ...(plays ? [`temporal-rollout show ${batchId}`, `temporal-rollout watch ${batchId}`] : []),
+    ...(played === null
+      ? []
+      : [`temporal-rollout show ${played.id}`, `temporal-rollout watch ${played.id}`]),
     `temporal-rollout start ${from} --watch`,
   ];
   const columns = screen.style().columns - INDENT.length;
   return [
     'With these lines in another terminal, the commands of the README reach it:',
     ...lines.map((line) => INDENT + line),
-    plays
+    played !== null
       ? 'Then read its rollouts, watch it there too, or start another batch:'
       : 'Then start a batch:',
     ...commands.flatMap((one) => commandLines(one, columns)).map((line) => INDENT + line),
@@ -215,19 +230,18 @@ function howToReach(
 const INDENT = '  ';
 
 async function stayUp(
-  { screen, batchId, signal }: Session,
-  {
-    plays,
-    tended,
-    program,
-  }: { plays: boolean; tended: Promise<void>; program: UpOptions['program'] },
+  { screen, played, signal }: Session,
+  { tended, program }: { tended: Promise<void>; program: UpOptions['program'] },
 ): Promise<void> {
   if (program?.ends_unused === true) {
     screen.say('The stack stays up as long as a process uses it.');
     await tended;
     return;
   }
-  const read = `To read its rollouts, in the other terminal:\n  temporal-rollout show ${batchId} --worst 20`;
-  screen.say(`The stack stays up until Ctrl-C.${plays ? ` ${read}` : ''}`);
+  const read =
+    played === null
+      ? ''
+      : ` To read its rollouts, in the other terminal:\n  temporal-rollout show ${played.id} --worst 20`;
+  screen.say(`The stack stays up until Ctrl-C.${read}`);
   await untilAborted(signal);
 }

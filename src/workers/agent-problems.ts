@@ -67,8 +67,9 @@ export function unreachable({ worker: { gateway }, environments }: Deployed): st
   const told = advertise === null ? hostOf(listen) : new URL(advertise).hostname;
   if (!LOOPBACK.test(told)) return null;
   for (const [name, settings] of Object.entries(environments)) {
-    if (settings.kind !== 'agent' || LOOPBACK.test(new URL(settings.run.url).hostname)) continue;
-    return `the programs of environment ${name} at ${settings.run.url} are told to ask ${told}, which is their own host`;
+    const url = settings.kind === 'agent' ? settings.run.url : null;
+    if (url === null || LOOPBACK.test(new URL(url).hostname)) continue;
+    return `the programs of environment ${name} at ${url} are told to ask ${told}, which is their own host`;
   }
   return null;
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { NativeConnectionOptions } from '@temporalio/worker';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { noServer } from '../platform/server-address.js';
@@ -23,7 +24,7 @@ export async function connect(
   const { address } = options;
   for (const end = performance.now() + GIVE_UP_MS; ;) {
     try {
-      return { connection: await NativeConnection.connect(options), address, namespace };
+      return { connection: await connectTo(options), address, namespace };
     } catch (cause) {
       if (performance.now() > end) throw noServer(cause, { address, setting: address_from });
       log.warn({ address }, 'waiting for the Temporal server');
@@ -31,4 +32,14 @@ export async function connect(
       if (signal.aborted) return null;
     }
   }
+}
+
+/**
+ * The SDK keeps an asynchronous context around each activity, with a signal that ends calls. This kind of connection
+ * ignores it, and following it is expensive (activities/attempt.ts).
+ */
+async function connectTo(options: NativeConnectionOptions): Promise<NativeConnection> {
+  const connection = await NativeConnection.connect(options);
+  connection.withAbortSignal = (_, call) => call();
+  return connection;
 }

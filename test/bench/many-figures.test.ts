@@ -34,7 +34,7 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
   });
   const flushes = ROLLOUTS * 3 * Math.ceil(tokens / 50);
   return {
-    ...{ rollouts: ROLLOUTS, workers: 1, turns: 3, turn_ms: 6000, tokens, memory: '1GiB', turn_slice: '10m', heartbeat_timeout: null }, // prettier-ignore
+    ...{ rollouts: ROLLOUTS, workers: 1, turns: 3, turn_ms: 6000, tokens, memory: '1GiB', turn_slice: '10m', heartbeat_timeout: null, limit_ms: 60_000 }, // prettier-ignore
     idle,
     idle_cpu_ms: { server: COST.idle, workers: COST.idle, simulator: COST.idle },
     phases,

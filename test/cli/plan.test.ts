@@ -97,6 +97,16 @@ test('sums are those that one does by hand', () => {
   assert.equal(valueOf('PostgreSQL', 'cores'), (200 * 2 * 20) / 4 / 1000);
 });
 
+test('beyond 2,000 in flight a batch beats no more often, until its timeout has grown to ten minutes', () => {
+  const of = (rollouts: number) =>
+    valuesIn(planned({ rollouts, turns: 10, turn_s: 5, tokens: 200, slice_s: 600 }, UNITS));
+  const beats = [2000, 10_000, 20_000, 40_000].map((n) => of(n)('Temporal', 'of them heartbeats'));
+  assert.deepEqual(beats, [200, 200, 200, 400]);
+  assert.equal(of(10_000)('Temporal Cloud', 'of them heartbeats'), (200 / 10_000) * 50);
+  // 200 rollouts a second that end, 2,000 turns, and the seconds of 10,000 as of 2,000.
+  assert.equal(of(10_000)('Temporal', 'cores of a dev server'), 20 + 2 + 20);
+});
+
 const asked = fc.record({
   rollouts: fc.integer({ min: 1, max: 200_000 }),
   turns: fc.integer({ min: 1, max: 500 }),

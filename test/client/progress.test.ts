@@ -170,7 +170,7 @@ describe('on a terminal', () => {
   });
 });
 
-describe('while a look takes long', () => {
+describe('while a look takes long', { concurrency: 2 }, () => {
   const LOOK_MS = 4500;
   /** One answer, then a slow look; the third look closes. */
   async function linesOf(troubles: readonly (string | null)[]): Promise<string[]> {

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { chmod, stat, writeFile } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import path from 'node:path';
 import { before, describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Connection } from '@temporalio/client';
-import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
+import { chooseServerPorts, serverMemory, startDevServer } from '../../src/dev/dev-server.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
@@ -119,7 +120,13 @@ describe('the Temporal dev server', () => {
     const ports = await chooseServerPorts({ server: 0, ui: 0 });
     const logFile = path.join(folder, 'server.log');
     const starting = startDevServer({ cliPath, ports, dbFile: null, headless: true, logFile });
-    await assert.rejects(starting, /GOGC 50, limit 1GiB/);
+    const machine = Math.min(totalmem(), process.constrainedMemory() || Infinity);
+    await assert.rejects(starting, new RegExp(`GOGC 50, limit ${serverMemory(machine)}\n`));
+  });
+
+  test('may have a quarter of the memory, and never less than 1 GiB', () => {
+    const limits = [0.5, 2, 4, 8, 24].map((gib) => serverMemory(gib * 2 ** 30));
+    assert.deepEqual(limits, ['1024MiB', '1024MiB', '1024MiB', '2048MiB', '6144MiB']);
   });
 
   test('makes a database private that others could read, whatever the umask and its folder', async (t) => {

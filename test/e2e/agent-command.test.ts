@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { AgentSettings } from '../../src/environments/agent/settings.js';
+import { identify } from '../../src/platform/process/identity.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { readJournal, startBatch } from '../harness/batch.js';
@@ -19,7 +20,7 @@ const PROGRAM = path.join(PROJECT_ROOT, 'test', 'servers', 'agent_program.py');
 /** The task's `does` becomes a file. */
 const SETUP = 'import json, sys; open("does", "w").write(json.load(sys.stdin)["metadata"]["does"])';
 /** What a verifier sees: the submission, and the program's exit. */
-const VERIFIER = `export default { stepOne: ({ metadata: { submission } }) => ({ observation: null, reward: Number(submission), terminated: true }) };`;
+const VERIFIER = `export default { stepOne: ({ metadata: { submission } }) => ({ observation: 'verified', reward: Number(submission), terminated: true }) };`;
 
 const sampleOf = (does: string, task_name = 'own') => ({
   message_log: [{ role: 'user', content: 'Say: 42' }],
@@ -27,13 +28,10 @@ const sampleOf = (does: string, task_name = 'own') => ({
   extra_env_info: { does },
 });
 
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
+/** One that nobody has waited for yet has ended, too. */
+const living = async (pids: readonly number[]): Promise<number[]> => {
+  const found = await Promise.all(pids.map((pid) => identify(pid)));
+  return found.filter(({ command }) => command !== '').map(({ pid }) => pid);
 };
 
 describe('programs that a worker starts', { timeout: 180_000 }, () => {
@@ -84,7 +82,7 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
   const nothingIsLeft = async (does: string, lives: number): Promise<void> => {
     const pids = await pidsOf(does);
     assert.equal(pids.length, lives);
-    assert.deepEqual(pids.flat().filter(isAlive), []);
+    assert.deepEqual(await living(pids.flat()), []);
     await eventually({ what: 'removal of folders', timeout_ms: 10_000 }, async () => (await folders()).length === 0); // prettier-ignore
   };
   const start = (batch_id: string, request: Record<string, unknown>) =>
@@ -99,8 +97,8 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
     await readJournal(bed.store_root, { batch_id, row: 0, repeat: 0 });
 
   test('are verified by what they submit, and leave nothing behind', async () => {
-    const { failure, rollouts } = await play('ends', { samples: [sampleOf('ends')], num_repeats: 2 }); // prettier-ignore
-    assert.equal(failure, null);
+    const { failure, failures, rollouts } = await play('ends', { samples: [sampleOf('ends')], num_repeats: 2 }); // prettier-ignore
+    assert.deepEqual([failure, failures], [null, []]);
     const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
     assert.deepEqual(ends, [[42, 'terminated'], [42, 'terminated']]); // prettier-ignore
     const exit = (await linesOf('ends')).find((line) => line.kind === 'exit');
@@ -115,8 +113,8 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
     });
     assert.deepEqual(rollouts.map(({ total_reward }) => total_reward), [42]); // prettier-ignore
     const said = failures.map(({ failure }) => failure?.message ?? '').sort();
-    assert.match(said[0] ?? '', /^its program failed in life 2 \(exit 1\); it printed at its end: .*boom$/s);
-    assert.match(said[1] ?? '', /run\.submit: it failed \(exit 1\); it printed at its end: cat: said\.txt: No such file/);
+    assert.match(said[0] ?? '', /^its program failed in life 2 \(exit 1\): boom\n/);
+    assert.match(said[1] ?? '', /life 2 \(exit 1\): run\.submit: it failed \(exit 1\); it printed at its end: cat: said\.txt: No such file/);
     await nothingIsLeft('dies once', 2);
     await nothingIsLeft('fails', 2);
   }); // prettier-ignore
@@ -144,7 +142,7 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
     const [pids = []] = await eventually(waits, async () => (await pidsOf('waits')).length > 0 && await pidsOf('waits')); // prettier-ignore
     await worker.kill('SIGKILL');
     const dead = { what: 'the end of what the worker had started', timeout_ms: 10_000 };
-    await eventually(dead, () => !pids.some(isAlive));
+    await eventually(dead, async () => (await living(pids)).length === 0);
     worker = await startWorker('second');
     const { rollouts, failure } = await batch.outcome();
     assert.equal(failure, null);

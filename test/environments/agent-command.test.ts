@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import type { Program, ProgramEnd } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings, resolvePaths } from '../../src/environments/registry.js'; // prettier-ignore
 import { Fault } from '../../src/model/faults.js';
+import { identify } from '../../src/platform/process/identity.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { eventually } from '../harness/waiting.js';
 
@@ -54,13 +55,10 @@ async function played(t: TestContext, run: object): Promise<ProgramEnd> {
 
 const sh = (script: string): string[] => ['sh', '-c', script];
 const isThere = (file: string): Promise<boolean> => stat(file).then(() => true, () => false); // prettier-ignore
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
+/** One that nobody has waited for yet has ended, too. */
+const living = async (pids: readonly number[]): Promise<number[]> => {
+  const found = await Promise.all(pids.map((pid) => identify(pid)));
+  return found.filter(({ command }) => command !== '').map(({ pid }) => pid);
 };
 const faultOf = async (asked: Promise<unknown>): Promise<string> => {
   try {
@@ -132,7 +130,7 @@ describe('a program that a worker starts', () => {
     assert.equal(exit.code, 0);
     const pids = exit.tail.trim().split('\n').map(Number);
     assert.ok(pids.length >= 2 && pids.every((pid) => pid > 1));
-    assert.deepEqual(pids.filter(isAlive), []);
+    assert.deepEqual(await living(pids), []);
   });
 
   test('is ended with all of it, and its folder, whenever it is stopped', async (t) => {
@@ -147,9 +145,26 @@ describe('a program that a worker starts', () => {
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
     assert.deepEqual(await program.wait(name, { seconds: 0, signal }), { state: 'running' });
     await program.stop(name, signal);
-    assert.deepEqual(pids.map(Number).filter(isAlive), []);
+    assert.deepEqual(await living(pids.map(Number)), []);
     assert.equal(await isThere(base), false);
     assert.equal(await program.wait(name, { seconds: 0, signal }), 'gone');
+  });
+
+  test('leaves nothing behind when its guard is killed', async (t) => {
+    const program = await programOf(t, { command: sh('sleep 300 & echo $! > pids; setsid sleep 300 & echo $! >> pids; echo $PPID > guard; mv guard ..; wait') }); // prettier-ignore
+    const name = `b/0-0.${++lives}`;
+    const before = await basesOf();
+    await program.start(name, { task: TASK, serve, signal });
+    const base = await eventually({ what: 'a folder', timeout_ms: 20_000 }, async () => (await basesOf()).find((one) => !before.includes(one)) ?? null); // prettier-ignore
+    const guard = await eventually({ what: 'its guard', timeout_ms: 20_000 }, () => readFile(path.join(base, 'guard'), 'utf8').catch(() => null)); // prettier-ignore
+    const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
+    process.kill(Number(guard), 'SIGKILL');
+    const state = await program.wait(name, { seconds: 20, signal });
+    assert.ok(state !== 'gone' && state.state === 'ended');
+    assert.deepEqual([state.exit.signal, pids.length], ['SIGKILL', 2]);
+    await program.stop(name, signal);
+    assert.deepEqual(await living(pids.map(Number)), []);
+    assert.equal(await isThere(base), false);
   });
 
   test('that is cut behind a limit still submits what it has', async (t) => {

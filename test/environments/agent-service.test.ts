@@ -116,7 +116,7 @@ describe('headers of a service', () => {
     assert.ok(program !== undefined);
     const told = await Promise.all([
       faultOf(program.health(signal)),
-      faultOf(program.start('b/0-0.1', { task: TASK, signal })),
+      faultOf(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined })),
       faultOf(program.wait('b/0-0.1', { seconds: 0, signal })),
       faultOf(program.stop('b/0-0.1', signal)),
     ]);

@@ -66,7 +66,9 @@ async function scene(t: TestContext, name: string) {
   return { attempt, step, hang, ran };
 }
 
-describe('one of four siblings hangs in a Python environment', { skip, timeout: 60_000 }, () => {
+const waits = { skip, timeout: 60_000, concurrency: 3 };
+
+describe('one of four siblings hangs in a Python environment', waits, () => {
   test('that takes one call at a time: it fails before the worker gives up, and the others go through', async (t) => {
     const { hang, step, ran } = await scene(t, 'One');
     const hanging = hang(8000);

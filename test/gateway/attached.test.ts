@@ -2,36 +2,40 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
+import type { Life } from './gateway-bed.js';
 import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };
 
-/** Reads until the text has so many characters, then cuts the connection. */
-async function readPart(
-  reply: Response,
-  { characters, cut }: { characters: number; cut: AbortController },
-): Promise<string> {
+/** Asks for a long text as a stream, and cuts the connection after so many characters of it. */
+async function cutStream(life: Life, characters = 2000) {
+  const asked = { ...says(LONG), stream: true };
+  const cut = new AbortController();
+  const reply = await life.post(asked, { signal: cut.signal });
   const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
-  while (text.length < characters) text += (await reader.read()).value ?? assert.fail('it ended');
+  let part = '';
+  while (part.length < characters) part += (await reader.read()).value ?? assert.fail('it ended');
   cut.abort();
-  return text;
+  return {
+    /** Asks for it again: the same bytes from the first one, and all of the text. */
+    isGivenAgain: async (by = life): Promise<void> => {
+      const again = await (await by.post(asked)).text();
+      assert.ok(
+        eventsIn(again).startsWith(eventsIn(part)),
+        'the second connection got other bytes',
+      );
+      assert.equal(readStream(again).content, LONG);
+    },
+  };
 }
 
 describe('a stream that was cut', () => {
   test('is given again from its first token, byte for byte, and sampled once', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();
-    const asked = { ...says(LONG), stream: true };
-    const cut = new AbortController();
-    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
-      characters: 2000,
-      cut,
-    });
-    const again = await (await life.post(asked)).text();
-    assert.ok(eventsIn(again).startsWith(eventsIn(part)), 'the second connection got other bytes');
-    assert.equal(readStream(again).content, LONG);
+    const stream = await cutStream(life);
+    await stream.isGivenAgain();
     assert.equal(requests.length, 1);
     assert.equal(life.journal.trajectory.calls.length, 1);
   });
@@ -39,32 +43,22 @@ describe('a stream that was cut', () => {
   test('gives whoever comes behind its end the same bytes', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();
-    const asked = { ...says(LONG), stream: true };
-    const cut = new AbortController();
-    const part = await readPart(await life.post(asked, { signal: cut.signal }), {
-      characters: 2000,
-      cut,
-    });
+    const stream = await cutStream(life);
     while (life.journal.trajectory.calls[0]?.answer == null) await sleep(20);
-    const again = await (await life.post(asked)).text();
-    assert.ok(eventsIn(again).startsWith(eventsIn(part)));
-    assert.equal(readStream(again).content, LONG);
+    await stream.isGivenAgain();
     assert.equal(requests.length, 1);
   });
 
   test('goes on for a while without anybody, is then cut, and continued by who attaches', async (t) => {
     const { open, requests } = await gatewayBed(t, { ...SLOW, times: { linger_ms: 100 } });
     const life = await open();
-    const asked = { ...says(LONG), stream: true };
-    const cut = new AbortController();
-    await readPart(await life.post(asked, { signal: cut.signal }), { characters: 1000, cut });
+    const stream = await cutStream(life, 1000);
     await sleep(400);
     const { open: answers } = life.journal.trajectory;
     const had = answers.get(0)!.token_ids.length;
     await sleep(200);
     assert.equal(answers.get(0)!.token_ids.length, had, 'it still samples');
-    const again = readStream(await (await life.post(asked)).text());
-    assert.equal(again.content, LONG);
+    await stream.isGivenAgain();
     assert.equal(requests.length, 2);
     assert.equal(requests[1]!.prompt_ids.length, requests[0]!.prompt_ids.length + had);
     assert.notEqual(requests[0]!.request_id, requests[1]!.request_id);
@@ -123,20 +117,13 @@ describe('the next attempt of a life', () => {
   test('continues what the one before has journalled, with the same bytes', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const before = await open();
-    const asked = { ...says(LONG), stream: true };
-    const cut = new AbortController();
-    const part = await readPart(await before.post(asked, { signal: cut.signal }), {
-      characters: 2000,
-      cut,
-    });
+    const stream = await cutStream(before);
     before.abort.abort();
     await before.session.end('moved');
     await before.journal.release();
     const life = await open({ again: true });
     assert.equal(life.session.key, before.session.key);
-    const again = await (await life.post(asked)).text();
-    assert.ok(eventsIn(again).startsWith(eventsIn(part)));
-    assert.equal(readStream(again).content, LONG);
+    await stream.isGivenAgain(life);
     assert.equal(requests.length, 2);
     assert.equal(life.journal.trajectory.calls.length, 1);
   });

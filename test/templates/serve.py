@@ -7,7 +7,6 @@ The templates are those of trl 1.16 (PyPI, trl/chat_templates) and, as mistral_s
 models/templates: mistralai-Mistral-Small-3.1-24B-Instruct-2503.jinja.
 Ids are the bytes of UTF-8; the special tokens that a template's family has are one id each, from 256 on.
 """
-import datetime
 import json
 import re
 import sys
@@ -15,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import jinja2
-import jinja2.ext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from chat_templates import compiled_in
 
 SPECIAL = [
     "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
@@ -37,20 +36,6 @@ def encode(text):
 
 def decode(ids):
     return b"".join(SPECIAL[i - 256].encode() if i >= 256 else bytes([i]) for i in ids).decode(errors="replace")
-
-
-def refuse(message):
-    raise jinja2.TemplateError(message)
-
-
-def compiled(source):
-    """The settings of transformers' apply_chat_template."""
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = lambda x, **more: json.dumps(x, ensure_ascii=False, indent=more.get("indent"))
-    environment.globals["raise_exception"] = refuse
-    # The date of every rendering is the same.
-    environment.globals["strftime_now"] = lambda form: datetime.datetime(2026, 1, 1).strftime(form)
-    return environment.from_string(re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", source))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,5 +68,5 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler)
-    server.templates = {path.stem: compiled(path.read_text()) for path in Path(sys.argv[1]).glob("*.jinja")}
+    server.templates = compiled_in(Path(sys.argv[1]))
     server.serve_forever()

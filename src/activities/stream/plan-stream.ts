@@ -6,7 +6,7 @@ import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
-import { heartbeatFor } from '../heartbeats.js';
+import { heartbeatFor } from '../../model/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';

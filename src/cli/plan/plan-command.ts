@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util';
+import { heartbeatFor } from '../../model/heartbeats.js';
 import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
+import { heartbeatMs } from '../../workers/deaths/heartbeat-timeout.js';
 import { planMemory } from '../../workers/memory.js';
 import { integerOf } from '../arguments.js';
 import { FIGURES } from './figures.js';
@@ -36,6 +38,9 @@ export function planCommand(args: string[]): Promise<number> {
   return Promise.resolve(0);
 }
 
+/** Where deaths are seen, and nobody has set it. */
+const USUAL = { heartbeat_timeout_ms: heartbeatMs({ worker: { heartbeat_timeout: null } }, true) };
+
 /** With the slots that a worker has at its memory. */
 export const planned = (asked: Asked, figures: Figures): Row[] =>
   planOf(asked, {
@@ -44,6 +49,9 @@ export const planned = (asked: Asked, figures: Figures): Row[] =>
       leastMemory(rollouts, (memory_bytes) =>
         planMemory({ memory_bytes, max_generations: rollouts, queues: 1 }),
       ),
+    beatAs: (rollouts) =>
+      (rollouts * USUAL.heartbeat_timeout_ms) /
+      heartbeatFor({ ...USUAL, heartbeat_grows: true }, rollouts),
   });
 
 function given(option: string, { text, example }: { text: string | undefined; example: string }) {

@@ -93,6 +93,8 @@ interface Given {
   load: Load;
   figures: Figures;
   memoryFor: (rollouts: number) => number;
+  /** How many of the measured size beat as often as these do. */
+  beatAs: (rollouts: number) => number;
 }
 
 /** From measured figures and a number of rollouts in flight to what they need, if ended ones are always replaced. */
@@ -129,9 +131,13 @@ const coresOf = (cost: Cost, { rollouts, load }: { rollouts: number; load: Load 
     load.tokens_s * (cost.cpu_ms_token ?? 0)) /
   1000;
 
-function temporalRows({ rollouts }: Asked, { load, figures: { temporal } }: Given): Row[] {
-  const heartbeats_s = rollouts * temporal.heartbeats_rollout_s;
-  const heartbeats = temporal.heartbeats_rollout_s * load.whole_s;
+function temporalRows({ rollouts }: Asked, { load, figures, beatAs }: Given): Row[] {
+  const { temporal } = figures;
+  const beating = beatAs(rollouts);
+  const heartbeats_s = beating * temporal.heartbeats_rollout_s;
+  const heartbeats = (heartbeats_s / rollouts) * load.whole_s;
+  // They are what the server does for a rollout that waits.
+  const cost = { ...temporal, cpu_ms_rollout_s: (beating / rollouts) * temporal.cpu_ms_rollout_s };
   const events = temporal.events_rollout + load.continued * EVENTS_OF_SLICE;
   const actions = temporal.actions_rollout + load.continued + heartbeats;
   return [
@@ -141,7 +147,7 @@ function temporalRows({ rollouts }: Asked, { load, figures: { temporal } }: Give
       ['events of histories', load.rollouts_s * events, '/s'],
       ['history of a rollout', temporal.history_bytes_rollout, 'bytes'],
       ['database', load.rollouts_s * temporal.database_bytes_rollout, 'bytes/s'],
-      ['cores of a dev server', coresOf(temporal, { rollouts, load })],
+      ['cores of a dev server', coresOf(cost, { rollouts, load })],
     ]),
     ...rowsIn({ part: 'Temporal Cloud', by: 'many' }, [
       ['actions of a rollout', actions],

@@ -18,6 +18,8 @@ export interface CommandSettings {
   setup: Argv | null;
   submit: Argv | null;
   env: Record<string, string>;
+  /** Where programs are found unless `env` says it. */
+  path: string;
 }
 
 const POLL_S = 30;
@@ -73,8 +75,9 @@ export function createCommand(
 }
 
 /** What is named without a folder may be installed meanwhile; what is in the life's folder is not there yet. */
-async function checkThere({ name, command, setup, submit, env }: CommandSettings): Promise<void> {
-  const PATH = env['PATH'] ?? process.env['PATH'] ?? '';
+async function checkThere(settings: CommandSettings): Promise<void> {
+  const { name, command, setup, submit, env, path } = settings;
+  const PATH = env['PATH'] ?? path;
   for (const [field, argv] of Object.entries({ command, setup, submit })) {
     const program = argv?.[0] ?? '';
     if (argv === null || (program.includes('/') && !program.startsWith('/'))) continue;

@@ -12,6 +12,8 @@ import { createCommand } from './command.js';
 import type { Confinement, ConfinementOptions } from './confinement.js';
 import { withHere } from './placeholders.js';
 import { createService } from './service.js';
+import { createPrograms } from './programs/programs.js';
+import { variablesWith } from './programs/view.js';
 import { createUnconfined } from './unconfined.js';
 import { AgentSettings } from './settings.js';
 
@@ -85,18 +87,15 @@ function commandOf(
   const limits = { memory: bytesOf(memory), processes, disk: bytesOf(disk) };
   const confinement = createConfinement(sandbox, { name, mounts, limits, report });
   const { close } = confinement;
-  return { ...createCommand({ name, command, setup, submit, env }, confinement), close };
+  const around = sandbox === 'none' ? process.env : variablesWith(mounts);
+  const commands = { name, command, setup, submit, env, path: around['PATH'] ?? '' };
+  return { ...createCommand(commands, confinement), close };
 }
 
-function createConfinement(
+const createConfinement = (
   sandbox: AgentSettings['run']['sandbox'],
   options: ConfinementOptions,
-): Confinement {
-  if (sandbox === 'none') return createUnconfined(options);
-  throw new Error(
-    `environments.${options.name}.run.sandbox: programs is not there yet; on a host that is a sandbox itself (a container, a virtual machine) write sandbox: none, which puts nothing around what the policy runs`,
-  );
-}
+): Confinement => (sandbox === 'none' ? createUnconfined(options) : createPrograms(options));
 
 function rulesOf({
   verify,

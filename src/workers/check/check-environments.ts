@@ -38,7 +38,10 @@ export async function checkEnvironments(
   }
 }
 
-/** Throws the error of the first module that cannot be loaded: with it a worker ends, each time that it starts. */
+/**
+ * Throws the error of the first module that cannot be loaded, with which a worker ends each time that it starts, or of
+ * the first program of an agent that is not installed here: both need a person.
+ */
 export async function loadModules(
   { environments }: Pick<Config, 'environments'>,
   env: NodeJS.ProcessEnv,
@@ -49,8 +52,12 @@ export async function loadModules(
     report: () => undefined,
   });
   try {
-    for (const [name, { kind }] of Object.entries(environments))
-      if (kind === 'module') await factory.create(name);
+    for (const [name, settings] of Object.entries(environments)) {
+      const isProgram = settings.kind === 'agent' && settings.run.command !== null;
+      if (settings.kind !== 'module' && !isProgram) continue;
+      const environment = await factory.create(name);
+      if (isProgram) await environment.health?.(AbortSignal.timeout(ANSWERS_WITHIN_MS));
+    }
   } finally {
     await factory.close();
   }

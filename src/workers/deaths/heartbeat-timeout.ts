@@ -2,5 +2,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Config } from '../config.js';
 
 /** Of activities that play; `seen`: other workers notice the death of one. */
-export const heartbeatMs = ({ worker }: Pick<Config, 'worker'>, seen: boolean): number =>
-  toMs(worker.heartbeat_timeout ?? (seen ? '60s' : '10s'));
+export const heartbeatMs = (
+  { worker }: { worker: Pick<Config['worker'], 'heartbeat_timeout'> },
+  seen: boolean,
+): number => toMs(worker.heartbeat_timeout ?? (seen ? '60s' : '10s'));

@@ -101,6 +101,16 @@ describe('steps', () => {
     assert.equal(textOf(answer(wrong)), `\n${CALL_TEXT}<|im_end|>`);
   });
 
+  test('that have a slip are done with it, and slip no other way', () => {
+    const slips = { role: 'user', content: `Call: ${JSON.stringify(CALL)}\nSlip: ${JSON.stringify(OTHER)}\nAnswer: done` }; // prettier-ignore
+    const said = new Set(
+      Array.from({ length: 60 }, (_, seed) => textOf(answer([slips], { seed, skill: 0 }))),
+    );
+    assert.deepEqual([...said].sort(), [`\n${OTHER_TEXT}<|im_end|>`, `\n${CALL_TEXT}<|im_end|>`]); // prettier-ignore
+    for (const call of [CALL, OTHER])
+      assert.equal(textOf(answer([slips, calls(call), result('x')])), '\ndone<|im_end|>');
+  });
+
   test('are those of the last message that has some', () => {
     const later: ChatMessage = { role: 'user', content: 'Answer: no' };
     assert.equal(textOf(answer([TASK, calls(CALL), result('x'), later])), '\nno<|im_end|>');

@@ -5,15 +5,14 @@
 
 The templates are those of trl 1.16.0 (PyPI, trl/chat_templates; Apache-2.0).
 """
-import datetime
 import json
-import re
 import sys
 from pathlib import Path
 
 import jinja2
-import jinja2.ext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates"))
+from chat_templates import compiled_in  # noqa: E402
 
 # (bos, eos) of each family, as its tokenizer has them.
 TOKENS = {
@@ -28,20 +27,6 @@ TOKENS = {
 }
 # Their messages have lists of parts: vLLM sees that in the template.
 IN_PARTS = ("idefics3", "smolvlm", "llava_next")
-
-
-def refuse(message):
-    raise jinja2.TemplateError(message)
-
-
-def compiled(source):
-    """The settings of transformers' apply_chat_template."""
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = lambda x, **more: json.dumps(x, ensure_ascii=False, indent=more.get("indent"))
-    environment.globals["raise_exception"] = refuse
-    # The date of every rendering is the same.
-    environment.globals["strftime_now"] = lambda form: datetime.datetime(2026, 1, 1).strftime(form)
-    return environment.from_string(re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", source))
 
 
 def wire(message, in_parts):
@@ -59,7 +44,7 @@ def tokens_of(name):
     return next((pair for family, pair in TOKENS.items() if name.startswith(family)), ("", ""))
 
 
-templates = {path.stem: compiled(path.read_text()) for path in Path(sys.argv[1]).glob("*.jinja")}
+templates = compiled_in(Path(sys.argv[1]))
 for line in sys.stdin:
     question = json.loads(line)
     template, in_parts = templates[question["name"]], question["name"] in IN_PARTS

@@ -60,7 +60,7 @@ const environmentOf = (home: string): Record<string, string> => ({
  */
 const PARTS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libexec', 'include'];
 const partsOf = (folder: string): string[] => PARTS.map((part) => `${folder}/${part}`);
-const SYSTEM = [
+export const SYSTEM = [
   ...[...partsOf(''), ...partsOf('/usr'), '/usr/share', ...partsOf('/usr/local')],
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];

@@ -90,7 +90,11 @@ const ofMainThread_ms = (pid: number): number =>
  * Resident and swapped memory that belongs to no file, and page tables, in bytes; null: gone. Memory shared by forks
  * counts for each.
  */
-export function memoryOf({ pid, tasks, has_ended }: Process): number | null {
+export function memoryOf({
+  pid,
+  tasks,
+  has_ended,
+}: Process): { own: number; shared: number } | null {
   let status = '';
   // A main thread that has ended shows no memory; the others do.
   for (const task of has_ended && tasks > 1 ? tasksOf(pid) : [pid]) {
@@ -100,8 +104,8 @@ export function memoryOf({ pid, tasks, has_ended }: Process): number | null {
   if (status === '') return null;
   const number = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
-  const fields = ['RssAnon', 'RssShmem', 'VmSwap', 'VmPTE'];
-  return fields.reduce((total, name) => total + number(name), 0) * 1024;
+  const own = ['RssAnon', 'VmSwap', 'VmPTE'].reduce((total, name) => total + number(name), 0);
+  return { own: own * 1024, shared: number('RssShmem') * 1024 };
 }
 
 /** A process may be gone at any moment. */

@@ -1,10 +1,10 @@
 import type { MessagePort } from 'node:worker_threads';
 import { parentPort } from 'node:worker_threads';
 import type { Disk } from './disk-use.js';
-import { diskUseOf } from './disk-use.js';
+import { NOTHING_USED, useOf } from './disk-use.js';
 import type { Excess } from '../outcomes.js';
 import type { Seen } from './process-tree.js';
-import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
+import { memoryOf, processesBelow, signalGroup as signalTo } from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
 import type { Limits } from '../settings.js';
@@ -18,9 +18,9 @@ export interface Tree extends Disk {
   root: number;
   /** That many levels from the root down are our own: only their processor time counts. */
   levels: number;
-  /** The process group that code is in. */
-  group: number;
-  limits: Limits;
+  /** The process group that code is in; null: it has many, and none is ever stopped. */
+  group: number | null;
+  limits: Pick<Limits, 'cpu_ms' | 'memory' | 'processes' | 'disk'>;
 }
 
 /** To the thread. */
@@ -49,6 +49,8 @@ const REST_CPU_MS = 200;
 
 interface Watched {
   tree: Tree;
+  /** Memory of no process alone, at the last look at files. */
+  shared: number;
   time: ProcessorTime;
   looked_at: number;
   /** Time spent before this turn, or before this rest. */
@@ -85,7 +87,7 @@ function watchTrees(port: MessagePort): void {
       const { processes } = processesOf(tree);
       const time = countTime(NO_TIME, { processes, elapsed_ms: 0 });
       const now = { time, before_ms: time.spent_ms, looked_at: performance.now() };
-      all.set(id, { tree, ...now, running: false, timers: [] });
+      all.set(id, { tree, shared: 0, ...now, running: false, timers: [] });
     },
     run: ({ id }) => {
       const one = halt(all.get(id));
@@ -133,23 +135,24 @@ const countRunning = (all: Map<number, Watched>): number =>
 function lookAtProcesses(one: Watched): Excess | null {
   const { tree, before_ms } = one;
   const { limits } = tree;
-  const { processes, tasks, memory } = still(one, () => measured(tree));
+  const { processes, tasks, own, shared } = still(one, () => measured(tree));
   const looked_at = performance.now();
   one.time = countTime(one.time, { processes, elapsed_ms: looked_at - one.looked_at });
   one.looked_at = looked_at;
   if (tasks > limits.processes) return 'processes';
-  if (memory > limits.memory) return 'memory';
+  if (own + Math.max(shared, one.shared) > limits.memory) return 'memory';
   return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
 }
 
-function measured(tree: Tree): Seen & { tasks: number; memory: number } {
+function measured(tree: Tree): Seen & { tasks: number; own: number; shared: number } {
   const { processes, is_whole } = processesOf(tree);
   const code = processes.filter(({ level }) => level >= tree.levels);
   const each = code.map(memoryOf);
   return {
     processes,
     tasks: code.reduce((total, process) => total + process.tasks, 0),
-    memory: each.reduce<number>((total, bytes) => total + (bytes ?? 0), 0),
+    own: each.reduce((total, one) => total + (one?.own ?? 0), 0),
+    shared: each.reduce((total, one) => total + (one?.shared ?? 0), 0),
     is_whole: is_whole && !each.includes(null),
   };
 }
@@ -174,7 +177,7 @@ const STILL_MS = 5;
 function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look: () => T): T {
   for (let tries = 0; ; tries++) {
     const seen = look();
-    if (seen.is_whole || tries === STILL_TRIES) {
+    if (seen.is_whole || tries === STILL_TRIES || tree.group === null) {
       if (running && tries > 0) signalGroup(tree.group, 'SIGCONT');
       return seen;
     }
@@ -186,14 +189,19 @@ function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look
 /** What cannot be measured while the code is stopped counts as excess. */
 function lookAtDisk(one: Watched): Excess | null {
   const { tree } = one;
-  const { bytes } = still(one, () => {
+  const { use } = still(one, () => {
     const { processes, is_whole } = processesOf(tree);
     const code = processes.filter(({ level }) => level >= tree.levels);
-    const bytes = code.length === 0 ? 0 : diskUseOf(tree, code);
-    return { bytes, is_whole: is_whole && bytes !== null };
+    const use = code.length === 0 ? NOTHING_USED : useOf(tree, code);
+    return { use, is_whole: is_whole && use !== null };
   });
-  return bytes === null || bytes > tree.limits.disk ? 'disk' : null;
+  one.shared = use?.shared ?? 0;
+  return use === null || use.disk > tree.limits.disk ? 'disk' : null;
 }
+
+const signalGroup = (group: number | null, name: NodeJS.Signals): void => {
+  if (group !== null) signalTo(group, name);
+};
 
 const NOTHING = new Int32Array(new SharedArrayBuffer(4));
 

@@ -1,5 +1,3 @@
-import type { Deployment } from './dependencies.js';
-
 /** A hundred beats a second for each batch at most, as long as they come three times in a timeout. */
 const LEAST_MS_EACH = 30;
 /** Who is lost without a death, as a task whose answer a connection has lost, waits for it. */
@@ -10,7 +8,7 @@ const MOST_MS = 600_000;
  * are seen in workers' reports, and who has lost the journal finds a foreign line in it.
  */
 export const heartbeatFor = (
-  { heartbeat_timeout_ms, heartbeat_grows }: Pick<Deployment, 'heartbeat_timeout_ms' | 'heartbeat_grows'>, // prettier-ignore
+  { heartbeat_timeout_ms, heartbeat_grows }: { heartbeat_timeout_ms: number; heartbeat_grows: boolean }, // prettier-ignore
   in_flight: number,
 ): number =>
   heartbeat_grows

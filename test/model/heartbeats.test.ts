@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { heartbeatFor } from '../../src/activities/heartbeats.js';
+import { heartbeatFor } from '../../src/model/heartbeats.js';
 
 /** As `attempt.ts` has it. */
 const BEATS_A_TIMEOUT = 3;

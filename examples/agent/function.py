@@ -1,0 +1,81 @@
+"""Small functions with a mistake each.
+
+function.py setup    writes the task's function into the current folder
+function.py submit   runs the task's tests on what is there now, and prints how many pass
+function.py samples  writes samples.jsonl and tasks.jsonl
+
+The first two read the task as JSON on standard input, as workers give it to `setup` and `submit`: tests are in
+`extra_env_info`, which the program does not get.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+TEST_SECONDS = 5
+
+# name, source, the mistake and its mend, a mend that is wrong, expressions that are true.
+FUNCTIONS = [
+    ("clamp", "def clamp(x, low, high):\n    return min(low, max(x, high))\n", ("min(low, max(x, high))", "max(low, min(x, high))", "min(high, x)"),
+     ["clamp(5, 0, 3) == 3", "clamp(-1, 0, 3) == 0", "clamp(2, 0, 3) == 2"]),
+    ("median", "def median(numbers):\n    return sorted(numbers)[len(numbers) // 2 - 1]\n", ("// 2 - 1", "// 2", "// 3"),
+     ["median([3, 1, 2]) == 2", "median([5]) == 5", "median([9, 1, 4, 7, 5]) == 5"]),
+    ("is_prime", "def is_prime(n):\n    return all(n % d for d in range(2, n))\n", ("return all", "return n > 1 and all", "return n > 2 and all"),
+     ["is_prime(2)", "not is_prime(1)", "is_prime(13) and not is_prime(15)"]),
+    ("initials", "def initials(name):\n    return ''.join(word[-1] for word in name.split())\n", ("word[-1]", "word[0].upper()", "word[0]"),
+     ["initials('Ada Lovelace') == 'AL'", "initials('grace hopper') == 'GH'", "initials('') == ''"]),
+]  # fmt: skip
+
+
+def setup(metadata):
+    pathlib.Path(f"{metadata['function']}.py").write_text(metadata["source"])
+
+
+def submit(metadata):
+    passed = [test for test in metadata["tests"] if passes(metadata["function"], test)]
+    print(json.dumps({"passed": len(passed), "tests": len(metadata["tests"])}))
+
+
+def passes(function, test):
+    """In a process of its own, which can say nothing but yes."""
+    code = f"import sys; sys.path[:0] = ['.']; from {function} import {function}; sys.exit(0 if ({test}) is True else 1)"
+    try:
+        return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, timeout=TEST_SECONDS).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def samples():
+    for name, tells in (("samples.jsonl", True), ("tasks.jsonl", False)):
+        lines = [json.dumps(sample(function, tells)) for function in FUNCTIONS]
+        pathlib.Path(__file__).with_name(name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def sample(function, tells):
+    name, source, (mistake, mend, wrong), tests = function
+    steps = [
+        ("Call", f"cat {name}.py"),
+        ("Call", replaced(name, mistake, mend)),
+        ("Slip", replaced(name, mistake, wrong)),
+        ("Call", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"),
+    ]
+    calls = [f"{kind}: {json.dumps({'name': 'bash', 'arguments': {'command': command}})}" for kind, command in steps]
+    prompt = "\n".join([f"The function {name} in {name}.py is wrong. Mend it.", *(calls if tells else [])])
+    return {
+        "message_log": [{"role": "user", "content": prompt}],
+        "task_name": "mini",
+        "extra_env_info": {"function": name, "source": source, "tests": tests},
+    }
+
+
+def replaced(name, old, new):
+    return f"python3 -c \"import pathlib; f = pathlib.Path('{name}.py'); f.write_text(f.read_text().replace({old!r}, {new!r}))\""
+
+
+if __name__ == "__main__":
+    what = sys.argv[1]
+    if what == "samples":
+        samples()
+    else:
+        {"setup": setup, "submit": submit}[what](json.load(sys.stdin)["metadata"])

@@ -1,0 +1,46 @@
+import { cp, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { UsageError } from '../platform/command.js';
+import { exists } from '../platform/files.js';
+import { didYouMean } from '../platform/nearest.js';
+import { PROJECT_ROOT } from '../platform/project-root.js';
+
+/** An example that a stack can play by itself: a folder of `examples` with a temporal.yaml and a batch.json. */
+export interface Example {
+  name: string;
+  config: string;
+  /** Its request. */
+  batch: string;
+  /** Settings of its simulator; null: those of the demonstration. */
+  simulator: string | null;
+}
+
+const OWN = path.join(PROJECT_ROOT, 'examples');
+
+const isWhole = async (folder: string): Promise<boolean> =>
+  (await exists(path.join(folder, 'temporal.yaml'))) &&
+  (await exists(path.join(folder, 'batch.json')));
+
+/** In `examples` of the current folder, where an installed package puts it first. */
+export async function findExample(name: string): Promise<Example> {
+  const folder = path.join('examples', name);
+  if (!/^[\w-]+$/.test(name) || !(await isWhole(path.join(OWN, name)))) throw await noExample(name);
+  if (!(await isWhole(folder)))
+    await cp(path.join(OWN, name), folder, { recursive: true, force: false });
+  const simulator = path.join(folder, 'simulator.yaml');
+  return {
+    name,
+    config: path.join(folder, 'temporal.yaml'),
+    batch: path.join(folder, 'batch.json'),
+    simulator: (await exists(simulator)) ? simulator : null,
+  };
+}
+
+async function noExample(name: string): Promise<UsageError> {
+  const folders = await readdir(OWN);
+  const whole = await Promise.all(folders.map((folder) => isWhole(path.join(OWN, folder))));
+  const known = folders.filter((_, i) => whole[i]);
+  return new UsageError(
+    `--example: expected ${known.join(', ')}, got ${JSON.stringify(name)}${didYouMean(name, known)}`,
+  );
+}

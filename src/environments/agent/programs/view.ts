@@ -1,0 +1,55 @@
+import { existsSync, lstatSync } from 'node:fs';
+import path from 'node:path';
+import { SYSTEM } from '../../code/sandbox/levels.js';
+
+/** What programs see of this machine, beside what python/sandbox/view.py makes for them. */
+
+/** As they see it, in each life the same. */
+export const FOLDER = '/work';
+/** Their folders, by the names that these have in the life's folder on this machine. */
+export const WRITABLE: Readonly<Record<string, string>> = {
+  [FOLDER]: 'work',
+  '/tmp': 'tmp',
+  '/dev/shm': 'shm',
+};
+
+/** Where a mount would hide what programs have there, or show all of this machine. */
+const TAKEN = ['/', '/proc', '/dev', '/sys', ...Object.keys(WRITABLE)];
+
+/** null: programs can have these. */
+export function problemOf(mounts: readonly string[]): string | null {
+  for (const mount of mounts) {
+    const taken = TAKEN.find(
+      (one) => mount === one || (one !== '/' && mount.startsWith(`${one}/`)),
+    );
+    if (taken !== undefined)
+      return `expected mounts outside of ${TAKEN.slice(1).join(', ')}, and not all of /, got ${mount}`;
+    if (!existsSync(mount))
+      return `expected a file or folder of this host, there is none at ${mount}`;
+  }
+  return null;
+}
+
+/** The system's programs and libraries, and mounts: the outer before what is in them. */
+export const readableWith = (mounts: readonly string[]): string[] => [
+  ...SYSTEM.filter((name) => !name.startsWith('/etc/')),
+  ...[...mounts].sort(),
+];
+
+/** A mount with programs in it, such as a virtual environment, has them found by their names. */
+export function variablesWith(mounts: readonly string[]): Record<string, string> {
+  const folders = mounts.flatMap((mount) => [path.join(mount, 'bin'), mount]);
+  const found = folders.filter((folder) => folder.endsWith('/bin') && isFolder(folder));
+  return {
+    PATH: [...new Set(found), '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
+    HOME: FOLDER,
+    TMPDIR: '/tmp',
+    LANG: 'C.UTF-8',
+    USER: 'rollout',
+    LOGNAME: 'rollout',
+    SHELL: '/bin/bash',
+  };
+}
+
+const isFolder = (name: string): boolean =>
+  lstatSync(name, { throwIfNoEntry: false })?.isDirectory() === true;
