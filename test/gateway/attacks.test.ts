@@ -188,7 +188,7 @@ describe('attack', () => {
     while (life.journal.trajectory.calls[0]?.answer == null) await sleep(5);
     await sleep(50);
     socket.resetAndDestroy();
-    while (life.journal.trajectory.calls[0]?.given.get(1) !== false) await sleep(5);
+    while (life.journal.trajectory.calls[0].given.get(1) !== false) await sleep(5);
     assert.equal((await askAlone(life, { body: says('yes') })).content, 'yes');
     assert.equal(requests.length, 1);
   });
@@ -222,7 +222,9 @@ describe('attack', () => {
     assert.equal(await second.text(), first.text);
     assert.ok(eventsIn(first.text).startsWith(eventsIn(part)));
     const unstreamed = await life.post(says(LONG), { headers: named });
-    const { choices } = (await unstreamed.json()) as { choices: [{ message: { content: string } }] };
+    const { choices } = (await unstreamed.json()) as {
+      choices: [{ message: { content: string } }];
+    };
     assert.equal(choices[0].message.content, readStream(first.text).content);
   });
 });

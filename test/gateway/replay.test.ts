@@ -4,7 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
-import { askAlone, askInPart, eventsIn, gatewayBed, kill, readStream, says } from './gateway-bed.js';
+import {
+  askAlone,
+  askInPart,
+  eventsIn,
+  gatewayBed,
+  kill,
+  readStream,
+  says,
+} from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };
@@ -126,7 +134,8 @@ describe('a retry that its SDK marks', () => {
     const { open, requests } = await gatewayBed(t);
     const life = await open();
     const texts: string[] = [];
-    for (const mark of [{}, marked.headers, {}]) texts.push((await askAlone(life, { body: says('yes'), more: mark })).text);
+    for (const mark of [{}, marked.headers, {}])
+      texts.push((await askAlone(life, { body: says('yes'), more: mark })).text);
     assert.equal(texts[0], texts[1]);
     assert.notEqual(texts[0], texts[2]);
     assert.equal(requests.length, 2);

@@ -42,7 +42,9 @@ function textAt(
 }
 
 const textOf = ({ content, tool_calls = [] }: CallMessage): string =>
-  [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)].join(' ').trim();
+  [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
+    .join(' ')
+    .trim();
 
 /** Both texts around the first character in which they differ. */
 function difference(then: string, now: string): string {
@@ -51,7 +53,7 @@ function difference(then: string, now: string): string {
   const first = Math.max(0, at - BEFORE);
   const part = (text: string): string => {
     const end = at + BEHIND;
-    const shown = plainLine(text.slice(first, end)).replace(/\s+/g, ' ');
+    const shown = plainLine(text.slice(first, end)).replace(/\s+/g, ' ').trim();
     return `"${first > 0 ? '…' : ''}${shown}${text.length > end ? '…' : ''}"`;
   };
   return `${part(then)} / ${part(now)}`;
