@@ -55,8 +55,11 @@ export function createHolder(secret: string): Holder {
       sessions.set(rollout_id, session);
       opened.tell();
     },
-    leave: ({ playing: { rollout_id }, life }, why) => {
-      if (sessions.get(rollout_id)?.life === life) sessions.delete(rollout_id);
+    leave: (session, why) => {
+      const { rollout_id } = session.playing;
+      // The next attempt of its life may have come to the same process already.
+      if (sessions.get(rollout_id) !== session) return;
+      sessions.delete(rollout_id);
       if (why === 'over') over.add(rollout_id);
       for (const oldest of over) {
         if (over.size <= MOST_ENDED) break;

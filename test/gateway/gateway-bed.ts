@@ -80,14 +80,18 @@ export async function gatewayBed(
     simulator = {},
     engine,
     pool: givenPool,
+    store: givenStore,
     ...options
   }: Partial<GatewayOptions> & {
     simulator?: Parameters<typeof startSimulator>[0]['settings'];
     engine?: GenerationService;
     pool?: Pool;
+    /** Of journals that are no files. */
+    store?: TrajectoryStore;
   } = {},
 ) {
   const files = await temporaryStore(t);
+  const store = givenStore ?? files.store;
   const gateway = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, ...options });
   const service = engine ?? (await simulated(t, simulator));
   const requests: GenerationRequest[] = [];
@@ -99,9 +103,9 @@ export async function gatewayBed(
     },
   };
   const pool = givenPool ?? poolFor(counted);
-  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool: given.pool ?? pool, store: files.store, journalFile: files.journalFile }); // prettier-ignore
+  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool: given.pool ?? pool, store, journalFile: files.journalFile }); // prettier-ignore
   t.after(() => gateway.close());
-  return { gateway, open, requests, store: files.store, service: counted };
+  return { gateway, open, requests, store, service: counted };
 }
 
 async function simulated(

@@ -164,6 +164,14 @@ describe('a path or key that is none', () => {
     assert.equal(answer.headers.get('x-should-retry'), 'false');
   });
 
+  test('an attempt that ends late takes nothing from the next one, which came to the same process', async (t) => {
+    const { open } = await gatewayBed(t, { times: { parked_ms: 50 } });
+    const life = await open();
+    const next = await open({ again: true });
+    for (const why of ['moved', 'over'] as const) await life.session.end(why);
+    assert.equal((await next.post(says('yes'))).status, 200);
+  });
+
   test('a call between two attempts waits for the next one', async (t) => {
     const { open } = await gatewayBed(t);
     const life = await open();

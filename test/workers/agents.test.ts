@@ -57,7 +57,7 @@ describe('temporal.yaml with agents', () => {
 
   test('names each setting of an agent that is none', async (t) => {
     const says = (more: object) => refused(t, { environments: { swe: agent(more) } });
-    assert.match(await says({ run: {} }), /environments\.swe\.run\.url: /);
+    assert.match(await says({ run: {} }), /environments\.swe\.run: expected url, a service that runs programs, or command/);
     assert.match(await says({ run: { url: 'http://u:p@h:1' } }), /run\.url: expected a URL without user name and password/);
     assert.match(await says({ limits: { calls: 0 } }), /limits\.calls: Too small: expected number to be >0/);
     assert.match(await says({ limits: { run: '10' } }), /limits\.run: expected/);

@@ -10,6 +10,7 @@ import numpy as np
 from durable_rollouts import to_arrays
 from durable_rollouts.results import to_groups
 from test_arrays import before_masks, row, short, without_logprobs
+from test_sequences import row as tree
 
 
 class NAType:
@@ -116,6 +117,23 @@ class Tables(unittest.TestCase):
             with self.subTest(column=column, nothing="a struct"):
                 if isinstance(given, dict):
                     to_arrays([{**without, column: {name: None for name in given}}])
+
+    def test_keep_the_sequences_of_programs_beside_rollouts_without_any(self):
+        read = tree(number=1, reward=0.0, calls=3, lives=1)
+        unread = tree(number=2, reward=0.5)
+        unread["sequences"][0] |= {"train": False, "why": "unread", "train_mask": []}
+        rows = [row(), read, unread]
+        expected = to_arrays(rows, require_logprobs=False)
+        self.assertEqual(len(expected), 1 + 3 + 2)
+        for name, nothing in NOTHINGS.items():
+            with self.subTest(name):
+                table = as_table([*rows, FAILURE], nothing)
+                self.assertIn("why", table[1]["sequences"][0])
+                arrays = to_arrays(table[: len(rows)], require_logprobs=False)
+                for field in ("input_ids", "loss_mask", "logprobs", "rewards", "versions", "group_ids", "rollout_ids", "sequence"):
+                    np.testing.assert_array_equal(getattr(arrays, field), getattr(expected, field), field)
+                groups = to_groups(table)
+                self.assertEqual(sum(len(group.rows) for group in groups), len(rows))
 
     def test_keep_valid_rollouts_and_failures_apart(self):
         for name, nothing in NOTHINGS.items():

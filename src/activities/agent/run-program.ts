@@ -4,6 +4,7 @@ import { textLog } from '../../model/content.js';
 import { Fault, judged } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
+import { lastFault } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { cleaned } from '../turn/answer.js';
@@ -134,17 +135,17 @@ async function untilEnded<T>(
   }
 }
 
-/** An engine may refuse the same call of each life: the pause before the next one grows. */
-const FIRST_PAUSE_MS = 1000;
+/** An engine may refuse the same call of each life: the more tries there were, the longer the pause before the next one. */
+const PAUSE_EACH_MS = 1000;
 const LONGEST_PAUSE_MS = 300_000;
 
-function ofOurs({ lives }: Pick<Trajectory, 'lives'>, fault: string): Fault {
-  const inARow = lives.length - 1 - lives.findLastIndex(({ exit }) => exit !== null);
+function ofOurs({ lives, standing }: Pick<Trajectory, 'lives' | 'standing'>, fault: string): Fault {
+  const tries = lastFault(standing)?.waited?.tries ?? 1;
   return new Fault({
     type: 'GenerationUnavailable',
     message: `life ${lives.length} has no verdict, since a call of its program ended in a fault of ours: ${fault}`,
     uncounted: true,
-    retryAfterMs: Math.min(FIRST_PAUSE_MS * 2 ** (inARow - 1), LONGEST_PAUSE_MS),
+    retryAfterMs: Math.min(PAUSE_EACH_MS * tries, LONGEST_PAUSE_MS),
   });
 }
 
