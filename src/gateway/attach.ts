@@ -84,6 +84,8 @@ function attachNow(
   const number = match === 'new' ? asked.number : match.attach;
   const call = life.calls.get(number) ?? newCall({ key, request, turn: null, is_known: true, is_delivered: false }); // prettier-ignore
   life.calls.set(number, call);
+  // An answer of an earlier life is an answer: the program goes on in what it may do.
+  if (!call.is_known && isAnswered(life, call)) life.limit.answered();
   call.is_known = true;
   if (call.turn !== null) parentHas(life, call.turn);
   if (idempotency_key !== null) life.named.set(idempotency_key, { key, call: number });

@@ -179,6 +179,8 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
     },
     startAgain: (restart = 'fresh') => {
       exit();
+      // A life knows its own connections.
+      for (const truth of truths) truth.closed_at = [];
       append({ kind: 'life', life: life() + 1, restart });
     },
   };

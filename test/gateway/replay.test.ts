@@ -1,23 +1,21 @@
 /** A program that begins again is led back to where it was by its own journal. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
-import { request } from 'node:http';
-import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
-import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+import {
+  askAlone,
+  askInPart,
+  eventsIn,
+  gatewayBed,
+  kill,
+  readStream,
+  says,
+} from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };
-
-/** Its program is killed, and the worker knows nothing of it any more. */
-async function killed(life: Life): Promise<void> {
-  await life.session.end('moved');
-  await life.journal.release();
-}
 
 const servedTo = ({ journal }: Life, life: number): (boolean | undefined)[] =>
   journal.trajectory.calls.map(({ given }) => given.get(life));
@@ -27,16 +25,6 @@ const on = (answer: string, news: string) => ({
   messages: [...says('yes').messages, { role: 'assistant', content: answer }, user(news)],
 });
 
-/** On a connection that closes behind the answer. */
-async function alone({ url, headers }: Life, more: Record<string, string>): Promise<string> {
-  const asked = request(`${url}/chat/completions`, { method: 'POST', agent: false, headers: { ...headers, ...more } }); // prettier-ignore
-  asked.end(JSON.stringify(says('yes')));
-  const [reply] = (await once(asked, 'response')) as [IncomingMessage];
-  const got = await text(reply);
-  if (!reply.closed) await once(reply, 'close');
-  return got;
-}
-
 describe('a life that replays', () => {
   test('gets the answers of the one before, byte for byte, and samples what is new', async (t) => {
     const { open, requests } = await gatewayBed(t);
@@ -44,7 +32,7 @@ describe('a life that replays', () => {
     const asked = [says('yes'), on('yes', 'Say: no'), { ...says('stream'), stream: true }];
     const texts: string[] = [];
     for (const one of asked) texts.push(await (await first.post(one)).text());
-    await killed(first);
+    await kill(first);
     const second = await open();
     for (const [k, one] of asked.entries())
       assert.equal(await (await second.post(one)).text(), texts[k]);
@@ -61,12 +49,8 @@ describe('a life that replays', () => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const first = await open();
     const asked = { ...says(LONG), stream: true };
-    const gone = new AbortController();
-    const reader = (await first.post(asked, { signal: gone.signal })).body!.pipeThrough(new TextDecoderStream()).getReader(); // prettier-ignore
-    let part = '';
-    while (part.length < 2000) part += (await reader.read()).value ?? '';
-    gone.abort();
-    await killed(first);
+    const part = await askInPart(first, { body: asked, characters: 2000 });
+    await kill(first);
     const had = first.journal.trajectory.open.get(0)!.token_ids.length;
     const second = await open();
     const again = await (await second.post(asked)).text();
@@ -81,7 +65,7 @@ describe('a life that replays', () => {
     const first = await open();
     for (const one of [says('yes'), on('yes', 'chunk a81'), says('title')])
       await (await first.post(one)).text();
-    await killed(first);
+    await kill(first);
     const second = await open();
     for (const one of [says('yes'), on('yes', 'chunk b07')]) await (await second.post(one)).text();
     await second.session.end('over');
@@ -96,7 +80,7 @@ describe('a life that replays', () => {
     const { open, requests } = await gatewayBed(t);
     const first = await open();
     await (await first.post(says('yes'))).text();
-    await killed(first);
+    await kill(first);
     const second = await open({ restart: 'fresh' });
     await (await second.post(says('yes'))).text();
     assert.equal(requests.length, 2);
@@ -109,7 +93,7 @@ describe('a life that replays', () => {
     const first = await open();
     assert.equal((await first.post(long)).status, 400);
     await (await first.post(says('short'))).text();
-    await killed(first);
+    await kill(first);
     const second = await open();
     assert.equal((await second.post(long)).status, 400);
     assert.notEqual(second.journal.trajectory.lives[1]!.refusal, null);
@@ -150,7 +134,8 @@ describe('a retry that its SDK marks', () => {
     const { open, requests } = await gatewayBed(t);
     const life = await open();
     const texts: string[] = [];
-    for (const mark of [{}, marked.headers, {}]) texts.push(await alone(life, mark));
+    for (const mark of [{}, marked.headers, {}])
+      texts.push((await askAlone(life, { body: says('yes'), more: mark })).text);
     assert.equal(texts[0], texts[1]);
     assert.notEqual(texts[0], texts[2]);
     assert.equal(requests.length, 2);

@@ -11,6 +11,7 @@ import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Block, PageOptions } from './block.js';
 import { block, sampledFacts, seams, tokenTable } from './block.js';
+import { divergenceText } from './divergence-text.js';
 
 /** An agent's calls: a line for each, or one of them whole. */
 
@@ -76,11 +77,12 @@ function callLine(
   const sampled = call.sampled ?? open.get(number);
   const indent = '  '.repeat(depth);
   const { title, text } = callText(trajectory, { number, paths });
+  const left = divergenceText(trajectory, number);
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
   return block(`${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`, {
     title: `${indent}${title}`,
     text: text.split('\n').map((line) => `${indent}   ${line}`).join('\n'),
-    notes: seams(sampled?.segments ?? []).map((note) => `${indent}   ${note}`),
+    notes: [...(left === null ? [] : [`diverged ${left}`]), ...seams(sampled?.segments ?? [])].map((note) => `${indent}   ${note}`),
     style: options.style,
   });
 } // prettier-ignore
