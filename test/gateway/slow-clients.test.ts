@@ -20,7 +20,7 @@ const LONG = 'x'.repeat(2 ** 20);
 
 /** An answer that is said so far, on a connection whose client reads or does not. */
 async function giving(t: TestContext, { reads, stream }: { reads: boolean; stream: boolean }) {
-  const call = newCall({ key: 'key', request: null, turn: 0, is_delivered: false });
+  const call = newCall({ key: 'key', request: null, turn: 0, is_known: true, is_delivered: false });
   const answer = { content: LONG.repeat(16), tool_calls: [], malformed: 0 };
   const line = { at: 0, asked: {} };
   const calls = [{ line, prompt_length: 1, sampled: null, answer: stream ? null : answer }];
