@@ -44,6 +44,6 @@ export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
 /** Of every program, or between processes of ours: no page needs to explain them. */
 export const INTERNAL_VARIABLES: ReadonlySet<string> = new Set([
   ...['PATH', 'HOME', 'VIRTUAL_ENV', 'TERM', 'TMPDIR', 'CI', 'LESS', 'ROLLOUT_LIFELINE'],
-  // Node.js tells children where their channel is.
+  // Set by Node.js for its children.
   'NODE_CHANNEL_FD',
 ]);
