@@ -48,6 +48,7 @@ describe('a gateway whose journals are in PostgreSQL', { skip: noPostgres }, () 
     await (await life.post({ messages: [call, message, result], tools })).text();
     assert.equal((await life.post(says('more'))).status, 400);
     await life.session.end('over');
+    await life.journal.sync();
     const { calls, materials, refused } = await elsewhere().readTrajectory(REF);
     assert.deepEqual([calls.length, materials.size, refused.length], [2, 1, 1]);
     assert.deepEqual(calls.map(({ given }) => given.get(1)), [true, true]);
