@@ -5,7 +5,7 @@ import { spawned } from '../../platform/process/spawned.js';
 import { within } from '../../platform/waits/abort.js';
 import type { Python } from '../code/sandbox/python.js';
 import type { Command, Running } from './confinement.js';
-import { collectOutput } from './output.js';
+import { createOutput } from './output.js';
 
 /** A command under a guard, a process of its own that ends it and all that it has started (python/sandbox/command.py). */
 
@@ -40,7 +40,9 @@ export async function startGuarded(
     throw new Error('a command was started without its pipes');
   for (const stream of child.stdio) stream?.on('error', () => undefined);
   stdin?.end(input);
-  const said = collectOutput({ stdout, stderr }, most_output);
+  const said = createOutput(most_output);
+  stdout.on('data', said.stdout);
+  stderr.on('data', said.stderr);
   const closed = new Promise<void>((resolve) => {
     child.once('close', () => {
       resolve();
