@@ -58,6 +58,14 @@ const states = (findings: readonly Finding[]): string[] =>
 
 /** Each check waits ten seconds for a Temporal server that nobody serves. */
 describe('a check of a deployment', { concurrency: 8 }, () => {
+  test('finds no service of programs where something else answers', async (t) => {
+    const url = `${await engine(t)}/nothing-here`;
+    const environments = { adder: { kind: 'agent', run: { url } } };
+    const [said] = (await found(t, { environments }))('environments.adder');
+    assert.equal(said?.state, 'broken');
+    assert.match(said.what, /404/);
+  });
+
   test('misses no engine where the stack that runs with the file has one', async (t) => {
     assert.deepEqual(states((await found(t, {}))('generation')), ['broken: no service is named']);
     const [said] = (await found(t, { stack: '.rollouts/temporal.yaml' }))('generation');

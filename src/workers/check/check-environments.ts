@@ -82,8 +82,9 @@ async function checkOne(
     await environment.health(AbortSignal.timeout(ANSWERS_WITHIN_MS));
     return { state: 'ok', what: 'answers' };
   } catch (error) {
-    // A rejection counts as available.
-    if (error instanceof Fault && error.type === 'EnvironmentRejected') {
+    // A rejection counts as available, but a service of programs has a /health.
+    const isRejected = error instanceof Fault && error.type === 'EnvironmentRejected';
+    if (isRejected && environment.program === undefined) {
       return { state: 'ok', what: 'answers (and has no /health)' };
     }
     const remedy = isOfTls(error)
