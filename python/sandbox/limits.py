@@ -47,3 +47,12 @@ def set_limits(limits):
         hard = resource.getrlimit(name)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(name, (value, value))
+
+
+def offer():
+    """If the machine runs out of memory, the largest process here is ended before any other."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass

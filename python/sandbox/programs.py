@@ -20,6 +20,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import limits
 import program_rules
 import removal
 import view
@@ -357,7 +358,7 @@ def become(life, order, streams, refusal):
         os.closerange(high + 1, high + 64)
         for each in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(each, signal.SIG_DFL)
-        offer()
+        limits.offer()
         os.nice(NICE)
         program_rules.files(settings["writable"])
         program_rules.regain_no_rights()
@@ -383,15 +384,6 @@ def execute(argv, env):
         os.execvpe(argv[0], argv, env)
     except OSError as error:
         raise Refused(f"{argv[0]}: {error.strerror}") from None
-
-
-def offer():
-    """If the machine runs out of memory, the largest process here is ended before any other."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
 
 
 def main():

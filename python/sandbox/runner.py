@@ -184,15 +184,6 @@ def close_inherited():
                 pass
 
 
-def offer():
-    """If the machine runs out of memory, the largest process here is ended before any other."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
-
-
 def rules_of(hello):
     readable = [(path, confine.READ) for path in hello["readable"]]
     return [*readable, *((path, confine.WORK) for path in hello["writable"])]
@@ -201,7 +192,7 @@ def rules_of(hello):
 def main(hello):
     """Never returns: exits when its input ends."""
     close_inherited()
-    offer()
+    limits.offer()
     if hello["guarded"]:
         guard(hello)
     else:
