@@ -7,9 +7,9 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Program, ProgramEnd } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings, resolvePaths } from '../../src/environments/registry.js'; // prettier-ignore
-import { Fault } from '../../src/model/faults.js';
 import { identify } from '../../src/platform/process/identity.js';
 import { bareContext } from '../fakes/environment-context.js';
+import { faultText } from '../harness/fault-of.js';
 import { eventually } from '../harness/waiting.js';
 
 const KEY = 'dr1.a-key-of-a-life.1.writer.signature';
@@ -59,14 +59,6 @@ const isThere = (file: string): Promise<boolean> => stat(file).then(() => true, 
 const living = async (pids: readonly number[]): Promise<number[]> => {
   const found = await Promise.all(pids.map((pid) => identify(pid)));
   return found.filter(({ command }) => command !== '').map(({ pid }) => pid);
-};
-const faultOf = async (asked: Promise<unknown>): Promise<string> => {
-  try {
-    return JSON.stringify(await asked);
-  } catch (error) {
-    assert.ok(error instanceof Fault, String(error));
-    return `${error.type}: ${error.message}`;
-  }
 };
 const shownBy = (t: TestContext, script: string) => played(t, { command: sh(script) });
 
@@ -188,7 +180,7 @@ describe('what is around a program fails', () => {
   ]; // prettier-ignore
   for (const [name, run, is] of failing)
     test(`by name: ${name}`, async (t) => {
-      assert.match(await faultOf(played(t, run)), is);
+      assert.match(await faultText(played(t, run)), is);
     });
 
   for (const [name, submit, is] of [
@@ -224,7 +216,7 @@ describe('what is around a program fails', () => {
 
   test('health says what is absent', async (t) => {
     const program = await programOf(t, { command: ['no-such-agent'] });
-    assert.match(await faultOf(program.health(signal)), /expected a program on PATH, named no-such-agent/); // prettier-ignore
+    assert.match(await faultText(program.health(signal)), /expected a program on PATH, named no-such-agent/); // prettier-ignore
     await (await programOf(t, { command: ['sh'] })).health(signal);
   });
 });

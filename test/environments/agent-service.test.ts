@@ -7,8 +7,8 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import type { Program } from '../../src/environments/environment.js';
-import { Fault } from '../../src/model/faults.js';
 import { bareContext } from '../fakes/environment-context.js';
+import { faultText } from '../harness/fault-of.js';
 import type { AgentService } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
 
@@ -36,15 +36,6 @@ async function served(t: TestContext): Promise<{ program: Program; service: Agen
   return { program: environment.program, service };
 }
 
-const faultOf = async (asked: Promise<unknown>): Promise<string> => {
-  try {
-    return JSON.stringify(await asked);
-  } catch (error) {
-    assert.ok(error instanceof Fault, String(error));
-    return `${error.type}: ${error.message}`;
-  }
-};
-
 const ended = (more: object): string =>
   JSON.stringify({ state: 'ended', exit: { code: 0 }, ...more });
 
@@ -66,7 +57,7 @@ describe('a service of programs that answers a start with', () => {
     test(`${name} is a fault that says so`, async (t) => {
       const { program, service } = await served(t);
       service.instead = () => says;
-      assert.match(await faultOf(program.start('b/0-0.1', { task: TASK, serve, signal })), is);
+      assert.match(await faultText(program.start('b/0-0.1', { task: TASK, serve, signal })), is);
     });
 });
 
@@ -115,10 +106,10 @@ describe('headers of a service', () => {
     const { program } = environment;
     assert.ok(program !== undefined);
     const told = await Promise.all([
-      faultOf(program.health(signal)),
-      faultOf(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined })),
-      faultOf(program.wait('b/0-0.1', { seconds: 0, signal })),
-      faultOf(program.stop('b/0-0.1', signal)),
+      faultText(program.health(signal)),
+      faultText(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined })),
+      faultText(program.wait('b/0-0.1', { seconds: 0, signal })),
+      faultText(program.stop('b/0-0.1', signal)),
     ]);
     assert.equal(seen.length, 4);
     for (const { authorization, ...headers } of seen)

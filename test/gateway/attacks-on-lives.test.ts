@@ -10,9 +10,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { divergenceText } from '../../src/client/show/divergence-text.js';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
-import type { Pool } from '../../src/sampling/call.js';
 import type { Life } from './gateway-bed.js';
-import { askAlone, askInPart, eventsIn, gatewayBed, kill, poolFor, says } from './gateway-bed.js';
+import {
+  askAlone,
+  askInPart,
+  eventsIn,
+  gatewayBed,
+  kill,
+  poolWithout,
+  says,
+} from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };
@@ -132,18 +139,7 @@ describe('attack', () => {
 
   test('28: an engine that is away until the client gives up is our fault: the exit is no verdict', async (t) => {
     const bed = await gatewayBed(t);
-    const whole = poolFor(bed.service);
-    const pool: Pool = {
-      ...whole,
-      request: (asked, run) => {
-        if (!asked.is_generation) return whole.request(asked, run);
-        asked.held?.('all replicas are away');
-        return new Promise((_, reject) => {
-          asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
-        });
-      },
-    };
-    const life = await bed.open({ pool });
+    const life = await bed.open({ pool: poolWithout(bed.service) });
     const now = performance.now.bind(performance);
     let passed = 0;
     t.mock.method(performance, 'now', () => now() + passed);

@@ -126,6 +126,21 @@ async function simulated(
   return service;
 }
 
+/** The same, but no replica serves what is to be sampled: it waits until it is given up. */
+export function poolWithout(service: GenerationService): Pool {
+  const whole = poolFor(service);
+  return {
+    ...whole,
+    request: (asked, run) => {
+      if (!asked.is_generation) return whole.request(asked, run);
+      asked.held?.('all replicas are away');
+      return new Promise((_, reject) => {
+        asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
+      });
+    },
+  };
+}
+
 /** Any request goes to this engine, which has published nothing. */
 export const poolFor = (service: GenerationService): Pool => ({
   special_tokens: [],

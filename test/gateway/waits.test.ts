@@ -6,9 +6,8 @@ import OpenAI from 'openai';
 import { Fault } from '../../src/model/faults.js';
 import type { Entry } from '../../src/model/journal.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
-import type { Pool } from '../../src/sampling/call.js';
 import { REF } from '../fakes/temporary-store.js';
-import { gatewayBed, poolFor, readStream, says } from './gateway-bed.js';
+import { gatewayBed, poolFor, poolWithout, readStream, says } from './gateway-bed.js';
 
 const errorOf = async (reply: Response): Promise<{ code: string; message: string }> =>
   ((await reply.json()) as { error: { code: string; message: string } }).error;
@@ -18,18 +17,7 @@ const TOOLS = [{ type: 'function' as const, function: { name: 'run', parameters:
 describe('a call that no replica serves', () => {
   test('is our fault once its client has waited for ten seconds, and not before', async (t) => {
     const bed = await gatewayBed(t, { simulator: {} });
-    const whole = poolFor(bed.service);
-    const pool: Pool = {
-      ...whole,
-      request: (asked, run) => {
-        if (!asked.is_generation) return whole.request(asked, run);
-        asked.held?.('all replicas are away');
-        return new Promise((_, reject) => {
-          asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
-        });
-      },
-    };
-    const life = await bed.open({ pool });
+    const life = await bed.open({ pool: poolWithout(bed.service) });
     const now = performance.now.bind(performance);
     let passed = 0;
     t.mock.method(performance, 'now', () => now() + passed);

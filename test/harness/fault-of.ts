@@ -10,3 +10,9 @@ export async function faultOf(promise: Promise<unknown>): Promise<Fault> {
   assert.ok(error instanceof Fault, String(error));
   return error;
 }
+
+/** The same, as `type: message`. */
+export async function faultText(promise: Promise<unknown>): Promise<string> {
+  const { type, message } = await faultOf(promise);
+  return `${type}: ${message}`;
+}
