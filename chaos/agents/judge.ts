@@ -2,6 +2,7 @@ import type { JournalLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { isKnown } from '../../src/model/journal/calls.js';
+import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Stream } from '../request-streams.js';
 import { openBetween, sentAfter } from '../request-streams.js';
 import { answerBytes, callIn } from './answers.js';
@@ -99,8 +100,10 @@ export function foldOf(lines: readonly JournalLine[]): Trajectory {
   return trajectory;
 }
 
-const tokensIn = ({ calls, open }: Trajectory): number =>
-  calls.reduce((sum, { sampled }, call) => sum + ((sampled ?? open.get(call))?.token_ids.length ?? 0), 0); // prettier-ignore
+function tokensIn(trajectory: Trajectory): number {
+  const answers = trajectory.calls.map(({ sampled }, turn) => sampled ?? openAnswer(trajectory, turn)); // prettier-ignore
+  return answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
+}
 
 /** A streamed token is in the journal when 64 wait, or 250 ms after it came. */
 const MOST_TOKENS = 64;
@@ -129,12 +132,16 @@ function sampledAgain({ journals, streams }: Pick<Evidence, 'journals' | 'stream
       applyLine(trajectory, line);
       if (line.kind !== 'claim') continue;
       const turns = trajectory.calls.flatMap(({ sampled }, turn) =>
-        sampled !== null || trajectory.open.get(turn)?.line != null ? [turn] : [],
+        sampled !== null || openAnswer(trajectory, turn).line !== null ? [turn] : [],
       );
       whole.set(`${id} ${line.writer}`, new Set(turns));
     }
   }
-  return streams.filter(({ rollout_id, writer, turn }) => whole.get(`${rollout_id} ${writer.replace(/-\d+$/, '')}`)?.has(turn) === true).length; // prettier-ignore
+  // A writer that asks again for the same call says so at the end of its name.
+  const wholeBefore = ({ rollout_id, writer }: Stream): Set<number> | undefined =>
+    whole.get(`${rollout_id} ${writer}`) ??
+    whole.get(`${rollout_id} ${writer.replace(/-\d+$/, '')}`);
+  return streams.filter((stream) => wholeBefore(stream)?.has(stream.turn) === true).length;
 }
 
 function compared(
