@@ -94,7 +94,7 @@ export function judge(evidence: Evidence): Judged {
   };
 }
 
-export function foldOf(lines: readonly JournalLine[]): Trajectory {
+function foldOf(lines: readonly JournalLine[]): Trajectory {
   const trajectory = emptyTrajectory();
   for (const line of lines) applyLine(trajectory, line);
   return trajectory;
