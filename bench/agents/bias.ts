@@ -21,8 +21,8 @@ const CALLS = Number(process.argv[2] ?? 2000);
 const AT_ONCE = 16;
 const TOKENS_PER_SECOND = 200;
 const LENGTHS = { median: 150, sigma: 0.6 };
-/** Real clients wait half a second, and have limits of minutes. */
-const AGAIN_MS = 20;
+/** As clients of OpenAI wait at first. */
+const AGAIN_MS = 400;
 
 /** Who answers calls. One request has so much time; null: it was given up. */
 interface Arm {

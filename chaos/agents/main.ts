@@ -7,6 +7,7 @@ import { linesOf } from '../play-durable.js';
 import { streamsOf } from '../request-streams.js';
 import type { AgentsBed } from './bed.js';
 import { startAgentsBed } from './bed.js';
+import { untilEnded } from './ended.js';
 import type { Heard } from './heard.js';
 import { readHeard } from './heard.js';
 import { judge } from './judge.js';
@@ -74,12 +75,12 @@ async function play({ bed: stage, options, name, rewards, ...workload }: Playing
   const began = performance.now();
   await batch.start(request);
   const victims = name === 'killed' ? options.victims : [];
-  const { result, struck } = await killUntilEnd(
+  const { struck } = await killUntilEnd(
     { seed: options.seed, kills: killsOf(stage, victims) },
-    batch.outcome(LIMIT_MS),
+    untilEnded(batch_id, { server: bed.server(), timeout_ms: LIMIT_MS }),
   );
   const duration_s = (performance.now() - began) / 1000;
-  const { rollouts: rows, failures, failure: why } = result;
+  const { rollouts: rows, failures, failure: why } = await batch.outcome();
   if (why !== null) throw new Error(`batch ${batch_id}: ${why.type}: ${why.message}`);
   const heard = (await readHeard(logs)).filter(({ rollout_id }) => rollout_id.startsWith(`${batch_id}/`)); // prettier-ignore
   const left = await leftBy(stage, heard);
