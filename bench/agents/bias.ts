@@ -29,7 +29,8 @@ interface Arm {
   /** Before the first one. */
   begin: (call: number) => Promise<void>;
   ask: (call: number, at: { number: number; signal: AbortSignal }) => Promise<number | null>;
-  end: (call: number) => Promise<void>;
+  /** Returns what was sampled for it: answers that were begun, and continued by another request. */
+  end: (call: number) => Promise<{ begun: number; continued: number }>;
 }
 
 interface Used {
@@ -38,11 +39,13 @@ interface Used {
   /** From its last request on. */
   took_ms: number[];
   requests: number;
+  begun: number;
+  continued: number;
 }
 
 /** Clients that ask until they have an answer, and never give a call up. */
 async function play({ begin, ask, end }: Arm, limit_ms: number): Promise<Used> {
-  const used: Used = { tokens: [], took_ms: [], requests: 0 };
+  const used: Used = { tokens: [], took_ms: [], requests: 0, begun: 0, continued: 0 };
   let next = 0;
   const client = async (): Promise<void> => {
     for (let call = next++; call < CALLS; call = next++) {
@@ -64,7 +67,9 @@ async function play({ begin, ask, end }: Arm, limit_ms: number): Promise<Used> {
         used.tokens[call] = tokens;
         used.took_ms[call] = performance.now() - began;
       }
-      await end(call);
+      const { begun, continued } = await end(call);
+      used.begun += begun;
+      used.continued += continued;
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, client));
@@ -100,20 +105,28 @@ function byGateway(first_row: number): Arm {
       if (reply.status !== 200) throw new Error(`${reply.status} ${text}`);
       return (JSON.parse(text) as { usage: { completion_tokens: number } }).usage.completion_tokens;
     },
-    end: (call) => kill(lifeOf(call)),
+    end: async (call) => {
+      const life = lifeOf(call);
+      await kill(life);
+      const { calls } = life.journal.trajectory;
+      const segments = calls.flatMap(({ sampled }) => sampled?.segments.slice(1) ?? []);
+      return { begun: calls.length, continued: segments.length };
+    },
   };
 }
 
 /** As through any proxy that begins each request anew. The first sample is the gateway's. */
+const asked = new Map<number, number>();
 const anew: Arm = {
   begin: () => Promise.resolve(),
   ask: async (call, { number, signal }) => {
+    asked.set(call, number + 1);
     const seed = number === 0 ? hash32([call]) : hash32([call, number]);
     const body = { messages: messagesOf(call) };
     const { tokens } = await sampled(service, { body, id: `anew-${call}-${number}`, seed, signal });
     return tokens;
   },
-  end: () => Promise.resolve(),
+  end: (call) => Promise.resolve({ begun: asked.get(call) ?? 0, continued: 0 }),
 };
 
 const UNLIMITED_MS = 600_000;
@@ -128,11 +141,13 @@ try {
   ];
   console.log(`${CALLS} calls, ${AT_ONCE} at once; limit ${(limit_ms / 1000).toFixed(2)} s; longest answer ${Math.max(...free.tokens)} tokens`); // prettier-ignore
   console.table(
-    arms.map(([arm, { tokens, requests }]) => {
+    arms.map(([arm, { tokens, requests, begun, continued }]) => {
       const { ratio, low, high } = intervalOf(tokens, free.tokens);
       return {
         arm,
         'requests a call': Number((requests / CALLS).toFixed(2)),
+        'samples a call': Number((begun / CALLS).toFixed(3)),
+        continued,
         'mean tokens': Number(mean(tokens).toFixed(1)),
         'ratio of means': Number(ratio.toFixed(3)),
         'interval (95 %)': `${low.toFixed(3)} to ${high.toFixed(3)}`,
