@@ -79,7 +79,8 @@ async function twoLives({ restart, prints }: Arm, share: number) {
   const second = await bed.open({ ...opening, seed });
   await play(second, { prints, signal: new AbortController().signal });
   const seconds = (performance.now() - began) / 1000;
-  await kill(second);
+  await second.session.end('over');
+  await second.journal.release();
   const { trajectory } = second.journal;
   const diverged = trajectory.calls.flatMap(({ line }, call) => line.cause === 'diverged' ? [divergenceText(trajectory, call) ?? ''] : []); // prettier-ignore
   return { sampled: tokensOf(trajectory) - before, seconds, diverged, ...trainedIn(trajectory) };
