@@ -15,8 +15,8 @@ export async function examplesCommand(args: string[]): Promise<number> {
     throw new UsageError(`examples: expected one FOLDER, got ${positionals.length}`);
   if ((await realpath(folder).catch(() => null)) === (await realpath(OWN)))
     throw new UsageError(`${folder}: expected another folder, got that of the examples themselves`);
-  // What Python has compiled belongs to the package's own files.
-  const filter = (file: string): boolean => path.basename(file) !== '__pycache__';
+  // Both belong to where they are.
+  const filter = (file: string): boolean => !/^(__pycache__|\.venv)$/.test(path.basename(file));
   await cp(OWN, folder, { recursive: true, force: false, filter });
   console.log(plain(`${folder} has the examples; files that were there are as they were`));
   return 0;
