@@ -9,7 +9,7 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import Any, AsyncIterator, Dict, List, Mapping, Optional
 
-from temporalio.client import Client as TemporalClient
+from temporalio.client import Client as TemporalClient, WorkflowExecutionStatus
 from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -93,10 +93,12 @@ class Single:
                     id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
                 )
             except WorkflowAlreadyStartedError:
-                check_workflow(await described(client, id), workflow, id=id)
-                handle = client.get_workflow_handle(id)
-                await check_same(client, handle, sent, defaults=defaults)
-                return handle
+                before = await described(client, id)
+                check_workflow(before, workflow, id=id)
+                has_ended = before is not None and before.status is not WorkflowExecutionStatus.RUNNING
+                run: Handle = client.get_workflow_handle(id, run_id=before.run_id if before and has_ended else None)
+                await check_same(client, run, sent, defaults=defaults)
+                return client.get_workflow_handle(id)
 
         return await patiently(start)
 

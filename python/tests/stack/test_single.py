@@ -48,7 +48,7 @@ class Singles(unittest.TestCase):
         self.client.rollout(samples()[0], self.name, **SETTINGS)
         other = json.loads(json.dumps(samples()[0]))
         other["message_log"][0]["content"] = "another"
-        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"sample\.message_log\.0\.content: '.* there, 'another' here; use another id"):
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"has another request: sample\.message_log\.0\.content: .* there, 'another' here; use another id"):
             self.client.rollout(other, self.name, **SETTINGS)
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"max_seq_len: .* there, 17 here"):
             self.client.rollout(samples()[0], self.name, **{**SETTINGS, "max_seq_len": 17})
