@@ -44,7 +44,7 @@ interface Losses {
 
 /** It has no default, and its columns are the user's. */
 function withoutSample(schema: Record<string, unknown>): unknown {
-  const { sample, ...properties } = schema.properties as Record<string, unknown>;
+  const { sample, ...properties } = schema['properties'] as Record<string, unknown>;
   assert.ok(sample);
   return { ...schema, properties, required: [] };
 }
