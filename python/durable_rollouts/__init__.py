@@ -44,7 +44,7 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
+from .requests import BatchRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
 from .rows import RowColumns
 from .stack import LocalError
@@ -85,6 +85,7 @@ __all__ = [
     "PublishRequest",
     "PublishResult",
     "RolloutFault",
+    "RolloutSettings",
     "Row",
     "RowColumns",
     "StateLost",
