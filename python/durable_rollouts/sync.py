@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Type, TypeVar, Union
 
 from . import aio
+from .arrow import Sequences
 from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PolicyStatus, PublishResult, Row, Step, StreamProgress
@@ -180,6 +181,9 @@ class Batch(_Steered):
 
     def rows(self) -> List[Row]:
         return _run(self._aio.rows())
+
+    def sequences(self) -> Sequences:
+        return _run(self._aio.sequences())
 
     def failures(self) -> List[Row]:
         return _run(self._aio.failures())

@@ -65,7 +65,7 @@ const COLUMNS = {
   ),
   rest: of(
     'large_utf8',
-    'on sequence 0 the JSON of the row without what these columns have: `token_ids` and `generation_logprobs` of its messages are `[start, end)` into `input_ids`; "" on others',
+    'on sequence 0 the JSON of the row without what these columns have: `token_ids` and `generation_logprobs` of its messages are `[start, end)` into `input_ids`, and `logprobs_mode` and `policy_versions` come first; "" on others',
   ),
 } as const satisfies Record<string, Omit<ArrowColumn, 'name'>>;
 

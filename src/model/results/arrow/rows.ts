@@ -81,12 +81,16 @@ const IN_COLUMNS: ReadonlySet<string> = new Set([
 ]);
 const IN_COLUMNS_OF_OTHERS: ReadonlySet<string> = new Set(['parent', 'fork', 'train_mask']);
 
+/** Readers ask for these without reading all of it. */
+const FIRST = { logprobs_mode: null, policy_versions: [] };
+
 function restOf(
   row: Row,
   { message_log, others }: { message_log: unknown; others: readonly object[] },
 ): object {
   const kept = { ...row, message_log, ...(row.sequences !== undefined && { sequences: others.map((one) => without(one, IN_COLUMNS_OF_OTHERS)) }) }; // prettier-ignore
-  return without(kept, IN_COLUMNS);
+  const { logprobs_mode, policy_versions } = row;
+  return { ...FIRST, ...without(kept, IN_COLUMNS), logprobs_mode, policy_versions };
 }
 
 const without = (object: object, names: ReadonlySet<string>): object =>
