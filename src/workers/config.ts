@@ -1,10 +1,11 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { BaseUrl } from '../environments/http/base-url.js';
+import { BaseUrl } from '../model/base-url.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
 import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
 import { MaxAnswer, bytesOf } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
+import { EngineUrl } from '../model/policy/replicas.js';
 import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
 import { recordOf } from '../model/untrusted.js';
@@ -21,12 +22,6 @@ import { generationQueue, ownQueue, queuesOfTurns } from './queues.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
-
-/** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
-const EngineUrl = BaseUrl.refine(
-  (text) => text.endsWith('/v1'),
-  'expected a base URL that ends in /v1',
-);
 
 /** Where the weights of each replica are changed. */
 const ControlSettings = z

@@ -1,6 +1,6 @@
 import { Fault } from '../../model/faults.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 
 export function policyOf(
@@ -34,11 +34,27 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
       ),
     ),
     replicas: Object.fromEntries(
-      Object.entries(replicas).map(([url, entry]) => [
-        url,
-        { ...entry, fault: entry.fault?.slice(0, MOST_OF_FAULT) ?? null },
-      ]),
+      Object.entries(replicas).map(([url, entry]) => [url, replicaView(entry)]),
     ),
+  };
+}
+
+/** Fifty replicas are in each view, so it has only what is not usual. */
+function replicaView(entry: ReplicaEntry): ReplicaView {
+  const { state, version, epoch, paused_until, fault } = entry;
+  const { needs, owner, instance, examined, draining_until, away_since } = entry;
+  return {
+    state,
+    version,
+    epoch,
+    paused_until,
+    fault: fault?.slice(0, MOST_OF_FAULT) ?? null,
+    ...(needs !== null && { needs }),
+    ...(owner !== null && { owner }),
+    ...(instance !== null && { instance }),
+    ...(!examined && { examined: false }),
+    ...(draining_until !== null && { draining_until }),
+    ...(away_since !== null && { away_since }),
   };
 }
 

@@ -12,6 +12,10 @@ export const REPLICA_STATES = [
 ] as const;
 export type ReplicaState = (typeof REPLICA_STATES)[number];
 
+/** `load`: it is half loaded, and is cut off until it gets whole weights. `restart`: only a new process helps. */
+export const REPLICA_NEEDS = ['load', 'restart'] as const;
+export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
+
 /** Its phases, in order. */
 const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
 export type Phase = (typeof PHASES)[number];
@@ -22,7 +26,23 @@ export interface ReplicaView {
   epoch: number;
   paused_until: number | null;
   fault: string | null;
+  /** Of the rest a view has only what is not usual. */
+  needs?: ReplicaNeeds;
+  owner?: string;
+  instance?: string;
+  examined?: false;
+  draining_until?: number;
+  away_since?: number;
 }
+
+/** Whether it gets new requests. */
+export const isServing = ({
+  state,
+  draining_until = null,
+}: {
+  state: ReplicaState;
+  draining_until?: number | null;
+}): boolean => state === 'current' && draining_until === null;
 
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
@@ -101,13 +121,16 @@ export function whyNothingServes({
   replicas,
 }: {
   version: number | null;
-  replicas: Record<string, Pick<ReplicaView, 'state' | 'fault'>>;
+  replicas: Record<
+    string,
+    Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
+  >;
 }): string | null {
   const all = Object.entries(replicas);
-  if (all.some(([, { state }]) => state === 'current')) return null;
+  if (all.some(([, entry]) => isServing(entry))) return null;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
     const why = fault === null ? '' : ` (${shortened(fault)})`;
-    return `${url} is ${state}${why}`;
+    return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
