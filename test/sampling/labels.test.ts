@@ -13,6 +13,7 @@ const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
   epoch: 4,
   paused_until: null,
   fault: null,
+  needs: null,
   ...given,
 });
 

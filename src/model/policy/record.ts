@@ -1,8 +1,14 @@
 import { z } from 'zod';
 import type { ReplicaState } from '../workflow-safe/policy.js';
-import { REPLICA_STATES, restoreDelayMs } from '../workflow-safe/policy.js';
-import type { Publish, Weights } from './publish.js';
-import { Manner, MAX_VERSION } from './publish.js';
+import {
+  REPLICA_NEEDS,
+  REPLICA_STATES,
+  restoreDelayMs,
+  TRANSFER,
+} from '../workflow-safe/policy.js';
+import type { Publish } from './publish.js';
+import { Manner, MAX_VERSION, Weights } from './publish.js';
+import { NO_TRANSFERS, Transfers } from './ticket.js';
 import { WeightFiles, filesText, isOther } from './weight-files.js';
 
 /**
@@ -21,10 +27,17 @@ const ReplicaEntry = z.object({
   paused_until: z.number().nullable(),
   /** Why it is not `current`. */
   fault: z.string().nullable(),
+  /** What it needs before it can serve; null: nothing, or what the workflow gives it by itself. */
+  needs: z.enum(REPLICA_NEEDS).nullable().default(null),
 });
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
+/** Weights that a trainer put into the engines itself: nobody else has them. */
+const Transferred = z.object({ kind: z.literal(TRANSFER) });
+const KnownWeights = z.union([Weights, Transferred]);
+
 const Published = Manner.extend({
+  weights: KnownWeights,
   /** What the worker that published it saw at its path; null: nothing. */
   files: WeightFiles.nullable().default(null),
 });
@@ -41,6 +54,7 @@ export const PolicyRecord = z.object({
   /** How `version` and `target` are brought to a replica, by version. */
   weights: z.record(z.string(), Published),
   replicas: z.record(z.string(), ReplicaEntry),
+  transfers: Transfers.default(NO_TRANSFERS),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -57,6 +71,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   replicas: Object.fromEntries(
     replicas.map((replica) => [replica, entryOf({ state: 'current', version: null })]),
   ),
+  transfers: NO_TRANSFERS,
 });
 
 const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
@@ -64,6 +79,7 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   epoch: 0,
   paused_until: null,
   fault: null,
+  needs: null,
   ...given,
 });
 
@@ -84,7 +100,7 @@ export function refusalOfTarget(
   if (version < target)
     return `version: expected more than ${target}, the last one tried, got ${version}${target < MAX_VERSION ? '' : WAY_BACK}`;
   const theirs = record.weights[version];
-  if (theirs === undefined) return null;
+  if (theirs === undefined || theirs.weights.kind === TRANSFER) return null;
   if (!isSame(theirs.weights, weights))
     return `weights: version ${version} has ${nameOf(theirs.weights)}, got ${nameOf(weights)}; publish other weights under a higher version`;
   const { files: before } = theirs;
@@ -102,8 +118,16 @@ export const otherFiles = (
 const isSame = (a: Weights, b: Weights): boolean => nameOf(a) === nameOf(b);
 const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
 
-/** The record with this publish as its target. */
-export function withTarget(record: PolicyRecord, publish: Target): PolicyRecord {
+/** Where files of a version are; null: nowhere. */
+export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | null =>
+  known === undefined || known.weights.kind === TRANSFER ? null : known.weights.path;
+
+type Brought = Pick<Publish, 'version' | 'cache' | 'probe' | 'pause_limit'> &
+  Pick<Published, 'weights'> &
+  Partial<Pick<Published, 'files'>>;
+
+/** The record with these weights as its target. */
+export function withTarget(record: PolicyRecord, publish: Brought): PolicyRecord {
   const { version } = publish;
   const files = record.weights[version]?.files ?? publish.files ?? null;
   const published = Published.parse({ ...publish, files });
@@ -136,7 +160,14 @@ export function withReplica(
   }: { replica: string; state: ReplicaState } & Partial<Omit<ReplicaEntry, 'epoch'>>,
 ): PolicyRecord {
   const before = record.replicas[replica] ?? entryOf({ state: 'away', epoch: -1 });
-  const entry = { ...before, paused_until: null, fault: null, ...change, epoch: before.epoch + 1 };
+  const entry = {
+    ...before,
+    paused_until: null,
+    fault: null,
+    needs: change.state === 'current' ? null : before.needs,
+    ...change,
+    epoch: before.epoch + 1,
+  };
   return { ...record, replicas: { ...record.replicas, [replica]: entry } };
 }
 
