@@ -1,9 +1,15 @@
 import { z } from 'zod';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
-import { REPLICA_NEEDS, REPLICA_STATES, restoreDelayMs } from '../workflow-safe/policy.js';
-import type { Publish, Weights } from './publish.js';
-import { Manner, MAX_VERSION } from './publish.js';
+import {
+  REPLICA_NEEDS,
+  REPLICA_STATES,
+  restoreDelayMs,
+  TRANSFER,
+} from '../workflow-safe/policy.js';
+import type { Publish } from './publish.js';
+import { Manner, MAX_VERSION, Weights } from './publish.js';
+import { NO_TRANSFERS, Transfers } from './ticket.js';
 import { WeightFiles, filesText, isOther } from './weight-files.js';
 
 /**
@@ -49,8 +55,12 @@ export const EngineIdentity = z.object({
   logprobs_mode: z.enum(LOGPROBS_MODES).nullable().default(null),
 });
 export type EngineIdentity = z.infer<typeof EngineIdentity>;
+/** Weights that a trainer put into the engines itself: nobody else has them. */
+const Transferred = z.object({ kind: z.literal(TRANSFER) });
+const KnownWeights = z.union([Weights, Transferred]);
 
 const Published = Manner.extend({
+  weights: KnownWeights,
   /** What the worker that published it saw at its path; null: nothing. */
   files: WeightFiles.nullable().default(null),
 });
@@ -69,6 +79,7 @@ export const PolicyRecord = z.object({
   replicas: z.record(z.string(), ReplicaEntry),
   /** What all examined replicas are; null: none has been examined yet. */
   identity: EngineIdentity.nullable().default(null),
+  transfers: Transfers.default(NO_TRANSFERS),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -86,6 +97,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
     replicas.map((replica) => [replica, entryOf({ state: 'current', version: null })]),
   ),
   identity: null,
+  transfers: NO_TRANSFERS,
 });
 
 const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
@@ -120,7 +132,7 @@ export function refusalOfTarget(
   if (version < target)
     return `version: expected more than ${target}, the last one tried, got ${version}${target < MAX_VERSION ? '' : WAY_BACK}`;
   const theirs = record.weights[version];
-  if (theirs === undefined) return null;
+  if (theirs === undefined || theirs.weights.kind === TRANSFER) return null;
   if (!isSame(theirs.weights, weights))
     return `weights: version ${version} has ${nameOf(theirs.weights)}, got ${nameOf(weights)}; publish other weights under a higher version`;
   const { files: before } = theirs;
@@ -138,8 +150,16 @@ export const otherFiles = (
 const isSame = (a: Weights, b: Weights): boolean => nameOf(a) === nameOf(b);
 const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
 
-/** The record with this publish as its target. */
-export function withTarget(record: PolicyRecord, publish: Target): PolicyRecord {
+/** Where files of a version are; null: nowhere. */
+export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | null =>
+  known === undefined || known.weights.kind === TRANSFER ? null : known.weights.path;
+
+type Brought = Pick<Publish, 'version' | 'cache' | 'probe' | 'pause_limit'> &
+  Pick<Published, 'weights'> &
+  Partial<Pick<Published, 'files'>>;
+
+/** The record with these weights as its target. */
+export function withTarget(record: PolicyRecord, publish: Brought): PolicyRecord {
   const { version } = publish;
   const files = record.weights[version]?.files ?? publish.files ?? null;
   const published = Published.parse({ ...publish, files });
