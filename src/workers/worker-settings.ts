@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { BaseUrl } from '../environments/http/base-url.js';
+import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
 import { durationProblem } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
