@@ -187,7 +187,7 @@ export function wholeGroups(
 
 /** Labels with which an engine may end its transfer. */
 export function acceptedLabels(
-  { version, own_label, finishing }: Ticket,
+  { version, own_label, finishing }: Pick<Ticket, 'version' | 'own_label' | 'finishing'>,
   {
     url,
     labels,
