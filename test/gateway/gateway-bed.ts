@@ -222,7 +222,7 @@ async function openLife(
     },
     signal: abort.signal,
   };
-  const session = gateway.open(playing);
+  const session = await gateway.open(playing);
   const headers = { authorization: `Bearer ${session.key}`, 'content-type': 'application/json' };
   return {
     session,
