@@ -9,7 +9,10 @@ import type { AgentService } from '../../test/servers/agent-service.js';
 import { startAgentService } from '../../test/servers/agent-service.js';
 import type { StoreKind, StoredBed } from '../stores.js';
 import { inFiles, inPostgres, OTHER_WORKER, STORE, WORKER } from '../stores.js';
+import type { TemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import type { WorkerConfig } from '../../test/harness/worker-process.js';
 import { play } from './agent.js';
+import type { RealAgent } from './real.js';
 import { environmentsOf, HEARTBEAT_TIMEOUT_S, SIMULATOR, worthOf } from './workload.js';
 
 /** What agents play on: a worker for the workflows, another with the gateway that starts them, and their service. */
@@ -25,8 +28,10 @@ export interface AgentsBed extends StoredBed {
 
 const GATEWAY = OTHER_WORKER;
 
-export async function startAgentsBed(store: StoreKind): Promise<AgentsBed> {
-  const temporary = await ownTemporaryFolder();
+export async function startAgentsBed(
+  store: StoreKind,
+  { temporary, real }: { temporary: TemporaryDirectory; real: readonly RealAgent[] },
+): Promise<AgentsBed> {
   const logs = path.join(temporary.path, 'logs');
   const service = await startAgentService(async ({ task, run }) => {
     const sum = Number(await play({ ...task, logs }));
@@ -37,7 +42,7 @@ export async function startAgentsBed(store: StoreKind): Promise<AgentsBed> {
     name: 'chaos-agents',
     own_server: true,
     simulator: SIMULATOR,
-    environments: environmentsOf({ logs, service: service.url }),
+    environments: Object.assign(environmentsOf({ logs, service: service.url }), ...real.map((agent) => agent.environments)) as WorkerConfig['environments'], // prettier-ignore
     roles: (worker) => (worker === GATEWAY ? ['environment'] : ['workflow', 'generation']),
     worker: {
       heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s`,
@@ -65,7 +70,7 @@ export async function startAgentsBed(store: StoreKind): Promise<AgentsBed> {
 }
 
 /** Whatever this process and those that it starts put into temporary files is there. */
-async function ownTemporaryFolder(): Promise<{ path: string; remove: () => Promise<void> }> {
+export async function ownTemporaryFolder(): Promise<TemporaryDirectory> {
   const before = tmpdir();
   const folder = await realpath(await mkdtemp(path.join(before, 'chaos-agents-')));
   // PostgreSQL runs as another user if this one is root.

@@ -22,8 +22,8 @@ export interface Evidence {
   struck: readonly Struck[];
   /** By row: what it is worth without kills. null: this is that run. */
   rewards: ReadonlyMap<number, number> | null;
-  /** Answers of one rollout without kills. */
-  answers: number;
+  /** Answers of one rollout without kills; null: of an agent that is not ours, which writes down nothing. */
+  answers: number | null;
   pace: Pace;
 }
 
@@ -36,6 +36,8 @@ export interface Pace {
 }
 
 export interface Judged {
+  /** The agent wrote down what it got. */
+  logs: boolean;
   rollouts: number;
   lost: number;
   duplicated: number;
@@ -73,7 +75,9 @@ export function judge(evidence: Evidence): Judged {
   const tokens = all.reduce((sum, trajectory) => sum + tokensIn(trajectory), 0);
   const tries = heard.flatMap((life) => life.tries);
   const hits = evidence.struck.map((one) => hitOf(one, evidence));
+  const { answers } = evidence;
   return {
+    logs: answers !== null,
     rollouts: rows.length,
     lost: requested - new Set(rows.map(({ rollout_id }) => rollout_id)).size,
     duplicated: ids.length - new Set(ids).size,
@@ -87,7 +91,7 @@ export function judge(evidence: Evidence): Judged {
     hit: hits.reduce((sum, { open }) => sum + open, 0),
     sampled_again: sampledAgain(evidence),
     ...compared(heard, folded),
-    miscounted: [...folded].flatMap(([id, one]) => miscounted(id, { one, answers: evidence.answers })), // prettier-ignore
+    miscounted: answers === null ? [] : [...folded].flatMap(([id, one]) => miscounted(id, { one, answers })), // prettier-ignore
     diverged: calls.filter(({ line }) => line.cause === 'diverged').length,
     abandoned: all.filter((one) => one.calls.some((call) => !isKnown(call, one.lives.length))).length, // prettier-ignore
     rewards_wrong: rewardsWrong(evidence),

@@ -44,7 +44,7 @@ export function plannedKill(
 
 /** Kills one after the other until `played` has settled. The next pause begins when the victim is back. */
 export async function killUntilEnd<T>(
-  { seed, kills }: { seed: number; kills: Partial<Record<Victim, Kill>> },
+  { seed, kills, most }: { seed: number; kills: Partial<Record<Victim, Kill>>; most: number },
   played: Promise<T>,
 ): Promise<{ result: T; struck: Struck[] }> {
   const ended = new AbortController();
@@ -54,7 +54,7 @@ export async function killUntilEnd<T>(
   const victims = VICTIMS.filter((victim) => kills[victim] !== undefined);
   const struck: Struck[] = [];
   const killOn = async (): Promise<void> => {
-    for (let index = 0; victims.length > 0; index++) {
+    for (let index = 0; victims.length > 0 && index < most; index++) {
       const { victim, after_ms } = plannedKill({ seed, victims }, index);
       await sleep(after_ms, undefined, { signal: ended.signal }).catch(() => undefined);
       if (ended.signal.aborted) return;

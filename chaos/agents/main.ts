@@ -6,7 +6,7 @@ import { followLog } from '../log-follower.js';
 import { linesOf } from '../play-durable.js';
 import { streamsOf } from '../request-streams.js';
 import type { AgentsBed } from './bed.js';
-import { startAgentsBed } from './bed.js';
+import { ownTemporaryFolder, startAgentsBed } from './bed.js';
 import { untilEnded } from './ended.js';
 import type { Heard } from './heard.js';
 import { readHeard } from './heard.js';
@@ -17,7 +17,9 @@ import type { Options } from './options.js';
 import { readOptions, USAGE } from './options.js';
 import type { AgentsReport, RunReport } from './report.js';
 import { judgedRun, linesOfRun } from './report.js';
-import type { Workload } from './workload.js';
+import type { AgentsRequest } from './workload.js';
+import type { RealAgent } from './real.js';
+import { realAgents } from './real.js';
 import { ANSWERS, HEARTBEAT_TIMEOUT_S, REPEATS, requestOf, TOKENS_PER_SECOND } from './workload.js';
 import { STORE } from '../stores.js';
 
@@ -54,11 +56,17 @@ function killsOf(
   return Object.fromEntries(victims.map((victim) => [victim, all[victim]]));
 }
 
-interface Playing extends Workload {
+interface Playing {
   bed: AgentsBed;
   options: Options;
   name: RunReport['name'];
+  request: AgentsRequest;
+  victims: readonly Victim[];
+  /** How many kills, if there is a limit. */
+  most?: number;
   rewards: ReadonlyMap<number, number> | null;
+  /** Of a rollout without kills; null: of an agent that is not ours. */
+  answers: number | null;
 }
 
 interface Played {
@@ -66,17 +74,24 @@ interface Played {
   rewards: Map<number, number>;
 }
 
-async function play({ bed: stage, options, name, rewards, ...workload }: Playing): Promise<Played> {
+async function play({
+  bed: stage,
+  options,
+  name,
+  request,
+  victims,
+  most,
+  ...expected
+}: Playing): Promise<Played> {
+  // prettier-ignore
   const { bed, storeOf, logs } = stage;
   const batch_id = `agents-${name}`;
   const log = await followLog(requestLogOf(bed.directory));
   const batch = bed.batch(STORE, batch_id);
-  const request = requestOf(workload);
   const began = performance.now();
   await batch.start(request);
-  const victims = name === 'killed' ? options.victims : [];
   const { struck } = await killUntilEnd(
-    { seed: options.seed, kills: killsOf(stage, victims) },
+    { seed: options.seed, kills: killsOf(stage, victims), most: most ?? Infinity },
     untilEnded(batch_id, { server: bed.server(), timeout_ms: LIMIT_MS }),
   );
   const duration_s = (performance.now() - began) / 1000;
@@ -85,11 +100,10 @@ async function play({ bed: stage, options, name, rewards, ...workload }: Playing
   const heard = (await readHeard(logs)).filter(({ rollout_id }) => rollout_id.startsWith(`${batch_id}/`)); // prettier-ignore
   const left = await leftBy(stage, heard);
   const judged = judge({
-    ...{ rows, failures, heard, struck, rewards },
-    requested: request.num_repeats! * (request.samples as unknown[]).length,
+    ...{ rows, failures, heard, struck, ...expected },
+    requested: request.num_repeats * request.samples.length,
     journals: linesOf(await storeOf(batch_id).journals()),
     streams: streamsOf(await log.read()),
-    answers: ANSWERS,
     pace: {
       tokens_per_second: TOKENS_PER_SECOND,
       heartbeat_timeout_s: HEARTBEAT_TIMEOUT_S,
@@ -131,6 +145,24 @@ async function leftBy(
   }
 }
 
+/** Each task of ours is worth the same without kills, whatever the policy says; those of others are mended. */
+async function* playAll(
+  bed: AgentsBed,
+  { options, real }: { options: Options; real: readonly RealAgent[] },
+): AsyncGenerator<RunReport, void> {
+  const own = { bed, options, answers: ANSWERS };
+  if (options.programs + options.served > 0) {
+    const quiet = await play({ ...own, name: 'undisturbed', request: requestOf({ ...options, repeats: 1 }), victims: [], rewards: null }); // prettier-ignore
+    yield quiet.report;
+    const request = requestOf({ ...options, repeats: REPEATS });
+    yield (await play({ ...own, name: 'killed', request, victims: options.victims, rewards: quiet.rewards })).report; // prettier-ignore
+  }
+  for (const { name, request } of real) {
+    const rewards = new Map(request.samples.map((_, row) => [row, 1]));
+    yield (await play({ bed, options, name, request, victims: ['gateway'], most: 2, rewards, answers: null })).report; // prettier-ignore
+  }
+}
+
 async function main(): Promise<void> {
   if (process.argv.includes('--help')) {
     console.log(USAGE);
@@ -140,20 +172,17 @@ async function main(): Promise<void> {
   const { seed, store, programs, served, victims, json } = options;
   say(`chaos of agents, store ${store}, seed ${seed}: ${programs} programs, ${served} of a service, kills of ${victims.join(', ')}`); // prettier-ignore
   const runs: RunReport[] = [];
-  const bed = await startAgentsBed(store);
+  const temporary = await ownTemporaryFolder();
+  const real = await realAgents(options, { folder: temporary.path, say });
+  const bed = await startAgentsBed(store, { temporary, real });
   try {
     await bed.bed.observed(async () => {
-      const tasks = { bed, options, programs, served };
-      // What a task is worth does not depend on the words of the policy.
-      const quiet = await play({ ...tasks, name: 'undisturbed', repeats: 1, rewards: null });
-      runs.push(quiet.report);
-      const killed = await play({ ...tasks, name: 'killed', repeats: REPEATS, rewards: quiet.rewards }); // prettier-ignore
-      runs.push(killed.report);
+      for await (const report of playAll(bed, { options, real })) runs.push(report);
     });
   } finally {
     await bed.end();
   }
-  const ok = runs.length === 2 && runs.every(({ broken }) => broken.length === 0);
+  const ok = runs.length > 0 && runs.every(({ broken }) => broken.length === 0);
   const report: AgentsReport = { schema_version: 1, seed, store, runs, ok };
   if (json !== null) await writeFile(json, `${JSON.stringify(report, null, 2)}\n`);
   process.exitCode = ok ? 0 : 1;

@@ -13,7 +13,7 @@ export interface AgentsReport {
 
 /** One batch. */
 export interface RunReport extends Judged {
-  name: 'undisturbed' | 'killed';
+  name: 'undisturbed' | 'killed' | 'mini' | 'opencode';
   kills: Partial<Record<Victim, number>>;
   /** What is there behind the end, and should not be. */
   left: string[];
@@ -27,13 +27,13 @@ const LISTS = ['different', 'taken_back', 'miscounted', 'rewards_wrong', 'left']
 const MOST_SHOWN = 5;
 
 export function judgedRun(run: Omit<RunReport, 'broken'>, victims: readonly Victim[]): RunReport {
-  const { beyond, beyond_limit, answers_used } = run;
-  const isKilled = run.name === 'killed';
+  const { beyond, beyond_limit, answers_used, logs } = run;
+  const isKilled = run.name !== 'undisturbed';
   const broken = [
     ...NONE.filter((name) => run[name] !== 0).map((name) => `${name}: expected 0, got ${run[name]}`), // prettier-ignore
     ...LISTS.flatMap((name) => shown(name, run[name])),
     ...(beyond > beyond_limit ? [`beyond: expected at most ${beyond_limit} tokens, got ${beyond}`] : []), // prettier-ignore
-    ...(answers_used === 0 ? ['answers_used: expected some, got 0'] : []),
+    ...(logs && answers_used === 0 ? ['answers_used: expected some, got 0'] : []),
     ...victims
       .filter((victim) => isKilled && (run.kills[victim] ?? 0) === 0)
       .map((victim) => `kills: expected some of ${victim}, got 0`),

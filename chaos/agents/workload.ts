@@ -59,7 +59,12 @@ export const environmentsOf = ({
   sum: { kind: 'module', path: VERIFIER },
 });
 
-export function requestOf({ programs, served, repeats }: Workload): z.input<typeof BatchRequest> {
+export type AgentsRequest = z.input<typeof BatchRequest> & {
+  num_repeats: number;
+  samples: object[];
+};
+
+export function requestOf({ programs, served, repeats }: Workload): AgentsRequest {
   const tasks = (task_name: string, rollouts: number) =>
     Array.from({ length: Math.ceil(rollouts / REPEATS) }, (_, k) => sampleOf(task_name, k));
   return {

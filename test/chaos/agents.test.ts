@@ -119,12 +119,12 @@ describe('kills', () => {
   });
 
   test('end with what they disturb, which settles as it does alone', async () => {
-    assert.deepEqual(await killUntilEnd({ seed: 1, kills: {} }, Promise.resolve('played')), { result: 'played', struck: [] }); // prettier-ignore
-    await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() } }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
+    assert.deepEqual(await killUntilEnd({ seed: 1, kills: {}, most: Infinity }, Promise.resolve('played')), { result: 'played', struck: [] }); // prettier-ignore
+    await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() }, most: Infinity }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
   });
 
   test('are chosen by name, and what is unknown is refused by name', () => {
-    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], json: null }); // prettier-ignore
+    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], mini: null, opencode: null, json: null }); // prettier-ignore
     for (const [args, why] of [[['--store', 'disk'], /--store: expected file or postgres, got disk/], [['--only', 'disk'], /--only: expected some of gateway/], [['--seed', 'x'], /--seed: expected a whole number, got x/], [['--x'], /Unknown option '--x'/]] as const)
       assert.throws(() => readOptions(args), why); // prettier-ignore
   });

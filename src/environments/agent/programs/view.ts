@@ -61,5 +61,5 @@ export function variablesWith(mounts: readonly string[]): Record<string, string>
   };
 }
 
-const isFolder = (name: string): boolean =>
-  lstatSync(name, { throwIfNoEntry: false })?.isDirectory() === true;
+/** A path below a file is none. */
+const isFolder = (name: string): boolean => existsSync(name) && lstatSync(name).isDirectory();
