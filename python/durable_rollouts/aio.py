@@ -18,6 +18,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
+from .arrow import Sequences
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, RolloutSettings, StreamRequest
 from .results import (
     BatchProgress,
@@ -30,8 +31,10 @@ from .results import (
     Step,
     StepResult,
     StreamProgress,
+    read_counted,
     read_rows,
     read_step,
+    sequences_of,
     to_groups,
 )
 from .shapes import Shape
@@ -403,8 +406,20 @@ class Batch(Steered):
         return await self._read("failures")
 
     async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
-        path = (await self.wait())["files"][file]
-        return await asyncio.to_thread(lambda: list(read_rows(path)))
+        result = await self.wait()
+        return await asyncio.to_thread(lambda: read_counted(result, file))
+
+    async def sequences(self) -> Sequences:
+        """Its valid rollouts from ``rollouts.arrow``, once it has ended; it is much faster to read than rows.
+
+        Returns their sequences, in input order. Raises what ``wait`` raises, ``NotFound`` where the store writes no Arrow
+        (``formats`` in temporal.yaml), ``StoreFault`` for a part of the file, ``ImportError`` without pyarrow, and
+        ``OSError`` without the store's disk.
+
+            arrays = to_arrays(batch.sequences())
+        """
+        result = await self.wait()
+        return await asyncio.to_thread(lambda: sequences_of(result))
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         await self._check()

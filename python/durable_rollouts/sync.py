@@ -10,6 +10,7 @@ from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapp
 from typing_extensions import Unpack
 
 from . import aio
+from .arrow import Sequences
 from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, RolloutSettings, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PolicyStatus, PublishResult, Row, Step, StreamProgress
@@ -205,6 +206,9 @@ class Batch(_Steered):
 
     def rows(self) -> List[Row]:
         return _run(self._aio.rows())
+
+    def sequences(self) -> Sequences:
+        return _run(self._aio.sequences())
 
     def failures(self) -> List[Row]:
         return _run(self._aio.failures())
