@@ -12,6 +12,9 @@ const STEPS = 6;
 const SAVE_STEPS = 3;
 
 interface Line {
+  /** It begins at this step; the stream has delivered those before the other one. */
+  begins?: number;
+  first_new?: number;
   /** A step was trained. */
   step?: number;
   loss?: number;
@@ -81,15 +84,17 @@ suite('a real AsyncGRPOTrainer', {
       const before = linesOf('replay');
       const loads = bed.loads().length;
       const facts = before.filter((one) => one.delivered !== undefined);
-      const firstNew = facts.length;
 
       const again = train('replay', '--save', String(SAVE_STEPS), '--steps', '8');
       assert.equal(await again.ended, 0, again.said.join('\n'));
       const after = linesOf('replay').slice(before.length);
+      const { begins, first_new: firstNew = 0 } = after[0]!;
+      assert.equal(begins, SAVE_STEPS);
+      assert.ok(firstNew >= facts.length, 'the stream has what it has handed over');
       const replayed = after.filter((one) => one.delivered !== undefined);
       assert.equal(replayed[0]!.delivered, SAVE_STEPS);
       for (const { delivered, version, ids, tokens } of replayed)
-        if (delivered! < firstNew) assert.deepEqual({ delivered, version, ids, tokens }, facts[delivered!]); // prettier-ignore
+        if (delivered! < facts.length) assert.deepEqual({ delivered, version, ids, tokens }, facts[delivered!]); // prettier-ignore
       // Steps 3 up to the first new one: nothing is sent; then each sync publishes, under the next number.
       const syncs = after.filter((one) => one.sync !== undefined).map(({ sent }) => sent);
       const silent = firstNew - SAVE_STEPS;

@@ -81,6 +81,10 @@ class ToldTransfer(WeightTransfer):
 class ToldWorker(RolloutWorker):
     file: File
 
+    def begin(self, step):
+        super().begin(step)
+        self.file.line(begins=step, first_new=self.course._first_new)
+
     def _samples(self, step):
         found = super()._samples(step)
         ids = [row["rollout_id"] for row in step.rows()]
