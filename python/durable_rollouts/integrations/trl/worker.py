@@ -121,7 +121,10 @@ class RolloutWorker:
         missing = self._rows - len(samples)
         if missing > 0:
             log.warning("step %s lacks %s of %s rollouts: fillers that train nothing take their places", step.step, missing, self._rows)
-        return samples + [filler_like(samples[0]) for _ in range(missing)]
+        for at in range(missing):
+            # Spread, so that no micro-batch has nothing to train on.
+            samples.insert((at + 1) * self._rows // (missing + 1), filler_like(samples[0]))
+        return samples
 
     def _trainers_version(self, lag: int, step: Step) -> int:
         """As the trainer counts. The stream decides what is too old; a sample that the trainer dropped would leave its
