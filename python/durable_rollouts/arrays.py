@@ -111,7 +111,7 @@ def to_arrays(
     if sequences not in ("all", "main"):
         raise ValueError(f'sequences: expected "all" or "main", got {sequences!r}')
     rollouts = played_of(rows)
-    _warn(rollouts, sequences)
+    warn_of(rollouts, sequences)
     played = [(i, one) for i, rollout in enumerate(rollouts) for one in _taken(rollout, sequences)]
     if require_logprobs:
         for _, one in played:
@@ -181,7 +181,8 @@ def _refuse(name: str, failure: Optional[str], untokenized: Optional[str]) -> No
         raise ValueError(f"{name}: expected tokens, got none (untokenized): {untokenized}")
 
 
-def _warn(rollouts: List[List[Tokens]], sequences: str) -> None:
+def warn_of(rollouts: List[List[Tokens]], sequences: str) -> None:
+    """What is lost, with counts, for the caller of the caller."""
     unknown = sum(main.is_unknown for main, *_ in rollouts)
     if unknown > 0:
         warnings.warn(

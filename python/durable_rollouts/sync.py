@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Type, TypeVar, Union
@@ -31,9 +32,13 @@ class _Loop:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._pid = -1
 
+    def start(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Work that nobody waits for here."""
+        return asyncio.run_coroutine_threadsafe(work, self.running())
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         over = threading.Event()
-        future = asyncio.run_coroutine_threadsafe(_until(over, work), self._running())
+        future = asyncio.run_coroutine_threadsafe(_until(over, work), self.running())
         try:
             return future.result()
         except BaseException:  # Ctrl-C ends the waiting; the work behind it must not continue unnoticed.
@@ -41,7 +46,8 @@ class _Loop:
             over.wait(CANCEL_S)
             raise
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def running(self) -> asyncio.AbstractEventLoop:
+        """Started by the first call."""
         with self._lock:
             if self._loop is not None and self._pid != os.getpid():
                 raise RuntimeError("durable_rollouts does not survive a fork: connect only in the child, or start it with spawn")
@@ -58,7 +64,8 @@ async def _until(over: threading.Event, work: Coroutine[Any, Any, T]) -> T:
         over.set()
 
 
-_run = _Loop().run
+loop = _Loop()
+_run = loop.run
 
 
 def _mirrors(original: Type[Any]) -> Callable[[C], C]:

@@ -56,7 +56,7 @@ def trajectory(row: Row) -> Trajectory:
 
         completion = trajectory(row).completion_ids
     """
-    return _trajectory(played_of([row])[0][0])
+    return trajectory_of(played_of([row])[0][0])
 
 
 def trajectories(rows: Union[Iterable[Row], Sequences]) -> List[Trajectory]:
@@ -68,10 +68,11 @@ def trajectories(rows: Union[Iterable[Row], Sequences]) -> List[Trajectory]:
 
         lengths = [len(one.completion_ids) for one in trajectories(step.sequences())]
     """
-    return [_trajectory(one) for rollout in played_of(rows) for one in rollout if one.sequence == 0 or one.trains]
+    return [trajectory_of(one) for rollout in played_of(rows) for one in rollout if one.sequence == 0 or one.trains]
 
 
-def _trajectory(one: Tokens) -> Trajectory:
+def trajectory_of(one: Tokens) -> Trajectory:
+    """Its arrays are views of those."""
     at = one.prompt_tokens
     return Trajectory(
         rollout_id=one.rollout_id,

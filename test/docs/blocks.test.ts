@@ -32,6 +32,12 @@ const SHOWN: Shown[] = [
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
+  { page: 'docs/trainers.md', has: 'trl import Publish', why: 'it needs TRL, a model and a data set; test/interop/trl.test.ts trains with its twin' },
+  { page: 'docs/trainers.md', has: 'trl.asynchronous import', why: 'it needs TRL, a model and a data set; test/interop/trl-async.test.ts trains with its twin' },
+  { page: 'docs/trainers.md', has: 'async def step(number', why: 'an excerpt; many_rollouts.py of test/long/single-rollouts.test.ts asks likewise' },
+  { page: 'docs/trainers.md', has: 'class DurableGenerator', why: 'python/tests/unit/test_recipes.py runs it' },
+  { page: 'docs/trainers.md', has: 'def generate_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
+  { page: 'docs/trainers.md', has: 'def run_durable_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
 ]; // prettier-ignore
 

@@ -50,6 +50,12 @@ suite('a real TRL', {
       return JSON.parse(said.findLast((line) => line.startsWith('{')) ?? '') as Record<string, unknown>; // prettier-ignore
     };
 
+    test('has parts that pass their tests', async () => {
+      const { said, ended } = bed.run('test_parts.py', []);
+      assert.equal(await ended, 0, said.join('\n'));
+      assert.match(said.join('\n'), /\nRan [1-9]\d* tests in /);
+    });
+
     test('trains as on the same rows fed by hand, with ratios of 1', async () => {
       const losses = await trained('whole', '--run', 'whole');
       const steps = stepsOf(folderOf('whole'));

@@ -8,10 +8,15 @@ export const FOREIGN_FILES: ReadonlySet<string> = new Set([
 export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
   // vLLM's.
   ...['--stream-interval', '--tokenizer-mode'],
+  // slime's.
+  '--rollout-function-path',
 ]);
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
-  // Of trainers (docs/weights.md).
+  // Of trainers (docs/weights.md, docs/trainers.md).
+  ...['max_completion_length', 'steps_per_generation', 'num_iterations'],
+  ...['BasePPOExp', 'get_generator', 'TrajectoryID', 'batch_metadata', 'generate_rollout'],
+  ...['policy_generation', 'input_batch', 'nemo_rl'],
   ...['in_flight_weight_updates', 'recompute_kv_cache_after_weight_updates'],
   ...['param_version_start', 'param_version_end', 'clear_kv_cache_on_weight_sync', 'weight_dir'],
   ...['start_weight_update', 'update_weights', 'finish_weight_update', 'weight_sync_steps'],

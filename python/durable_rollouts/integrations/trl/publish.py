@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any, List, Union
+from typing import Any, Callable, List, Mapping, Union
 
 from transformers import TrainerCallback
 
@@ -51,8 +51,10 @@ class Publish(TrainerCallback):  # type: ignore[misc]
     def _publish(self, state: Any, model: Any) -> None:
         if not state.is_world_process_zero:
             return
-        version = next_version(self._policy)
-        publish_model(self._policy, model, version, folder=self._folder, options=self._options)
+        whole = getattr(model, "module", model)
+        put_and_publish(
+            self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=self._options
+        )
 
 
 def next_version(policy: Policy) -> int:
@@ -68,15 +70,15 @@ def _numbers(record: PolicyRecord) -> List[int]:
     return [one for one in (record["version"], record["target"]) if one is not None]
 
 
-def publish_model(policy: Policy, model: Any, version: int, *, folder: Path, options: Any) -> PublishResult:
-    """Saves its weights below the folder, and publishes them."""
-    model = getattr(model, "module", model)
-    path = folder / str(version)
-    unfinished = folder / f".{version}.{os.getpid()}"
-    shutil.rmtree(unfinished, ignore_errors=True)
+def put_and_publish(
+    policy: Policy, version: int, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any]
+) -> PublishResult:
+    """Weights that ``save`` puts into a folder of their own, which has its name once it is whole."""
+    path, unfinished = folder / str(version), folder / f".{version}.{os.getpid()}"
+    for old in (path, unfinished):
+        shutil.rmtree(old, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    model.save_pretrained(unfinished)
-    shutil.rmtree(path, ignore_errors=True)
+    save(unfinished)
     unfinished.rename(path)
     result = policy.publish(version, str(path), **options)
     for older in folder.iterdir():

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List
 
 import numpy as np
 
-from ...arrays import Arrays, to_arrays
+from ...arrays import played_of, warn_of
 from ...results import Row
+from ...trajectories import Trajectory, trajectory_of
 
 
-def columns_of(rows: List[Row]) -> Dict[str, List[Any]]:
-    """``prompt_ids``, ``completion_ids``, ``logprobs``, and ``env_mask`` (1: trained), a list for each row. TRL has one
-    completion for a rollout: of an agent's several sequences the main one, and a warning says how much that leaves out.
-    """
-    arrays = to_arrays(rows, sequences="main")
-    columns: Dict[str, List[Any]] = {name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask")}
-    for at, row in enumerate(rows):
-        ids, mask, logprobs, start = completion_of(row, arrays, at)
-        columns["prompt_ids"].append(ids[:start])
-        columns["completion_ids"].append(ids[start:])
-        columns["logprobs"].append(logprobs[start:])
-        columns["env_mask"].append(mask[start:])
+def columns_of(rows: Iterable[Row]) -> Dict[str, List[Any]]:
+    """``prompt_ids``, ``completion_ids``, ``logprobs``, and ``env_mask`` (1: trained), a list for each row."""
+    played = completions_of(rows)
     return {
-        **columns,
-        "rollout_reward": [float(row["total_reward"]) for row in rows],
-        "rollout_id": [row["rollout_id"] for row in rows],
+        "prompt_ids": [one.prompt_ids.tolist() for one in played],
+        "completion_ids": [one.completion_ids.tolist() for one in played],
+        "logprobs": [one.completion_logprobs.tolist() for one in played],
+        "env_mask": [mask_of(one).tolist() for one in played],
+        "rollout_reward": [one.reward for one in played],
+        "rollout_id": [one.rollout_id for one in played],
     }
 
 
-def completion_of(row: Row, arrays: Arrays, at: int) -> Tuple[List[int], List[int], List[float], int]:
-    """Its ids, which of them train, their logprobs, and where its completion begins."""
-    length = int(arrays.attention_mask[at].sum())
-    weights = arrays.loss_mask[at, :length]
-    if not np.isin(weights, (0, 1)).all():
-        raise ValueError(f"{row['rollout_id']}: loss_multiplier: expected 0 or 1, since TRL has no weights, got {weights.max():g}")
-    start = int(row["prompt_tokens"])
-    if start >= length:
-        raise ValueError(f"{row['rollout_id']}: expected a completion, got none: TRL takes no empty one (min_tokens: 1)")
-    return arrays.input_ids[at, :length].tolist(), weights.astype(int).tolist(), arrays.logprobs[at, :length].tolist(), start
+def completions_of(rows: Iterable[Row]) -> List[Trajectory]:
+    """TRL has one completion for a rollout: of an agent's several sequences the main one, and a warning says how much that
+    leaves out. Raises ``ValueError``, naming the rollout, for what TRL cannot hold.
+    """
+    rollouts = played_of(rows)
+    warn_of(rollouts, "main")
+    played = [trajectory_of(main) for main, *_ in rollouts]
+    for one in played:
+        if one.loss_multiplier not in (0, 1):
+            raise ValueError(f"{one.rollout_id}: loss_multiplier: expected 0 or 1, since TRL has no weights, got {one.loss_multiplier:g}")
+        if len(one.completion_ids) == 0:
+            raise ValueError(f"{one.rollout_id}: expected a completion, got none: TRL takes no empty one (min_tokens: 1)")
+        if np.isnan(one.completion_logprobs).any():
+            raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
+    return played
+
+
+def mask_of(one: Trajectory) -> Any:
+    """What trains. With ``loss_multiplier`` 0: nothing."""
+    return one.completion_mask.astype(np.int64) * int(one.loss_multiplier)

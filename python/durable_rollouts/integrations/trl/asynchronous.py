@@ -1,0 +1,9 @@
+"""Rollouts for TRL's ``AsyncGRPOTrainer`` (docs/trainers.md), which is one of TRL's experiments.
+
+    from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
+"""
+
+from .transfer import WeightTransfer
+from .worker import RolloutWorker
+
+__all__ = ["RolloutWorker", "WeightTransfer"]

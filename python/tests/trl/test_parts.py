@@ -1,0 +1,223 @@
+"""The parts of the integration with TRL: refusals, ids, numbers. Needs TRL, and no server."""
+
+import unittest
+from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from durable_rollouts import InvalidBatchRequest
+from durable_rollouts.integrations.trl import Publish, Rollouts, reward
+from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
+from durable_rollouts.integrations.trl.course import Course
+from durable_rollouts.integrations.trl.rollouts import check_settings, hash_of
+from durable_rollouts.integrations.trl.rows import columns_of
+from durable_rollouts.integrations.trl.samples import filler_like, samples_of
+
+ROWS = [{"prompt": "a=", "task_name": "t"}, {"prompt": [{"role": "user", "content": "b"}], "task_name": "t"}]
+
+
+def row(**change):
+    """Two turns: prompt 1 2, sampled 3 4, observed 5, sampled 6."""
+    return {
+        "rollout_id": "b/0-0",
+        "batch_id": "b",
+        "row": 0,
+        "repeat": 0,
+        "prompt_tokens": 2,
+        "assistant_tokens": 3,
+        "total_reward": 0.5,
+        "loss_multiplier": 1,
+        "logprobs_mode": "processed",
+        "stop_reason": "terminated",
+        "terminated": True,
+        "truncated": False,
+        "train_mask": [{"start": 2, "end": 4}, {"start": 5, "end": 6}],
+        "policy_versions": [{"start": 0, "end": 2, "version": "17"}, {"start": 2, "end": 3, "version": "18"}],
+        "message_log": [
+            {"role": "user", "content": "", "token_ids": [1, 2]},
+            {"role": "assistant", "content": "", "token_ids": [3, 4], "generation_logprobs": [-0.5, -1.5]},
+            {"role": "environment", "content": "", "token_ids": [5]},
+            {"role": "assistant", "content": "", "token_ids": [6], "generation_logprobs": [-0.25]},
+        ],
+        **change,
+    }
+
+
+def trainer(step=3, *, processes=1, rank=0, training=True):
+    return SimpleNamespace(
+        args=SimpleNamespace(use_vllm=False, mask_truncated_completions=False),
+        state=SimpleNamespace(global_step=step),
+        model=SimpleNamespace(training=training),
+        accelerator=SimpleNamespace(num_processes=processes, process_index=rank),
+    )
+
+
+def config(**change):
+    return SimpleNamespace(
+        **{
+            "max_staleness": 2,
+            "token_budget": 0,
+            "per_device_train_batch_size": 4,
+            "gradient_accumulation_steps": 2,
+            "world_size": 1,
+            "weight_sync_steps": 1,
+            **change,
+        }
+    )
+
+
+REQUEST = {"samples": [{}], "groups_per_step": 2, "num_repeats": 4, "max_lag": 1}
+
+
+class Grpo(unittest.TestCase):
+    def ids(self, rollouts, prompts, given):
+        return rollouts._ids(prompts, given)
+
+    def test_a_rollout_has_the_id_of_its_step_its_prompt_and_its_place_over_all_ranks(self):
+        prompts = ["a=", "a=", ROWS[1]["prompt"], "a="]
+        a, b = hash_of("a="), hash_of(ROWS[1]["prompt"])
+        alone = self.ids(Rollouts(None, ROWS, run="r"), prompts, trainer())
+        self.assertEqual(alone, [f"r:3.0:{a}-0", f"r:3.0:{a}-1", f"r:3.0:{b}-0", f"r:3.0:{a}-2"])
+        hashes = [hash_of(one) for one in prompts]
+        found = []
+        with mock.patch("accelerate.utils.gather_object", lambda _: hashes):
+            for rank in range(2):
+                found += self.ids(Rollouts(None, ROWS, run="r"), prompts[2 * rank : 2 * rank + 2], trainer(processes=2, rank=rank))
+        self.assertEqual(found, alone)
+
+    def test_a_generation_has_a_number_of_its_own_within_a_step_and_so_has_an_evaluation(self):
+        rollouts = Rollouts(None, ROWS, run="r")
+        places = [self.ids(rollouts, ["a="], given)[0].rpartition(":")[0] for given in (trainer(), trainer(), trainer(training=False), trainer(4))]
+        self.assertEqual(places, ["r:3.0", "r:3.1", "r:eval3.0", "r:4.0"])
+
+    def test_a_prompt_is_found_whatever_columns_a_table_gives_its_messages(self):
+        self.assertEqual(hash_of([{"role": "user", "content": "b", "name": None}]), hash_of(ROWS[1]["prompt"]))
+        samples = Rollouts(None, ROWS, run="r")._samples
+        self.assertEqual(samples.of("a=")["message_log"], [{"role": "user", "content": "a="}])
+        with self.assertRaisesRegex(InvalidBatchRequest, "expected a prompt of the rows"):
+            samples.of("c")
+
+    def test_rows_that_the_trainer_cannot_tell_apart_are_refused(self):
+        with self.assertRaisesRegex(InvalidBatchRequest, "rows.2: another row has the same prompt"):
+            Rollouts(None, [*ROWS, {"prompt": "a=", "task_name": "u"}], run="r")
+        with self.assertRaisesRegex(InvalidBatchRequest, "rows.0: expected a column 'prompt'"):
+            Rollouts(None, [{"question": "a"}], run="r")
+        with self.assertRaisesRegex(InvalidBatchRequest, "id: expected letters"):
+            Rollouts(None, ROWS, run="a/b")
+
+    def test_settings_that_do_not_fit_are_refused_by_name(self):
+        for name in ("use_vllm", "mask_truncated_completions"):
+            args = trainer().args
+            setattr(args, name, True)
+            with self.assertRaisesRegex(ValueError, f"^{name}: expected False"):
+                check_settings(args)
+        publish = Publish(None, "weights")
+        for change, model in (("fsdp", object()), ("deepspeed", object()), ("peft_config", SimpleNamespace(peft_config={}))):
+            args = SimpleNamespace(fsdp="full_shard" if change == "fsdp" else "", deepspeed="z.json" if change == "deepspeed" else None)
+            with self.assertRaisesRegex(ValueError, f"^{change}: expected none"):
+                publish.on_train_begin(args, None, None, model=model)
+        with self.assertRaisesRegex(ValueError, "expected rewards of rollout_func=Rollouts"):
+            reward(["a"], ["b"])
+
+    def test_what_the_trainer_cannot_hold_is_refused_by_rollout(self):
+        with self.assertRaisesRegex(ValueError, "b/0-0: loss_multiplier: expected 0 or 1, since TRL has no weights, got 0.5"):
+            columns_of([row(loss_multiplier=0.5)])
+        columns = columns_of([row(), row(loss_multiplier=0)])
+        self.assertEqual(columns["prompt_ids"], [[1, 2]] * 2)
+        self.assertEqual(columns["completion_ids"], [[3, 4, 5, 6]] * 2)
+        self.assertEqual(columns["logprobs"], [[-0.5, -1.5, 0.0, -0.25]] * 2)
+        self.assertEqual(columns["env_mask"], [[1, 1, 0, 1], [0, 0, 0, 0]])
+        prompt_only = row(message_log=row()["message_log"][:1], assistant_tokens=0, train_mask=[], policy_versions=[])
+        with self.assertRaisesRegex(ValueError, "b/0-0: expected a completion, got none"):
+            columns_of([prompt_only])
+
+    def test_what_an_agent_has_beside_its_main_sequence_is_left_out_with_the_count(self):
+        log = [{"role": "assistant", "content": "", "token_ids": [7, 8], "generation_logprobs": [-1.0, -1.0]}]
+        other = {"sequence": 1, "parent": 0, "fork": 2, "cause": "edited", "train": True, "calls": [1], "message_log": log}
+        runs = {"assistant_tokens": 2, "finish_reasons": ["stop"], "train_mask": [{"start": 2, "end": 4}], "policy_versions": [], "segments": []}
+        with self.assertWarnsRegex(UserWarning, "leaves out 2 of 5 tokens"):
+            columns_of([row(sequences=[{**other, **runs}])])
+
+
+class Async(unittest.TestCase):
+    def test_settings_that_do_not_fit_are_refused_by_name_when_the_worker_is_made(self):
+        RolloutWorker(None, "s", REQUEST, config())
+        for args, request, message in (
+            (config(), {**REQUEST, "max_lag": 0}, "^max_lag: expected at least 1"),
+            (config(max_staleness=1), REQUEST, "^max_staleness: expected at least max_lag \\+ 1 = 2, .* got 1"),
+            (config(token_budget=None), REQUEST, "^token_budget: expected 0, .* got None"),
+            (config(token_budget=4096), REQUEST, "^token_budget: expected 0, .* got 4096"),
+            (config(world_size=2), REQUEST, "^per_device_train_batch_size × .* = 8, got 16"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                RolloutWorker(None, "s", request, args)
+
+    def test_a_worker_without_its_callback_or_transfer_does_not_start(self):
+        worker = RolloutWorker(None, "s", REQUEST, config())
+        with self.assertRaisesRegex(RuntimeError, r"^callbacks: expected \[worker.callback\]"):
+            worker.start()
+        worker._stream = object()
+        with self.assertRaisesRegex(RuntimeError, "^weight_transfer: expected WeightTransfer"):
+            worker.start()
+
+    def test_while_steps_are_replayed_tensors_are_used_up_and_nothing_is_published(self):
+        worker = RolloutWorker(None, "s", REQUEST, config())
+        worker.course.begin(3, first_new=6, version=9)
+        # A policy that would raise if it were asked.
+        transfer = WeightTransfer(worker, None, "weights")
+        used = iter([("a", None), ("b", None)])
+        transfer.send_weights(used)
+        self.assertEqual(list(used), [])
+
+    def test_a_step_has_the_numbers_of_the_weights_that_train_on_it(self):
+        course = Course(1)
+        course.begin(3, first_new=6, version=9)
+        sent = []
+        for step in range(3, 9):
+            course.stepped(step)
+            sent.append(not course.replays)
+            if not course.replays:
+                course.published(9 + sum(sent))
+            course.synced(step - 2)
+            self.assertEqual([course.may_have(step + k) for k in range(3)], [True, True, False])
+            # The one in front of the sync, and the one behind it.
+            versions = [course.version_of(step + k) for k in range(2)]
+            self.assertEqual(versions, [None if one < 6 else 10 + one - 6 for one in (step, step + 1)])
+            self.assertEqual([course.trainers_version(step + k) for k in range(2)], [step - 2, step - 1])
+        self.assertEqual(sent, [False, False, False, True, True, True])
+
+    def test_with_rare_syncs_all_steps_between_two_have_one_number(self):
+        course = Course(3)
+        course.begin(0, first_new=0, version=0)
+        self.assertFalse(course.may_have(0), "before the first sync there are no weights")
+        course.published(1)
+        course.synced(1)
+        self.assertEqual([course.version_of(step) for step in range(4)], [1, 1, 1, 2])
+        self.assertEqual([course.stepped(step) for step in (1, 2, 3)], [True, True, False])
+
+    def test_samples_have_lags_advantages_and_masks_over_all_ids(self):
+        rows = [row(), row(rollout_id="b/0-1", repeat=1, total_reward=1.5)]
+        samples = samples_of(rows, "grpo", version=18)
+        self.assertEqual([one.model_version for one in samples], [1, 1])
+        np.testing.assert_allclose([one.advantage for one in samples], [-(0.5**0.5), 0.5**0.5], rtol=1e-5)
+        one = samples[0]
+        self.assertEqual((one.input_ids.tolist(), one.completion_mask.tolist()), ([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1]))
+        self.assertEqual(one.old_log_probs.tolist(), [0.0, 0.0, -0.5, -1.5, 0.0, -0.25])
+        filler = filler_like(one)
+        self.assertEqual((int(filler.completion_mask.sum()), filler.advantage, filler.model_version), (0, 0.0, one.model_version))
+
+    def test_no_sample_is_so_old_that_the_trainer_drops_it(self):
+        worker = RolloutWorker(None, "s", REQUEST, config())
+        worker.course.begin(0, first_new=0, version=17)
+        worker.course.synced(1)
+        step = SimpleNamespace(step=0, result={"version": 25}, rows=lambda: [row(repeat=k, rollout_id=f"b/0-{k}") for k in range(7)])
+        with self.assertLogs("durable_rollouts", "WARNING") as logs:
+            samples = worker._samples(step)
+        self.assertEqual(len(samples), 8, "a filler takes the place of the missing one")
+        self.assertEqual(Counter(one.model_version for one in samples), {1 - 2: 8})
+        self.assertRegex("\n".join(logs.output), r"(?s)8 versions old, max_staleness is 2.*lacks 1 of 8 rollouts")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+"""The recipes of docs/trainers.md: what they make of a row is what ``to_arrays`` says of it."""
+
+import asyncio
+import enum
+import json
+import re
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from durable_rollouts import to_arrays
+
+PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
+
+
+def recipe(heading):
+    """The names of its code."""
+    section = PAGE.read_text().partition(f"\n### {heading}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+    [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {}
+    exec(compile(code, f"{PAGE.name} {heading}", "exec"), names)
+    return SimpleNamespace(**{name: value for name, value in names.items() if not name.startswith("__")})
+
+
+def row(**change):
+    """Two turns: prompt 1 2, sampled 3 4, observed 5, sampled 6."""
+    return {
+        "rollout_id": "b/0-0",
+        "batch_id": "b",
+        "row": 0,
+        "repeat": 0,
+        "prompt_tokens": 2,
+        "assistant_tokens": 3,
+        "total_reward": 0.5,
+        "loss_multiplier": 1,
+        "logprobs_mode": "processed",
+        "stop_reason": "terminated",
+        "terminated": True,
+        "truncated": False,
+        "task_name": "t",
+        "idx": 0,
+        "extra_env_info": {},
+        "train_mask": [{"start": 2, "end": 4}, {"start": 5, "end": 6}],
+        "policy_versions": [{"start": 0, "end": 3, "version": "17"}],
+        "message_log": [
+            {"role": "user", "content": "", "token_ids": [1, 2]},
+            {"role": "assistant", "content": "a", "token_ids": [3, 4], "generation_logprobs": [-0.5, -1.5]},
+            {"role": "environment", "content": "o", "token_ids": [5]},
+            {"role": "assistant", "content": "b", "token_ids": [6], "generation_logprobs": [-0.25]},
+        ],
+        **change,
+    }
+
+
+ROWS = [row(), row(rollout_id="b/0-1", repeat=1, truncated=True, stop_reason="truncated", train_mask=[{"start": 2, "end": 4}])]
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        self.arrays = to_arrays(ROWS)
+
+    def assert_equal_to_arrays(self, at, *, ids, mask, logprobs):
+        """Of all ids: mask and logprobs are 0 before the completion."""
+        length = int(self.arrays.attention_mask[at].sum())
+        self.assertEqual(ids, self.arrays.input_ids[at, :length].tolist())
+        self.assertEqual(mask, self.arrays.loss_mask[at, :length].tolist())
+        np.testing.assert_array_equal(np.float32(logprobs), self.arrays.logprobs[at, :length])
+
+    def test_skyrl_asks_for_each_trajectory_by_its_id_and_gets_its_tokens(self):
+        asked = {}
+
+        class Client:
+            async def rollout(self, sample, id, **settings):
+                asked[id] = (sample, settings)
+                return ROWS[len(asked) - 1]
+
+        generator = recipe("SkyRL").DurableGenerator(Client(), "run", "math", max_seq_len=9)
+        ids = [SimpleNamespace(to_string=lambda k=k: f"i_{k}") for k in range(2)]
+        given = {
+            "prompts": [[{"role": "user", "content": "q"}]] * 2,
+            "env_extras": None,
+            "trajectory_ids": ids,
+            "batch_metadata": SimpleNamespace(global_step=4, training_phase="train"),
+        }
+        output = asyncio.run(generator.generate(given))
+        self.assertEqual(list(asked), ["run:train4:i_0", "run:train4:i_1"])
+        self.assertEqual(asked["run:train4:i_0"][1], {"task_name": "math", "max_seq_len": 9})
+        self.assertEqual((output["trajectory_ids"], output["rewards"], output["stop_reasons"]), (ids, [0.5, 0.5], ["stop", "length"]))
+        for at in range(2):
+            prompt = output["prompt_token_ids"][at]
+            self.assert_equal_to_arrays(
+                at,
+                ids=prompt + output["response_ids"][at],
+                mask=[0] * len(prompt) + output["loss_masks"][at],
+                logprobs=[0.0] * len(prompt) + output["rollout_logprobs"][at],
+            )
+
+    def test_slime_fills_its_samples(self):
+        class Status(enum.Enum):
+            COMPLETED = "completed"
+            TRUNCATED = "truncated"
+
+        for at, one in enumerate(ROWS):
+            sample = SimpleNamespace(Status=Status)
+            recipe("slime").fill(sample, one)
+            before = len(sample.tokens) - sample.response_length
+            self.assertEqual((sample.reward, sample.response, sample.status), (0.5, "b", list(Status)[at]))
+            self.assert_equal_to_arrays(
+                at,
+                ids=sample.tokens,
+                mask=[0] * before + sample.loss_mask,
+                logprobs=[0.0] * before + sample.rollout_log_probs,
+            )
+
+    def test_nemo_rl_gets_messages_with_their_tokens(self):
+        names = recipe("NeMo RL")
+        names.columns_of.__globals__["tensors_of"] = lambda message: {}
+        columns = names.columns_of(ROWS)
+        self.assertEqual(columns["total_reward"], [0.5, 0.5])
+        self.assertEqual(columns["truncated"], [False, True])
+        for at, log in enumerate(columns["message_log"]):
+            self.assertEqual([id for message in log for id in message["token_ids"]], self.arrays.input_ids[at].tolist())
+            self.assertEqual(json.dumps(log), json.dumps(ROWS[at]["message_log"]))
