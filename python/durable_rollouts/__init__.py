@@ -11,7 +11,9 @@
 ``durable_rollouts.aio`` has the same for programs that run an event loop.
 """
 
+from .advantages import advantages
 from .arrays import Arrays, to_arrays
+from .arrow import Sequences
 from .faults import (
     AgentFailed,
     Cancelled,
@@ -44,11 +46,12 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
+from .requests import BatchRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
+from .results import BatchProgress, BatchResult, Counts, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress, to_groups
 from .rows import RowColumns
 from .stack import LocalError
 from .sync import Batch, Client, Policy, Stream
+from .trajectories import Trajectory, trajectories, trajectory
 
 __version__ = "0.1.0"
 
@@ -62,6 +65,7 @@ __all__ = [
     "BatchResult",
     "Cancelled",
     "Client",
+    "Counts",
     "EnvironmentFailed",
     "EnvironmentRejected",
     "EnvironmentStateLost",
@@ -85,8 +89,10 @@ __all__ = [
     "PublishRequest",
     "PublishResult",
     "RolloutFault",
+    "RolloutSettings",
     "Row",
     "RowColumns",
+    "Sequences",
     "StateLost",
     "Step",
     "StepOutOfOrder",
@@ -103,7 +109,12 @@ __all__ = [
     "Terminated",
     "TimedOut",
     "TooFewValid",
+    "Trajectory",
     "UpdateRefused",
+    "advantages",
     "local",
     "to_arrays",
+    "to_groups",
+    "trajectories",
+    "trajectory",
 ]
