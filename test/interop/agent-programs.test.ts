@@ -207,7 +207,7 @@ suite('agents of others in their sandbox, on a real engine', {
         proxy.recorded.length = 0;
         const { failure, failures, rollouts } = await (
           await start(of, { of, rollouts: ROLLOUTS })
-        ).outcome();
+        ).outcome(ENDS_WITHIN_MS);
         assert.deepEqual([failure, failures], [null, []]);
         assert.equal(rollouts.length, ROLLOUTS);
         const tokens = assertAsRecorded(rollouts);
