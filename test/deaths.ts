@@ -66,6 +66,11 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'One that was told another address is ended, and another life begins; that costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
     ],
+    'One that the worker has started dies with it, with all that it has started, and its folder goes; another life begins.':
+      [
+        'test/environments/agent/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
+        `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
+      ],
     'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':
       [`${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
     'Who closes the batch next continues where the last heartbeat was: each row is written once.': [

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { untilItEnds } from '../../src/activities/agent/until-it-ends.js';
 import { Fault } from '../../src/model/faults.js';
+import { commonMs } from '../../src/platform/waits/common-clock.js';
 
 type Life = Parameters<typeof untilItEnds>[1];
 
@@ -46,4 +47,21 @@ test('a program that overstays a refusal is ended', async () => {
   const overstays = sleep(20);
   const ended = await untilItEnds({ state: 'running' }, { ...life, session: { ...life.session, overstays } }); // prettier-ignore
   assert.deepEqual([ended.exit.signal, stopped], ['SIGKILL', ['r.1']]);
+});
+
+test('a submission behind a refusal takes no longer than limits.run either', async () => {
+  const { life, stopped } = running();
+  const cut = async (_: string, signal: AbortSignal): Promise<never> => {
+    await sleep(60_000, undefined, { signal });
+    throw new Error('it was waited for');
+  };
+  const program = { ...life.program, rules: { ...life.program.rules, run: '1s' }, cut };
+  const overstays = sleep(20);
+  const session = { ...life.session, overstays };
+  const late = { ...life, program, session, begun_at: commonMs() / 1000 };
+  await assert.rejects(untilItEnds({ state: 'running' }, late), {
+    type: 'TimedOut',
+    message: 'its program ran longer than limits.run 1s',
+  });
+  assert.deepEqual(stopped, ['r.1']);
 });

@@ -8,11 +8,13 @@ import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
+import type { Answer } from './answers.js';
+import { answersIn, written } from './answers.js';
 import type { KeptEngine } from './engine-process.js';
 import { keepEngine } from './engine-process.js';
 import { suite, WITHOUT_START } from './engine.js';
 import { LOGPROB_TOLERANCE, SPECIAL_TOKENS } from './play.js';
-import type { Recorded, RecordingProxy } from './recording-proxy.js';
+import type { RecordingProxy } from './recording-proxy.js';
 import { startRecordingProxy } from './recording-proxy.js';
 import { torchLogprobs } from './torch-logprobs.js';
 
@@ -69,22 +71,6 @@ async function program({ task, signal }: Running) {
 
 const CALL = String.raw`<tool_call>\n\{"name": "(count", "arguments": \{"word|turn", "arguments": \{"text)": "[a-z]{1,8}"\}\}\n</tool_call>`;
 
-interface Answer extends Recorded {
-  logprobs: number[];
-}
-
-/** Each sampled message of a sequence, behind all ids before it. */
-function answersIn(log: Row['message_log'], before: readonly number[] = []): Answer[] {
-  const ids = [...before];
-  return log.flatMap(({ token_ids, generation_logprobs }) => {
-    const prompt_ids = [...ids];
-    ids.push(...token_ids);
-    return generation_logprobs === undefined ? [] : [{ prompt_ids, token_ids, logprobs: generation_logprobs }]; // prettier-ignore
-  });
-}
-
-const written = ({ prompt_ids, token_ids }: Recorded): string => JSON.stringify([prompt_ids, token_ids]); // prettier-ignore
-
 suite('programs on a real engine', {
   skip: WITHOUT_START,
   timeout: 1_200_000,
@@ -139,9 +125,9 @@ suite('programs on a real engine', {
 
     /** Every path is what the engine read and sampled, and nothing else is. */
     function assertAsRecorded(rows: readonly Row[]): Answer[] {
-      const answers = rows.flatMap(({ message_log, sequences = [] }) => {
-        assert.deepEqual(sequences, []);
-        return answersIn(message_log);
+      const answers = rows.flatMap((row) => {
+        assert.deepEqual(row.sequences ?? [], []);
+        return answersIn(row);
       });
       assert.equal(answers.length, ROLLOUTS * CALLS);
       // Planning probes the logprobs with four ids.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random Llama, with a byte-level tokenizer trained on the spot and a ChatML template: about 3 MB.
 
-    python make_tiny_model.py OUT_DIR [SEED]
+    python make_tiny_model.py OUT_DIR [SEED [POSITIONS]]
 
 Nothing is downloaded. Needs torch, transformers and tokenizers, which come with vLLM.
 """
@@ -29,7 +29,7 @@ def texts():
             yield source.read()
 
 
-def make_tokenizer():
+def make_tokenizer(positions=POSITIONS):
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -45,13 +45,13 @@ def make_tokenizer():
         bos_token=None,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        model_max_length=POSITIONS,
+        model_max_length=positions,
     )
     fast.chat_template = CHATML
     return fast
 
 
-def make_model(vocabulary, eos, pad, seed):
+def make_model(vocabulary, eos, pad, seed, positions):
     torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -62,7 +62,7 @@ def make_model(vocabulary, eos, pad, seed):
             num_attention_heads=4,
             num_key_value_heads=2,
             head_dim=32,
-            max_position_embeddings=POSITIONS,
+            max_position_embeddings=positions,
             bos_token_id=None,
             eos_token_id=eos,
             pad_token_id=pad,
@@ -76,11 +76,11 @@ def make_model(vocabulary, eos, pad, seed):
     return model
 
 
-def main(out, seed=0):
-    tokenizer = make_tokenizer()
+def main(out, seed=0, positions=POSITIONS):
+    tokenizer = make_tokenizer(int(positions))
     eos, pad = (tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|endoftext|>"))
     os.makedirs(out, exist_ok=True)
-    make_model(len(tokenizer), eos, pad, int(seed)).save_pretrained(out)
+    make_model(len(tokenizer), eos, pad, int(seed), int(positions)).save_pretrained(out)
     tokenizer.save_pretrained(out)
     GenerationConfig(eos_token_id=[eos, pad], pad_token_id=pad, bos_token_id=None).save_pretrained(out)
 

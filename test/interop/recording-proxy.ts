@@ -1,11 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Passes requests on to an engine and keeps what it says of each: the ids that it read, and those that it sampled. */
+/** Passes requests on to an engine and keeps what it says: the ids that it read, those that it sampled, their logprobs. */
 
 export interface Recorded {
   prompt_ids: number[];
   token_ids: number[];
+  logprobs: number[];
 }
 
 export interface RecordingProxy {
@@ -16,7 +17,11 @@ export interface RecordingProxy {
 }
 
 interface Chunk {
-  choices?: { prompt_token_ids?: number[] | null; token_ids?: number[] | null }[];
+  choices?: {
+    prompt_token_ids?: number[] | null;
+    token_ids?: number[] | null;
+    logprobs?: { token_logprobs?: number[] } | null;
+  }[];
 }
 
 const OF_THE_CONNECTION = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'expect']); // prettier-ignore
@@ -78,5 +83,9 @@ function completionIn(text: string): Recorded | null {
     .flatMap((line) => (JSON.parse(line.slice('data: '.length)) as Chunk).choices ?? []);
   const prompt_ids = chunks.find(({ prompt_token_ids }) => prompt_token_ids)?.prompt_token_ids;
   if (prompt_ids == null) return null;
-  return { prompt_ids, token_ids: chunks.flatMap(({ token_ids }) => token_ids ?? []) };
+  return {
+    prompt_ids,
+    token_ids: chunks.flatMap(({ token_ids }) => token_ids ?? []),
+    logprobs: chunks.flatMap(({ logprobs }) => logprobs?.token_logprobs ?? []),
+  };
 }

@@ -7,7 +7,7 @@
 #                                       further flags are vLLM's: --logprobs-mode raw_logprobs
 #   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
-#   test/interop/tiny-vllm.sh checkpoint FOLDER SEED   other weights of the same model
+#   test/interop/tiny-vllm.sh checkpoint FOLDER SEED [POSITIONS]   other weights of the same model, for longer prompts
 #   test/interop/tiny-vllm.sh vision FOLDER SEED       a model that takes pictures, for $MODEL
 # All work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
@@ -70,7 +70,7 @@ serve) shift && serve "$@" ;;
 python) echo "$python" ;;
 logprobs | checkpoint | vision) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED | vision FOLDER SEED' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED [POSITIONS] | vision FOLDER SEED' >&2
   exit 2
   ;;
 esac

@@ -28,7 +28,10 @@ export function makeVisionModel(folder: string, seed: number): void {
 }
 
 /** Writes weights that torch draws from a seed, as a trainer writes them. */
-export function makeCheckpoint(folder: string, seed: number): void {
-  const run = spawnSync(TINY, ['checkpoint', folder, String(seed)], { timeout: LIMIT_MS });
+/** `more`: for how many positions, where prompts are long. */
+export function makeCheckpoint(folder: string, ...[seed, ...more]: number[]): void {
+  const run = spawnSync(TINY, ['checkpoint', folder, String(seed), ...more.map(String)], {
+    timeout: LIMIT_MS,
+  });
   assert.equal(run.status, 0, run.stderr.toString());
 }

@@ -19,8 +19,11 @@ while True:
     with urllib.request.urlopen(urllib.request.Request(f"{given['api_base']}/chat/completions", body, headers)) as answer:
         said = json.load(answer)["choices"][0]["message"]
     messages.append(said)
-    for call in said["tool_calls"]:
-        command = json.loads(call["function"]["arguments"])["command"]
+    calls = said.get("tool_calls", [])
+    if not calls:
+        messages.append({"role": "user", "content": "No tool calls found."})
+    for call in calls:
+        command = json.loads(call["function"]["arguments"]).get("command", "echo no command")
         run = subprocess.run(command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": run.stdout})
         if run.stdout.strip() == END:

@@ -24,7 +24,8 @@ interface Life {
 
 /**
  * Waits for the end of a program that runs. One that was refused and does not end is ended; one that runs longer than it
- * may makes the rollout late. Throws the error of a journal that is lost meanwhile: its program is its successor's.
+ * may, its submission included, makes the rollout late. Throws the error of a journal that is lost meanwhile: its program
+ * is its successor's.
  */
 export async function untilItEnds(
   first: ProgramState,
@@ -34,22 +35,36 @@ export async function untilItEnds(
   const { run: limit } = program.rules;
   return await withController(hold.signal, async (controller) => {
     const { signal } = controller;
-    const polled = poll(first, { ...life, signal });
-    const overstays = session.overstays.then(() => 'overstays' as const);
+    const ending = endOrCut(first, { ...life, session, signal });
     const late = lateAt(begun_at, { limit, signal });
     const broken = session.broken.then((error): never => {
       throw error;
     });
-    const ended = await Promise.race([polled, overstays, late, broken]).finally(() => {
+    const ended = await Promise.race([ending, late, broken]).finally(() => {
       controller.abort(new Error('nobody waits for its program any more'));
     });
-    if (typeof ended === 'object') return ended;
-    await polled.catch(() => undefined);
-    if (ended === 'overstays') return await program.cut(run, hold.signal);
+    if (ended !== 'late') return ended;
+    await ending.catch(() => undefined);
     await program.stop(run, hold.signal);
     const message = `its program ran longer than limits.run ${limit ?? ''}`;
     throw new Fault({ type: 'TimedOut', message });
   });
+}
+
+async function endOrCut(
+  first: ProgramState,
+  { session, signal, ...life }: Omit<Life, 'begun_at'> & { signal: AbortSignal },
+): Promise<ProgramEnd> {
+  const { program, run } = life;
+  const ended = await withController(signal, async (polling) => {
+    const polled = poll(first, { ...life, signal: polling.signal });
+    const ended = await Promise.race([polled, session.overstays]);
+    if (typeof ended === 'object') return ended;
+    polling.abort(new Error('its program is ended'));
+    await polled.catch(() => undefined);
+    return null;
+  });
+  return ended ?? (await program.cut(run, signal));
 }
 
 /** Never resolves without a limit. */

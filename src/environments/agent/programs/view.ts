@@ -46,10 +46,10 @@ function pythonsOf(mounts: readonly string[]): string[] {
   return [...new Set(parts)].filter((part) => !SYSTEM.includes(part) && existsSync(part));
 }
 
-/** A mount with programs in it, such as a virtual environment, has them found by their names. */
+/** A mount with programs in it, a virtual environment or `node_modules`, has them found by their names. */
 export function variablesWith(mounts: readonly string[]): Record<string, string> {
-  const folders = mounts.flatMap((mount) => [path.join(mount, 'bin'), mount]);
-  const found = folders.filter((folder) => folder.endsWith('/bin') && isFolder(folder));
+  const folders = mounts.flatMap((mount) => [path.join(mount, 'bin'), path.join(mount, '.bin'), mount]); // prettier-ignore
+  const found = folders.filter((folder) => /\/\.?bin$/.test(folder) && isFolder(folder));
   return {
     PATH: [...new Set(found), '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
     HOME: FOLDER,

@@ -1,16 +1,23 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { openLife, programs, run, skip } from './program-bed.js';
 
+/** Programs have a /tmp of their own. */
+function folderFor(t: TestContext): string {
+  const folder = mkdtempSync('/var/tmp/program-mounts-');
+  t.after(() => {
+    rmSync(folder, { recursive: true });
+  });
+  return folder;
+}
+
 describe('what a mount brings', { skip }, () => {
   test('a virtual environment brings the Python that it was made of, and its programs by name', async (t) => {
-    const folder = mkdtempSync('/var/tmp/program-mounts-');
-    t.after(() => {
-      rmSync(folder, { recursive: true });
-    });
+    const folder = folderFor(t);
     const venv = path.join(folder, 'venv');
     execFileSync('python3', ['-m', 'venv', '--without-pip', venv], { cwd: '/' });
     const life = await openLife(programs(t, { mounts: [venv] }));
@@ -19,6 +26,16 @@ describe('what a mount brings', { skip }, () => {
     const outside = execFileSync(path.join(venv, 'bin', 'python'), ['-c', code]).toString();
     assert.equal(text, outside, tail);
     assert.ok(text.startsWith(`${venv} `), text);
+  });
+
+  test('node_modules brings its programs by name', async (t) => {
+    const folder = folderFor(t);
+    const modules = path.join(folder, 'node_modules');
+    mkdirSync(path.join(modules, '.bin'), { recursive: true });
+    writeFileSync(path.join(modules, 'own.js'), "#!/usr/bin/env node\nconsole.log('own');\n", { mode: 0o755 }); // prettier-ignore
+    symlinkSync('../own.js', path.join(modules, '.bin', 'own'));
+    const life = await openLife(programs(t, { mounts: [modules] }));
+    assert.equal((await run(life, ['own'])).text, 'own\n');
   });
 
   test('one that programs would see in place of their own is refused by name', async (t) => {
