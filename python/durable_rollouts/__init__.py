@@ -46,7 +46,7 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
+from .requests import BatchRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
 from .results import BatchProgress, BatchResult, Counts, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress, to_groups
 from .rows import RowColumns
 from .stack import LocalError
@@ -89,6 +89,7 @@ __all__ = [
     "PublishRequest",
     "PublishResult",
     "RolloutFault",
+    "RolloutSettings",
     "Row",
     "RowColumns",
     "Sequences",

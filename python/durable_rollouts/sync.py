@@ -7,10 +7,12 @@ import os
 import threading
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Type, TypeVar, Union
 
+from typing_extensions import Unpack
+
 from . import aio
 from .arrow import Sequences
 from .listing import Listed
-from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
+from .requests import BatchRequest, Checkpoint, Limits, Probe, RolloutSettings, StreamRequest
 from .results import BatchProgress, BatchResult, Failures, Group, PolicyStatus, PublishResult, Row, Step, StreamProgress
 from .steering import Steered
 
@@ -104,6 +106,29 @@ class Client:
         restart: bool = False,
     ) -> "Batch":
         return Batch(_run(self._aio.start_batch(request, id, columns=columns, task_name=task_name, restart=restart)))
+
+    def rollout(
+        self,
+        sample: Any,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Row:
+        return _run(self._aio.rollout(sample, id, columns=columns, task_name=task_name, **settings))
+
+    def group(
+        self,
+        sample: Any,
+        n: int,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Group:
+        return _run(self._aio.group(sample, n, id, columns=columns, task_name=task_name, **settings))
 
     def batch(self, id: str) -> "Batch":
         return Batch(self._aio.batch(id))

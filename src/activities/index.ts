@@ -4,7 +4,11 @@ import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
 import { createSetLimits } from './limits/set-limits.js';
 import { createGenerateTurn } from './turn/generate-turn.js';
+import { createAbandonTransfer } from './policy/abandon-transfer.js';
+import { createAttachCheckpoint } from './policy/attach-checkpoint.js';
+import { createBeginTransfer } from './policy/begin-transfer.js';
 import { createConcludePublish } from './policy/conclude-publish.js';
+import { createFinishTransfer } from './policy/finish-transfer.js';
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';
 import { createUpdateReplica } from './policy/update-replica.js';
@@ -39,6 +43,10 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     settlePublish: createSettlePublish(dependencies),
     updateReplica: createUpdateReplica(dependencies),
     concludePublish: createConcludePublish(dependencies),
+    beginTransfer: createBeginTransfer(dependencies),
+    finishTransfer: createFinishTransfer(dependencies),
+    abandonTransfer: createAbandonTransfer(dependencies),
+    attachCheckpoint: createAttachCheckpoint(dependencies),
     surveyReplicas: createSurveyReplicas(dependencies),
     planStream: createPlanStream(dependencies),
     admitGroups: createAdmitGroups(dependencies),

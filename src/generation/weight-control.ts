@@ -8,6 +8,8 @@ import type { CacheRule, PauseMode, Weights } from '../model/policy/publish.js';
 export interface WeightControl {
   /** The base URL, as in records, journals and rows. */
   readonly replica: string;
+  /** Where its weights are changed. */
+  readonly control_url: string;
   /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
   examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
@@ -19,8 +21,17 @@ export interface WeightControl {
    * has no label.
    */
   label(label: string, bound: Bound): Promise<void>;
+  /** What the engine says of its weights; null: it has no label. */
+  said(bound: Bound): Promise<string | null>;
   resetCache(bound: Bound): Promise<void>;
   resume(bound: Bound): Promise<void>;
+  /** Questions that no engine computes for. One that waits inside a transfer answers only the second. */
+  paused(bound: Bound): Promise<boolean>;
+  isUp(bound: Bound): Promise<boolean>;
+  /** How many ranks it has. */
+  worldSize(bound: Bound): Promise<number>;
+  /** Ends a transfer that its sender has left, without a label. Does nothing if none is under way. */
+  closeTransfer(bound: Bound): Promise<void>;
   /** One for each token of the prompt except the first. */
   promptLogprobs(prompt_ids: readonly number[], bound: Bound): Promise<number[]>;
   /** Drops its connections. */

@@ -114,6 +114,10 @@ const POLICY_VERBS = [
   'settlePublish',
   'updateReplica',
   'concludePublish',
+  'beginTransfer',
+  'finishTransfer',
+  'abandonTransfer',
+  'attachCheckpoint',
   'surveyReplicas',
 ] as const;
 

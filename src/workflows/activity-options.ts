@@ -24,12 +24,13 @@ import { named } from '../platform/plain.js';
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
  * | lookAtRollouts | 10 min | – | reads the end of every journal, only for display |
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
- * | settlePublish, concludePublish | 2 min | 10 min | short questions; a longer outage of the store fails the update |
+ * | settlePublish, concludePublish, attachCheckpoint | 2 min | 10 min | short questions; a longer outage of the store fails the update |
  * | surveyReplicas | 1 min | – | nothing can be repaired without it |
  * | planStream | 10 min | 24 h | as planBatch |
  * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; the stream cannot continue without them |
  * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; the caller may repeat it |
  * | watchServed | 10 min | – | reads the record until it changes, five minutes at most |
+ * | beginTransfer, finishTransfer, abandonTransfer | 24 h | – | bounded by pause_limit; another attempt follows a lost worker |
  * | updateReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
 
@@ -101,11 +102,12 @@ export const { lookAtRollouts } = proxyActivities<Activities>({
   cancellationType: 'TRY_CANCEL',
 });
 
-export const { settlePublish, concludePublish } = proxyActivities<PolicyActivities>({
-  ...BEATING,
-  startToCloseTimeout: '2m',
-  scheduleToCloseTimeout: '10m',
-});
+export const { settlePublish, concludePublish, attachCheckpoint } =
+  proxyActivities<PolicyActivities>({
+    ...BEATING,
+    startToCloseTimeout: '2m',
+    scheduleToCloseTimeout: '10m',
+  });
 
 export const { surveyReplicas } = proxyActivities<PolicyActivities>({
   ...BEATING,
@@ -149,6 +151,24 @@ const replicaActivity = (
     cancellationType: WRITES_FIRST,
     summary: replica,
   }).updateReplica;
+
+const transferActivities = (heartbeat_ms: number): PolicyActivities =>
+  proxyActivities<PolicyActivities>({
+    startToCloseTimeout: '24h',
+    heartbeatTimeout: heartbeat_ms,
+    retry: RETRY,
+    cancellationType: WRITES_FIRST,
+  });
+
+type TransferActivity = 'beginTransfer' | 'finishTransfer' | 'abandonTransfer';
+
+/** Each touches all engines of a transfer at once, and is always completed. */
+export const transferActivity =
+  <T extends TransferActivity>(name: T, heartbeat_ms: number) =>
+  (...[input]: Parameters<PolicyActivities[T]>): ReturnType<PolicyActivities[T]> =>
+    CancellationScope.nonCancellable(() =>
+      (transferActivities(heartbeat_ms)[name] as (given: typeof input) => Promise<unknown>)(input),
+    ) as ReturnType<PolicyActivities[T]>;
 
 /** A started update is always completed. */
 export const updateReplica = (

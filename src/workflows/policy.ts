@@ -1,20 +1,17 @@
 import { continueAsNew } from '@temporalio/workflow';
-import type { PublishPlan, PublishResult } from '../activities/contract/policy.js';
-import { lacking, mayReach } from '../model/workflow-safe/policy.js';
-import {
-  concludePublish,
-  settlePublish,
-  surveyReplicas,
-  updateReplica,
-} from './activity-options.js';
-import { inLanes } from './policy/in-lanes.js';
+import type { PublishResult } from '../activities/contract/policy.js';
+import { canRepair } from '../model/workflow-safe/policy.js';
+import { settlePublish, surveyReplicas } from './activity-options.js';
+import type { Serving } from './policy/bring.js';
+import { bring } from './policy/bring.js';
 import { checkPolicyInput } from './steering/input-checks.js';
 import { restore } from './policy/restore.js';
-import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { handlePublishUpdates } from './policy/publish-updates.js';
-import type { ShownPolicy } from './policy/policy-view.js';
+import type { Order } from './policy/orders.js';
+import { handleOrders } from './policy/orders.js';
 import { showPolicy } from './policy/policy-view.js';
+import { watchTicket } from './policy/ticket-watch.js';
+import { abandon, attach, begin, endTransfer, finish } from './policy/transfers.js';
 
 /**
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
@@ -23,92 +20,37 @@ import { showPolicy } from './policy/policy-view.js';
 export async function policy(input: unknown): Promise<never> {
   const { service, updates = [] } = checkPolicyInput(input);
   const shown = showPolicy(service, updates);
-  const publishes = handlePublishUpdates();
+  const orders = handleOrders();
   const history = watchHistory();
+  const ticket = watchTicket({ isRepairable: () => canRepair(shown.record()) });
   for (;;) {
-    // 1. Replicas that do not serve get `version` again, until the next publish.
+    // 1. Replicas that do not serve get `version` again, until the next update. Those of a transfer are its holder's.
     const survey = await surveyReplicas({ service });
     shown.recorded(survey.view);
-    const heartbeat_ms = survey.heartbeat_timeout_ms;
+    ticket.sees(survey.view?.ticket ?? null);
+    const serving: Serving = { service, heartbeat_ms: survey.heartbeat_timeout_ms, shown };
     const restoring = restore(survey, { service, shown });
-    await publishes.news(() => history.isLong());
+    await orders.news(() => history.isLong(), ticket.leftMs(Date.now()));
+    const overdue = orders.isAny() ? null : ticket.overdue(Date.now());
     await restoring.stop();
-    // 2. Updates, one after the other.
-    const next = publishes.next();
-    if (next !== null)
-      await next.answer(() => publish(next.input, { service, heartbeat_ms, shown }));
+    // 2. Updates, one after the other; a transfer whose holder is silent for too long ends by itself.
+    const next = orders.next();
+    if (next !== null) await next.answer(() => carryOut(next, serving));
+    else if (overdue !== null) await endTransfer(overdue, serving);
     else if (history.isLong()) await continueAsNew<typeof policy>(shown.forNextRun());
   }
 }
 
-interface Serving {
-  service: string;
-  /** From the deployment. */
-  heartbeat_ms: number;
-  shown: ShownPolicy;
-}
+const carryOut = ({ name, input }: Order, serving: Serving): Promise<unknown> =>
+  ({ publish, begin, finish, abandon, attach })[name](input, serving);
 
 /**
  * Refuses the update before it touches anything. Otherwise each replica goes through its phases, and a quorum decides.
  */
-async function publish(
-  input: unknown,
-  { service, heartbeat_ms, shown }: Serving,
-): Promise<PublishResult> {
+async function publish(input: unknown, serving: Serving): Promise<PublishResult> {
+  const { service, shown } = serving;
   const began = Date.now();
   const plan = await settlePublish({ service, publish: input });
   shown.recorded(plan.view);
-  const { paused_s, faults } = await updateAll(plan, { service, heartbeat_ms, shown });
-  const { version, quorum, at_once, notes } = plan;
-  const view = await concludePublish({ service, quorum, at_once });
-  shown.recorded(view);
-  const total_s = (Date.now() - began) / 1000;
-  const isReached = view.version === version;
-  const fault = isReached ? null : Object.values(faults).join('; ');
-  shown.published({ version, at: began, paused_s, total_s, fault });
-  if (fault !== null) {
-    const back =
-      view.version === null
-        ? `no replica serves until a version above ${version} loads`
-        : `${view.version} stays the version`;
-    const message = `version ${version} was not reached, ${back}: ${fault}`;
-    throw failWith({ type: 'PolicyUpdateFailed', message });
-  }
-  const replicas = Object.entries(view.replicas).map(([url, { state, fault: why }]) => {
-    const said = faults[url] ?? why;
-    return [url, { state, ...(said !== null && { fault: said }) }] as const;
-  });
-  return {
-    version,
-    replicas: Object.fromEntries(replicas),
-    paused_s,
-    total_s,
-    ...(notes.length > 0 && { notes }),
-  };
-}
-
-/** If the quorum is out of reach, untouched replicas keep what they serve. */
-async function updateAll(
-  { view, version, quorum, at_once, mode, drain_limit }: PublishPlan,
-  { service, heartbeat_ms, shown }: Serving,
-): Promise<{ paused_s: number; faults: Record<string, string> }> {
-  const faults: Record<string, string> = {};
-  let paused_s = 0;
-  await inLanes(lacking(view, version), {
-    at_once,
-    goesOn: () => mayReach(view, { quorum, failed: Object.keys(faults).length }),
-    run: async (replica) => {
-      try {
-        const updated = await updateReplica(
-          { service, replica, version, mode, drain_limit },
-          heartbeat_ms,
-        );
-        paused_s = Math.max(paused_s, updated.paused_s);
-        shown.recorded(updated.view);
-      } catch (error) {
-        faults[replica] = failureOf(error).message;
-      }
-    },
-  });
-  return { paused_s, faults };
+  return await bring(plan, { ...serving, began });
 }

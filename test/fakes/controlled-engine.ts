@@ -2,7 +2,7 @@ import { Fault } from '../../src/model/faults.js';
 import type { FaultType } from '../../src/model/faults.js';
 import type { WeightControl } from '../../src/generation/weight-control.js';
 
-export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'close'>;
+export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'control_url' | 'close'>;
 
 /** An engine as its control sees it, with a hook before each call. */
 export interface ControlledEngine extends WeightControl {
@@ -32,6 +32,7 @@ export function controlledEngine(replica: string): ControlledEngine {
   };
   const engine: ControlledEngine = {
     replica,
+    control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     lacks: [],
     tells_label: true,
@@ -56,9 +57,26 @@ export function controlledEngine(replica: string): ControlledEngine {
       state.weights = path;
     },
     label: async (label) => {
-      await meet('label');
+      await meet('label', label.includes('?') ? 'label in transit' : 'label');
       state.label = label;
     },
+    said: async () => {
+      await meet('said');
+      return state.label;
+    },
+    paused: async () => {
+      await meet('paused');
+      return state.paused;
+    },
+    isUp: async () => {
+      await meet('isUp');
+      return true;
+    },
+    worldSize: async () => {
+      await meet('worldSize');
+      return 1;
+    },
+    closeTransfer: () => meet('closeTransfer'),
     resetCache: () => meet('resetCache'),
     resume: async () => {
       await meet('resume');

@@ -1,5 +1,11 @@
 import type { PauseMode } from '../../model/policy/publish.js';
-import type { Phase, PolicyView, ReplicaState, Rule } from '../../model/workflow-safe/policy.js';
+import type {
+  Phase,
+  PolicyView,
+  ReplicaNeeds,
+  ReplicaState,
+  Rule,
+} from '../../model/workflow-safe/policy.js';
 
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
@@ -9,8 +15,64 @@ export interface PolicyActivities {
   updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
   /** Makes the target the `version` if enough replicas have it. */
   concludePublish: (input: { service: string } & Rule) => Promise<PolicyView>;
+  /** Takes the raw input of update `begin`. Holds the engines, or fails with none of them held. */
+  beginTransfer: (input: {
+    service: string;
+    nonce: string;
+    begin: unknown;
+  }) => Promise<{ answer: BeginAnswer; view: PolicyView }>;
+  /** Takes the raw input of update `finish`. */
+  finishTransfer: (input: { service: string; finish: unknown }) => Promise<FinishedTransfer>;
+  /** Takes the raw input of update `abandon`; or ends a ticket whose holder is silent, as if all were touched. */
+  abandonTransfer: (
+    input: { service: string; why: string } & ({ abandon: unknown } | { nonce: string }),
+  ) => Promise<AbandonedTransfer>;
+  /** Takes the raw input of update `attach`. */
+  attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
   /** The record, for the replicas that temporal.yaml has now. */
   surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
+}
+
+/** The answer of update `begin`. */
+export interface BeginAnswer {
+  ticket: string;
+  version: number;
+  engines: {
+    url: string;
+    control_url: string;
+    /** Of its process; null: nobody says it. */
+    instance: string | null;
+    world_size: number;
+    /** Its first rank in the collective of its group; the trainer is rank 0. */
+    rank_offset: number;
+    group: number;
+    /** Of its transfers; null: the engine does not say it. */
+    backend: string | null;
+  }[];
+  /** A collective that was made for another fleet is not for this one. */
+  fleet: string;
+  /** Whether the collectives have to be made anew. */
+  init: boolean;
+}
+
+export interface FinishedTransfer {
+  version: number;
+  paused_s: number;
+  /** By URL. */
+  faults: Record<string, string>;
+  view: PolicyView;
+}
+
+export interface AbandonedTransfer {
+  /** The version of which files are there, but which has not been brought yet; null: none. */
+  repair: { version: number; quorum: number | null } | null;
+  view: PolicyView;
+}
+
+/** The result of updates `abandon` and `attach`. */
+export interface PolicyState {
+  version: number | null;
+  replicas: PublishResult['replicas'];
 }
 
 export interface PolicySurvey {
@@ -38,7 +100,7 @@ export interface PolicyInput {
 /** The result of update `publish`. */
 export interface PublishResult {
   version: number;
-  replicas: Record<string, { state: ReplicaState; fault?: string }>;
+  replicas: Record<string, { state: ReplicaState; needs?: ReplicaNeeds; fault?: string }>;
   /** The longest pause of a replica. */
   paused_s: number;
   total_s: number;

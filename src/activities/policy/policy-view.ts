@@ -1,6 +1,11 @@
+import type { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { pathOf } from '../../model/policy/record.js';
+import type { Ticket } from '../../model/policy/ticket.js';
+import { lineOf, problemsOf } from '../../model/problems.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import type { PolicyView, ReplicaView, TicketView } from '../../model/workflow-safe/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 
 export function policyOf(
@@ -13,33 +18,65 @@ export function policyOf(
   throw refused(`service: expected one of ${known.services.join(', ')}, got ${got}`);
 }
 
+/** The input of an update of this name, or its problems. */
+export function inputOf<T>(
+  name: string,
+  { schema, input }: { schema: z.ZodType<T>; input: unknown },
+): T {
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error, input).slice(0, MOST_PROBLEMS).map(lineOf);
+  throw refused(`${name}: ${problems.join('; ')}`);
+}
+const MOST_PROBLEMS = 10;
+
 export const refused = (message: string): Fault =>
   new Fault({ type: 'PolicyUpdateFailed', message });
 
 /** The record as histories have it: without probes, and with faults as one short line. */
 export function viewOf(record: PolicyRecord | null): PolicyView {
   const { epoch = -1, version = null, target = null, weights = {}, replicas = {} } = record ?? {};
+  const open = record?.transfers.open ?? null;
   return {
     epoch,
     version,
     target,
     weights: Object.fromEntries(
-      Object.entries(weights).map(
-        ([
-          name,
-          {
-            weights: { kind, path },
-          },
-        ]) => [name, { kind, path }],
-      ),
+      Object.entries(weights).map(([name, published]) => {
+        const path = pathOf(published);
+        return [name, { kind: published.weights.kind, ...(path !== null && { path }) }];
+      }),
     ),
     replicas: Object.fromEntries(
-      Object.entries(replicas).map(([url, entry]) => [
-        url,
-        { ...entry, fault: entry.fault?.slice(0, MOST_OF_FAULT) ?? null },
-      ]),
+      Object.entries(replicas).map(([url, entry]) => [url, replicaView(entry)]),
     ),
+    ...(open !== null && { ticket: ticketView(open) }),
   };
+}
+
+/** Fifty replicas are in each view, so it has only what is not usual. */
+function replicaView(entry: ReplicaEntry): ReplicaView {
+  const { state, version, epoch, paused_until, fault } = entry;
+  const { needs, owner, instance, examined, draining_until, away_since } = entry;
+  return {
+    state,
+    version,
+    epoch,
+    paused_until,
+    fault: fault?.slice(0, MOST_OF_FAULT) ?? null,
+    ...(needs !== null && { needs }),
+    ...(owner !== null && { owner }),
+    ...(instance !== null && { instance }),
+    ...(!examined && { examined: false }),
+    ...(draining_until !== null && { draining_until }),
+    ...(away_since !== null && { away_since }),
+  };
+}
+
+function ticketView(open: Ticket): TicketView {
+  const { nonce, version, holder, paused_until, stall_limit, engines } = open;
+  const urls = engines.map(({ url }) => url);
+  return { nonce, version, holder, paused_until, stall_ms: toMs(stall_limit), engines: urls };
 }
 
 const MOST_OF_FAULT = 300;

@@ -4,22 +4,22 @@ import { Publish } from '../../model/policy/publish.js';
 import type { PolicyRecord, Target } from '../../model/policy/record.js';
 import {
   firstRecord,
+  pathOf,
   refusalOfTarget,
   withReplica,
   withReplicas,
   withTarget,
 } from '../../model/policy/record.js';
+import { refusalWhileOpen } from '../../model/policy/tickets.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
-import { lineOf, problemsOf } from '../../model/problems.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { policyOf, refused, viewOf } from './policy-view.js';
+import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
-const MOST_PROBLEMS = 10;
 
 /**
  * Checks everything that can be known before a replica is touched: the version, the key, the servers' abilities. A
@@ -29,13 +29,9 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
   return ({ service, publish: input }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);
-      const parsed = Publish.safeParse(input);
-      if (!parsed.success) {
-        const problems = problemsOf(parsed.error, input).slice(0, MOST_PROBLEMS).map(lineOf);
-        throw refused(`publish: ${problems.join('; ')}`);
-      }
-      const look = await lookAt(parsed.data.weights.path);
-      const publish: Target = { ...parsed.data, files: look.files };
+      const parsed = inputOf('publish', { schema: Publish, input });
+      const look = await lookAt(parsed.weights.path);
+      const publish: Target = { ...parsed, files: look.files };
       const earlier = await policy.records.latest();
       checkTarget(earlier, publish);
       const { away, notes } = await examine(policy, { publish, signal });
@@ -73,12 +69,12 @@ function filesNotes(
   const theirs = served === null ? undefined : earlier?.weights[served];
   if (!theirs?.files || served === version || isOther(theirs.files, files)) return [];
   // Large files of one size and time at another path may have any content.
-  if (!files.whole && theirs.weights.path !== weights.path) return [];
+  if (!files.whole && pathOf(theirs) !== weights.path) return [];
   return [`version ${version} has the files of version ${served} (${filesText(files)})`];
 }
 
 function checkTarget(record: PolicyRecord | null, publish: Target): void {
-  const refusal = refusalOfTarget(record, publish);
+  const refusal = refusalWhileOpen(record) ?? refusalOfTarget(record, publish);
   if (refusal !== null) throw refused(refusal);
 }
 

@@ -1,14 +1,19 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
+import type { Weights } from '../../model/policy/publish.js';
 import type { PolicyRecord, Published } from '../../model/policy/record.js';
 import { isUnchanged, otherFiles, withReplica } from '../../model/policy/record.js';
 import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
+import { inTransit } from '../../model/policy/ticket.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
+import { TRANSFER } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
 import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { isOnlyFreed } from './free-half-loaded.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
+import { worstOf } from './probe.js';
 import { release } from './release.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { lookAt } from './weight-files.js';
@@ -30,7 +35,9 @@ interface Work extends Pick<Attempt, 'signal'> {
   version: number;
   policy: PolicyService;
   control: WeightControl;
-  manner: Published;
+  manner: Loadable;
+  /** What the engine says of its weights until they are loaded. */
+  transit: string;
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
@@ -48,6 +55,10 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const control = policy.controls.find(({ replica }) => replica === order.replica);
       if (control === undefined) throw refused(`temporal.yaml no longer names ${order.replica}`);
       const work = await begin(order, { policy, control, attempt });
+      if (work === null) {
+        const view = viewOf(await policy.records.latest());
+        return { paused_s: 0, load_s: 0, view };
+      }
       try {
         return await takeThrough(work);
       } catch (error) {
@@ -80,11 +91,12 @@ interface Beginning {
 
 /**
  * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
- * begins a new one.
+ * begins a new one. null: nothing is left to do.
  */
-async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work> {
+async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work | null> {
   const { policy, control, attempt } = beginning;
   try {
+    if (await isOnlyFreed(order, beginning)) return null;
     await checkIsThere(control, { order, policy, attempt });
     return await recordPause(order, beginning);
   } catch (error) {
@@ -121,15 +133,21 @@ async function recordPause(
     return now && withReplica(now, { replica, state: 'updating', paused_until });
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
-  return { order, version, policy, control, manner, epoch, paused_until, signal: attempt.signal };
+  const transit = inTransit(version, record?.writer ?? '');
+  return { order, version, policy, control, manner, transit, epoch, paused_until, signal: attempt.signal }; // prettier-ignore
 }
 
 /** Weights that are neither the record's version nor its target count as unpublished. */
-function mannerOf(record: PolicyRecord | null, version: number): Published {
+function mannerOf(record: PolicyRecord | null, version: number): Loadable {
   const manner = record?.weights[version];
-  if (manner !== undefined) return manner;
-  throw refused(`version ${version} has been overtaken by ${record?.target ?? 'none'}`);
+  if (manner === undefined)
+    throw refused(`version ${version} has been overtaken by ${record?.target ?? 'none'}`);
+  const { weights } = manner;
+  if (weights.kind !== TRANSFER) return { ...manner, weights };
+  throw refused(`there are no files of version ${version}: attach some, or begin the next version`);
 }
+
+type Loadable = Published & { weights: Weights };
 
 async function takeThrough(work: Work): Promise<UpdatedReplica> {
   const { control, manner, order } = work;
@@ -138,6 +156,7 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   await inPhase('load', () => checkFiles(work));
   const began = performance.now();
   await inPhase('pause', () => pause(work));
+  await inPhase('label', () => control.label(work.transit, bound()));
   const pausing = performance.now();
   await inPhase('load', async () => {
     await control.load(manner.weights, bound());
@@ -221,14 +240,9 @@ async function pause({ control, order, manner, paused_until, signal }: Work): Pr
 /** Asks a running engine: a paused one does not answer. */
 async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   if (manner.probe === null) return;
-  const { prompt_ids, logprobs, tolerance } = manner.probe;
-  const got = await control.promptLogprobs(prompt_ids, bound);
-  const differences = got.map((logprob, i) => Math.abs(logprob - (logprobs[i] ?? NaN)));
-  const worst = differences.indexOf(Math.max(...differences));
-  if (differences.every((difference) => difference <= tolerance)) return;
-  throw refused(
-    `token ${worst + 1}: expected logprob ${logprobs[worst] ?? 'none'} ± ${tolerance}, got ${got[worst] ?? 'none'}: these are not the weights that were published`,
-  );
+  const got = await control.promptLogprobs(manner.probe.prompt_ids, bound);
+  const worst = worstOf(got, manner.probe);
+  if (worst !== null) throw refused(worst);
 }
 
 async function afterFailure(

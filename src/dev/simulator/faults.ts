@@ -81,8 +81,8 @@ const isIn = (part: string, session: string | null): boolean => session?.include
 
 function pathOf(spec: FaultSpec): string | null {
   if ('path' in spec) return spec.path;
-  const loads = spec.fault === 'load_half' || spec.fault === 'load_nothing';
-  return loads ? '/collective_rpc' : '/v1/completions';
+  if (spec.fault === 'hang') return '/update_weights';
+  return spec.fault === 'load_half' ? '/collective_rpc' : '/v1/completions';
 }
 
 function createFilter(spec: FaultSpec): (target: FaultTarget) => boolean {

@@ -77,8 +77,14 @@ export const FaultSpec = z.discriminatedUnion('fault', [
     ...shared,
     says: z.enum(['failure', 'success']),
   }),
-  /** `/collective_rpc` reports success and leaves the weights as they are. */
-  z.strictObject({ fault: z.literal('load_nothing'), ...shared }),
+  /** `/collective_rpc`, or `/update_weights`, reports success and leaves the weights as they are. */
+  z.strictObject({
+    fault: z.literal('load_nothing'),
+    ...anywhere,
+    path: z.string().default('/collective_rpc'),
+  }),
+  /** `/update_weights` waits for its sender until the fault is cleared; meanwhile only `/health` answers. */
+  z.strictObject({ fault: z.literal('hang'), ...shared }),
 ]);
 export type FaultSpec = z.infer<typeof FaultSpec>;
 
@@ -86,13 +92,16 @@ const ThinkingRange = z
   .tuple([count, count])
   .refine(([min, max]) => min <= max, { message: 'expected [min, max] with min at most max' });
 
+/** Many short and some long ones, as of real policies. */
+const LogNormal = z.strictObject({ median: z.number().positive(), sigma: z.number().positive() });
+
 /** Settings that may change while the simulator runs. */
 const changeable = {
   /** Speed of each request; 0: no limit, the whole answer is sent at once. */
   tokens_per_second: z.number().nonnegative(),
   ms_to_first_token: z.number().nonnegative(),
-  /** Tokens before the action: a number, or a range from which each turn draws. */
-  thinking_tokens: z.union([count, ThinkingRange]),
+  /** Tokens before the action: a number, or a range or a log-normal law from which each turn draws. */
+  thinking_tokens: z.union([count, ThinkingRange, LogNormal]),
   /** 0 plays at random; from 3 on nearly every move is a best one. */
   skill: z.number().nonnegative(),
   /** The thoughts are between `<think>` and `</think>`. */
@@ -121,10 +130,12 @@ export const SimulatorSettings = z.strictObject({
   max_model_len: z.int().min(2).default(8192),
   /**
    * Serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: `/pause`, `/resume`, `/is_paused`, `/collective_rpc` (method
-   * `reload_weights`, whose `weights_path` is a file {name, skill, seed}), `/weight_info`, `/update_weight_version` and
-   * `/reset_prefix_cache`. Without it they are not found (captures 192 to 201).
+   * `reload_weights`, whose `weights_path` is a file {name, skill, seed}), `/weight_info`, `/update_weight_version`,
+   * `/reset_prefix_cache` and the routes of a transfer, whose `update_info` is {weights: {name, skill, seed}, part, parts}. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
+  /** What `/get_world_size` says. */
+  world_size: z.int().positive().default(1),
   /**
    * Serves `/inference/v1/generate` and `/v1/chat/completions/render`, like vLLM with --enable-scale-out; without it they
    * are refused (captures 203 and 206).

@@ -5,7 +5,7 @@ import { createRandom } from './random.js';
 import type { SimulatorSettings } from './settings.js';
 
 /** A file of "weights": how well they play, and an offset of what they say. */
-const WeightsFile = z.strictObject({
+export const WeightsFile = z.strictObject({
   /** Their name in the log. */
   name: z.string().min(1),
   skill: z.number().nonnegative(),
@@ -20,9 +20,22 @@ export interface WeightStore {
   setLabel: (label: string) => void;
   /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
   load: (file: string, options?: { half: boolean }) => void;
+  /** A transfer by a trainer. Until it is over, one request that computes ends the process. */
+  isTransferring: () => boolean;
+  /** These throw, as a worker of the engine does. */
+  startTransfer: () => void;
+  receive: (part: { weights: Weights; part: number; parts: number }) => void;
+  endTransfer: () => void;
 }
 
 const START = 'default';
+const ACTIVE = 'a weight update is already active';
+
+const halfOf = ({ name, skill }: Weights, before: Weights): Weights => ({
+  name: `half ${name}, half ${before.name}`,
+  skill,
+  seed: before.seed,
+});
 
 export function createWeights(
   settings: Pick<SimulatorSettings, 'skill'>,
@@ -30,6 +43,8 @@ export function createWeights(
 ): WeightStore {
   let loaded: Weights | null = null;
   let label = START;
+  let arrived: Set<number> | null = null;
+  let before: Weights | null = null;
   const current = (): Weights => loaded ?? { name: START, skill: settings.skill, seed: 0 };
   return {
     current,
@@ -39,9 +54,25 @@ export function createWeights(
     },
     load: (file, { half } = { half: false }) => {
       const read = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));
-      const { name, seed } = current();
-      loaded = half ? { name: `half ${read.name}, half ${name}`, skill: read.skill, seed } : read;
+      if (arrived !== null) throw new Error(ACTIVE);
+      loaded = half ? halfOf(read, current()) : read;
       changed();
+    },
+    isTransferring: () => arrived !== null,
+    startTransfer: () => {
+      if (arrived !== null) throw new Error(ACTIVE);
+      arrived = new Set();
+      before = current();
+    },
+    receive: ({ weights, part, parts }) => {
+      if (arrived === null || before === null) throw new Error('no weight update is active');
+      arrived.add(part);
+      loaded = arrived.size < parts ? halfOf(weights, before) : weights;
+      changed();
+    },
+    endTransfer: () => {
+      if (arrived === null) throw new Error('no weight update is active');
+      arrived = null;
     },
   };
 }

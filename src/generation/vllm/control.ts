@@ -26,6 +26,8 @@ export interface VllmControlOptions {
 const Paused = z.object({ status: z.literal('paused') });
 const Resumed = z.object({ status: z.literal('resumed') });
 const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
+const WhetherPaused = z.object({ is_paused: z.boolean() });
+const WorldSize = z.object({ world_size: z.int().positive() });
 const IsSleeping = z.object({ is_sleeping: z.boolean() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
 /** One result for each worker of the engine (captures 173, 187). */
@@ -56,6 +58,7 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
   };
   return {
     replica,
+    control_url: control_url ?? replica.replace(/\/v1$/, ''),
     examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica }),
     pause: ({ mode, cache }, bound) =>
       order(`/pause?mode=${mode}&clear_cache=${cache === 'reset'}`, { schema: Paused, ...bound }),
@@ -76,18 +79,47 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
       const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
       throw protocolFault(what, { replica, call: 'GET /weight_info' });
     },
+    said,
     resetCache: (bound) =>
       order(`${CACHE_ROUTE}?reset_running_requests=true`, { schema: Done, ...bound }),
     resume: async (bound) => {
       await order('/resume', { schema: Resumed, ...bound });
       await ask('GET /is_paused', { schema: IsRunning, ...bound });
     },
+    ...transferCalls({ replica, ask, raw }),
     promptLogprobs: async (prompt_ids, bound) => {
       const model = options.model ?? (await firstModel(toEngine, bound));
       return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
     },
     close: async () => {
       await Promise.all([engine.close(), control.close()]);
+    },
+  };
+}
+
+/** What a transfer needs beside the calls of an update. */
+function transferCalls({
+  replica,
+  ask,
+  raw,
+}: Pick<WeightControl, 'replica'> & Ask): Pick<
+  WeightControl,
+  'paused' | 'isUp' | 'worldSize' | 'closeTransfer'
+> {
+  // prettier-ignore
+  return {
+    paused: async (bound) =>
+      (await ask('GET /is_paused', { schema: WhetherPaused, ...bound })).is_paused,
+    isUp: async (bound) => (await raw('GET /health', bound)).status === 200,
+    worldSize: async (bound) => {
+      const call = 'GET /get_world_size?include_dp=true';
+      const reply = await raw(call, bound);
+      if (reply.status === 404) return 1;
+      return read(WorldSize, { reply, site: { replica, call } }).world_size;
+    },
+    // 500: none is under way, or no transfer is configured (capture 169). Any answer is an end.
+    closeTransfer: async (bound) => {
+      await raw('POST /finish_weight_update', { ...bound, body: {} });
     },
   };
 }

@@ -5,7 +5,7 @@ import { FiniteNumbers, TokenIds } from '../untrusted.js';
 /** Update `publish` of workflow `policy`: weights for all replicas of a service, under a version that only grows. */
 
 /** The record contains path and probe, and is written anew with each change of a replica. */
-const MAX_PATH = 4096;
+export const MAX_PATH = 4096;
 const MAX_PROBE = 16_384;
 
 export const Weights = z.discriminatedUnion('kind', [
@@ -18,7 +18,7 @@ export const Weights = z.discriminatedUnion('kind', [
 export type Weights = z.infer<typeof Weights>;
 
 /** The trainer's own logprobs of a prompt. A replica with other logprobs has other weights. */
-const Probe = z
+export const Probe = z
   .strictObject({
     prompt_ids: TokenIds.describe('the ids of the prompt'),
     logprobs: FiniteNumbers.describe('one for each id except the first'),

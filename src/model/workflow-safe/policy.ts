@@ -12,6 +12,10 @@ export const REPLICA_STATES = [
 ] as const;
 export type ReplicaState = (typeof REPLICA_STATES)[number];
 
+/** `load`: it is half loaded, and is cut off until it gets whole weights. `restart`: only a new process helps. */
+export const REPLICA_NEEDS = ['load', 'restart'] as const;
+export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
+
 /** Its phases, in order. */
 const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
 export type Phase = (typeof PHASES)[number];
@@ -22,16 +26,44 @@ export interface ReplicaView {
   epoch: number;
   paused_until: number | null;
   fault: string | null;
+  /** Of the rest a view has only what is not usual. */
+  needs?: ReplicaNeeds;
+  owner?: string;
+  instance?: string;
+  examined?: false;
+  draining_until?: number;
+  away_since?: number;
 }
+
+/** An open transfer. */
+export interface TicketView {
+  nonce: string;
+  version: number;
+  holder: { name: string; incarnation: string };
+  paused_until: number;
+  stall_ms: number;
+  engines: string[];
+}
+
+/** Whether it gets new requests. */
+export const isServing = ({
+  state,
+  draining_until = null,
+}: {
+  state: ReplicaState;
+  draining_until?: number | null;
+}): boolean => state === 'current' && draining_until === null;
 
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
   epoch: number;
   version: number | null;
   target: number | null;
-  /** Settings of `version` and `target`, by version. */
-  weights: Record<string, { kind: string; path: string }>;
+  /** Settings of `version` and `target`, by version. Those that a trainer sent itself have no path. */
+  weights: Record<string, { kind: string; path?: string }>;
   replicas: Record<string, ReplicaView>;
+  /** Absent or null: none. */
+  ticket?: TicketView | null;
 }
 
 /** Signal `phase`: the phase of a slow replica. */
@@ -79,13 +111,38 @@ export const mayReach = (
   { quorum, failed }: Pick<Rule, 'quorum'> & { failed: number },
 ): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
 
-/** Replicas that need `version` again; none if nothing was ever published. */
-export const toRestore = (view: PolicyView): string[] =>
-  view.version === null
-    ? []
-    : Object.entries(view.replicas).flatMap(([url, { state }]) =>
-        state === 'current' ? [] : [url],
-      );
+/**
+ * Replicas that need `version` again: none if nothing was ever published, or if nobody but a trainer has its weights. An
+ * engine that hangs is asked until it answers. Those of an open transfer belong to its holder.
+ */
+export function toRestore(view: PolicyView): string[] {
+  const held = new Set(view.ticket?.engines);
+  const hasFiles = canRestore(view);
+  return Object.entries(view.replicas).flatMap(([url, one]) =>
+    one.state !== 'current' && !held.has(url) && (hasFiles || hangs(one)) ? [url] : [],
+  );
+}
+
+/** Whether there are files of `version`. Histories from before name no weights. */
+export const canRestore = ({
+  version,
+  weights,
+}: Pick<PolicyView, 'version' | 'weights'>): boolean =>
+  version !== null && weights[String(version)]?.kind !== TRANSFER;
+
+/** Whether the engines of an open transfer can be loaded without its holder. */
+export const canRepair = (view: PolicyView | null): boolean =>
+  view !== null && (canRestore(view) || pathIn(view, view.ticket?.version) !== undefined);
+
+const pathIn = ({ weights }: PolicyView, version: number | undefined): string | undefined =>
+  weights[String(version)]?.path;
+
+/** The kind of weights that a trainer put into the engines itself. */
+export const TRANSFER = 'transfer' as const;
+
+/** It did not answer when its transfer ended. */
+export const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
+  needs === 'restart' || (needs === 'load' && state === 'unknown' && paused_until !== null);
 
 /** Waits of 5 s, then ever longer ones: someone may repair the replica meanwhile. */
 export const restoreDelayMs = (failures: number): number =>
@@ -101,13 +158,16 @@ export function whyNothingServes({
   replicas,
 }: {
   version: number | null;
-  replicas: Record<string, Pick<ReplicaView, 'state' | 'fault'>>;
+  replicas: Record<
+    string,
+    Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
+  >;
 }): string | null {
   const all = Object.entries(replicas);
-  if (all.some(([, { state }]) => state === 'current')) return null;
+  if (all.some(([, entry]) => isServing(entry))) return null;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
     const why = fault === null ? '' : ` (${shortened(fault)})`;
-    return `${url} is ${state}${why}`;
+    return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');

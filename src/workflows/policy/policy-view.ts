@@ -14,6 +14,7 @@ import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
 export interface ShownPolicy {
   /** The record as it is now. */
   recorded(view: PolicyView | null): void;
+  record(): PolicyView | null;
   /** A replica could not be given its weights; its workflow tries again. */
   failed(replica: string, fault: string): void;
   published(summary: PublishSummary): void;
@@ -44,6 +45,7 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
       );
       show({ record, phases: Object.fromEntries(phases) });
     },
+    record: () => status.record,
     failed: (replica, fault) => {
       const { record } = status;
       const entry = record?.replicas[replica];

@@ -1,6 +1,11 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
-import type { PolicyStatus, PublishResult } from '../../activities/contract/policy.js';
+import type {
+  BeginAnswer,
+  PolicyState,
+  PolicyStatus,
+  PublishResult,
+} from '../../activities/contract/policy.js';
 import type {
   GroupNews,
   StepAsked,
@@ -56,6 +61,15 @@ export const HEARTBEAT_MEMO = 'heartbeat_timeout_ms';
 
 /** To workflow `policy`: weights for all replicas. The first activity reads its input. */
 export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
+
+/** To workflow `policy`, from a trainer that sends weights itself. Activities read their inputs. */
+export const beginUpdate = defineUpdate<BeginAnswer, [unknown]>('begin');
+export const finishUpdate = defineUpdate<PublishResult, [unknown]>('finish');
+export const abandonUpdate = defineUpdate<PolicyState, [unknown]>('abandon');
+export const attachUpdate = defineUpdate<PolicyState, [unknown]>('attach');
+
+/** From that trainer: so many tensors or bytes have been sent. */
+export const aliveSignal = defineSignal<[unknown]>('alive');
 
 /** From an activity of a policy: the phase of a slow replica. */
 export const phaseSignal = defineSignal<[PhaseNews]>('phase');

@@ -128,6 +128,7 @@ function run(given: Run): void {
   };
   const leave = engine.enter({
     start: (leaveRunning) => {
+      if (parts.weights.isTransferring()) parts.exit();
       leavePlace = leaveRunning;
       engine.countPrompt(request.prompt.length);
       play({ answer: NO_ANSWER });

@@ -1,14 +1,17 @@
 import { z } from 'zod';
 import { readBody, validationRefusal } from './body-reader.js';
 import type { Engine, PauseMode } from '../engine.js';
-import { errorBody, Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
+import { workerFailed } from './fault-answers.js';
+import { sendJson, sendText, type Exchange } from './http-exchange.js';
 import { describeError } from '../../../platform/errors.js';
-import type { FaultSpec } from '../settings.js';
+import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import type { WeightStore } from '../weights.js';
+import { createTransferEndpoints } from './transfer-endpoints.js';
 
 /** Where a trainer can hold an engine while it changes the weights, in the terms of vLLM's development mode. */
-export function createDevEndpoints(engine: Engine, weights: WeightStore) {
-  return {
+export function createDevEndpoints(engine: Engine, { weights, settings, cleared, exit }: DevParts) {
+  const hung = createHang(cleared);
+  const endpoints = {
     '/pause': {
       POST: async (exchange: Exchange): Promise<void> => {
         await engine.pause(readMode(exchange));
@@ -17,6 +20,7 @@ export function createDevEndpoints(engine: Engine, weights: WeightStore) {
     },
     '/resume': {
       POST: (exchange: Exchange): void => {
+        if (weights.isTransferring() && engine.stats().running > 0) exit();
         engine.resume();
         sendJson(exchange, { status: 200, body: { status: 'resumed' } });
       },
@@ -59,8 +63,46 @@ export function createDevEndpoints(engine: Engine, weights: WeightStore) {
         sendJson(exchange, { status: 200, body: { success: true, new_version } });
       },
     },
+    ...createTransferEndpoints(weights, { settings, hang: hung.hang }),
+  };
+  return hung.waitingFor(endpoints);
+}
+
+interface DevParts {
+  weights: WeightStore;
+  settings: Pick<SimulatorSettings, 'world_size'>;
+  cleared: (fault: FaultSpec) => Promise<void>;
+  exit: () => void;
+}
+
+/** An engine that waits inside a transfer answers nothing that its workers or its scheduler would have to. */
+function createHang(cleared: DevParts['cleared']) {
+  let over: Promise<void> | null = null;
+  return {
+    hang: async (fault: FaultSpec): Promise<void> => {
+      over = cleared(fault);
+      await over;
+      over = null;
+    },
+    waitingFor: (endpoints: Endpoints): Endpoints => {
+      const after =
+        (endpoint: Endpoint): Endpoint =>
+        async (exchange, fault) => {
+          if (over !== null) await over;
+          await endpoint(exchange, fault);
+        };
+      return Object.fromEntries(
+        Object.entries(endpoints).map(([path, methods]) => [
+          path,
+          Object.fromEntries(Object.entries(methods).map(([name, one]) => [name, after(one)])),
+        ]),
+      );
+    },
   };
 }
+
+type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
+type Endpoints = Record<string, Record<string, Endpoint>>;
 
 /** As with `--enable-sleep-mode`: an engine that is asleep is paused, too. */
 function createSleep(engine: Engine) {
@@ -100,13 +142,6 @@ const ReloadWeights = z.looseObject({
   method: z.literal('reload_weights'),
   kwargs: z.looseObject({ weights_path: z.string() }),
 });
-
-/** Capture 172. */
-function workerFailed(why: string): Refusal {
-  const message = `Call to collective_rpc method failed: Worker failed with error '${why}', please check the stack trace above for the root cause`;
-  const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
-  return new Refusal({ status: 500, body });
-}
 
 const NewVersion = z.looseObject({ new_version: z.string() });
 

@@ -34,7 +34,7 @@ type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<
 type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
 export function createEndpoints(parts: EndpointParts): Endpoints {
-  const { settings, engine, weights, complete, generate } = parts;
+  const { settings, engine, complete, generate } = parts;
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
@@ -51,7 +51,7 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
         sendText(exchange, { status: 200, type, text });
       },
     },
-    ...(settings.dev_mode && createDevEndpoints(engine, weights)),
+    ...(settings.dev_mode && createDevEndpoints(engine, parts)),
   };
   const tokens = {
     '/v1/completions': { POST: complete },

@@ -1,4 +1,4 @@
-import { errorBody, sendJson, type Exchange, type Reply } from './http-exchange.js';
+import { errorBody, Refusal, sendJson, type Exchange, type Reply } from './http-exchange.js';
 import type { Outcome } from '../request-log.js';
 import type { FaultSpec } from '../settings.js';
 
@@ -88,4 +88,11 @@ export function engineError(): Reply {
   const message = 'EngineCore encountered an issue. See stack trace (above) for the root cause.';
   const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
   return { status: 500, body };
+}
+
+/** Capture 172. */
+export function workerFailed(why: string): Refusal {
+  const message = `Call to collective_rpc method failed: Worker failed with error '${why}', please check the stack trace above for the root cause`;
+  const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
+  return new Refusal({ status: 500, body });
 }

@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto';
+import type { WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
+import type { Ticket } from '../../model/policy/ticket.js';
+import { inTransit } from '../../model/policy/ticket.js';
+import type { Outcome } from '../../model/policy/tickets.js';
+import { ended, needsInit, neededGroups, opened, placed, refusalOfBegin, versionOf, wholeGroups } from '../../model/policy/tickets.js'; // prettier-ignore
+import { Begin } from '../../model/policy/transfer.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
+import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+import { givenBack, holdHalfLoaded } from './half-loaded.js';
+import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import type { Seen } from './transfer-engines.js';
+import { askEngines } from './transfer-engines.js';
+import { lookAt } from './weight-files.js';
+
+/** For one call to an engine that is there. */
+const CALL_MS = 30_000;
+/** Questions that one server answers alike; two behind one URL do not. */
+const MOST_QUESTIONS = 8;
+
+/**
+ * Holds the engines for a trainer: all of them are `updating` in the record, then paused, each with a label in transit.
+ * Those that cannot be held go back to what they served. Below the quorum all do, and the update fails.
+ */
+export function createBeginTransfer(dependencies: Dependencies): PolicyActivities['beginTransfer'] {
+  return ({ service, nonce, begin: input }) =>
+    dependencies.attempt(async ({ signal }) => {
+      const policy = policyOf(service, dependencies);
+      const begin = inputOf('begin', { schema: Begin, input });
+      const before = await policy.records.latest();
+      const ticket = ticketOf(before, nonce) ?? (await open(policy, { begin, nonce, signal }));
+      const faults = await holdAll(policy, { ticket, signal });
+      const record = await keepHeld(policy, { ticket, faults, signal });
+      const held = ticketOf(record, nonce);
+      if (held === null)
+        throw refused(`fewer engines than the quorum could be held: ${textOf(faults)}`);
+      return { answer: answerOf(held, { policy, record: before }), view: viewOf(record) };
+    });
+}
+
+const ticketOf = (record: PolicyRecord | null, nonce: string): Ticket | null =>
+  record?.transfers.open?.nonce === nonce ? record.transfers.open : null;
+
+const textOf = (faults: Readonly<Record<string, string>>): string =>
+  Object.entries(faults)
+    .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
+    .join('; ');
+
+interface Opening {
+  begin: Begin;
+  nonce: string;
+  signal: AbortSignal;
+}
+
+/** Asks everything that can be known before an engine is touched, then records the ticket. */
+async function open(policy: PolicyService, { begin, nonce, signal }: Opening): Promise<Ticket> {
+  const earlier = await policy.records.latest();
+  check(earlier, begin);
+  const files = begin.checkpoint === null ? null : (await lookAt(begin.checkpoint)).files;
+  const seen = await askEngines(policy, { begin, record: earlier, signal });
+  const record = await policy.records.change((before) => {
+    check(before, begin);
+    const urls = policy.controls.map(({ replica }) => replica);
+    const known = withAway(withReplicas(before ?? firstRecord(urls), urls), seen);
+    const ticket = ticketFor(known, { begin, nonce, seen });
+    const has = new Set(ticket.engines.map(({ group }) => group)).size;
+    if (has === 0 || has < (begin.quorum ?? 0))
+      throw refused(
+        `expected ${begin.quorum ?? 'at least 1'} groups of engines that answer, got ${has}${textOf(seen.away) === '' ? '' : `: ${textOf(seen.away)}`}`,
+      );
+    return opened(known, { ticket, begin, files });
+  });
+  const ticket = ticketOf(record, nonce);
+  if (ticket === null) throw refused('another begin was first');
+  return ticket;
+}
+
+function check(record: PolicyRecord | null, begin: Begin): void {
+  const refusal = refusalOfBegin(record, begin);
+  if (refusal !== null) throw refused(refusal);
+}
+
+/** Those that do not answer. One that hangs keeps what it needs. */
+const withAway = (record: PolicyRecord, { away, hung }: Seen): PolicyRecord =>
+  Object.entries(away).reduce((next, [replica, fault]) => {
+    if (next.replicas[replica]?.state === 'current' && hung.includes(replica)) return next;
+    const state = hung.includes(replica) ? 'unknown' : 'away';
+    return withReplica(next, { replica, state, fault });
+  }, record);
+
+function ticketFor(
+  record: PolicyRecord,
+  { begin, nonce, seen }: { begin: Begin; nonce: string; seen: Seen },
+): Ticket {
+  const { open: before } = record.transfers;
+  const engines = placed(seen.engines, begin.groups).map(({ url, label, ...engine }) => {
+    const { state = 'unknown', needs = null } = record.replicas[url] ?? {};
+    const isTaken = before?.engines.some((one) => one.url === url) === true;
+    const was = isTaken || state === 'updating' ? HALF : { state, needs };
+    return { ...engine, url, was: { ...was, label } };
+  });
+  const places = engines.map(({ url, group, world_size, rank_offset }) => [url, group, world_size, rank_offset]); // prettier-ignore
+  const began_at = commonMs();
+  return {
+    ...begin,
+    nonce,
+    version: versionOf(record, begin),
+    began_at,
+    paused_until: began_at + toMs(begin.pause_limit),
+    fleet: createHash('sha256').update(JSON.stringify(places)).digest('hex').slice(0, 16),
+    engines,
+    finishing: false,
+  };
+}
+
+/** An engine of a ticket before this one, which may have a part of its weights. */
+const HALF = { state: 'unknown', needs: 'load' } as const;
+
+async function holdAll(
+  { controls }: PolicyService,
+  { ticket, signal }: { ticket: Ticket; signal: AbortSignal },
+): Promise<Record<string, string>> {
+  const faults: Record<string, string> = {};
+  const hold = async ({ url, was }: Ticket['engines'][number]): Promise<void> => {
+    const control = controls.find(({ replica }) => replica === url);
+    try {
+      if (control === undefined) throw refused('it is no replica of the service any more');
+      await holdOne(control, { ticket, was, signal });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      faults[url] = error.message;
+    }
+  };
+  await Promise.all(ticket.engines.map(hold));
+  signal.throwIfAborted();
+  return faults;
+}
+
+async function holdOne(
+  control: WeightControl,
+  { ticket, was, signal }: { ticket: Ticket; was: Ticket['engines'][number]['was']; signal: AbortSignal }, // prettier-ignore
+): Promise<void> {
+  const { mode, cache, code, version, nonce } = ticket;
+  const bound = { within_ms: CALL_MS, signal };
+  if (was.state !== 'current') {
+    const hold = await holdHalfLoaded(control, { signal, closes: code === 'ours' });
+    if (hold !== 'held')
+      throw refused(hold === 'hangs' ? 'it waits inside a transfer' : 'it does not answer');
+  }
+  await control.pause({ mode, cache }, bound);
+  const transit = inTransit(version, nonce);
+  await control.label(transit, bound);
+  for (let asked = 0; asked < MOST_QUESTIONS; asked++) {
+    const said = await control.said(bound);
+    if (said !== null && said !== transit)
+      throw refused(
+        `expected one engine behind the URL, which has just got the label ${JSON.stringify(transit)}, got ${JSON.stringify(said)}: name each engine by a URL of its own`,
+      );
+  }
+}
+
+/** The record without those that could not be held; without the ticket if they were too many. */
+async function keepHeld(
+  policy: PolicyService,
+  { ticket, faults, signal }: { ticket: Ticket; faults: Record<string, string>; signal: AbortSignal }, // prettier-ignore
+): Promise<PolicyRecord | null> {
+  const latest = await policy.records.latest();
+  const { engines } = ticket;
+  if (Object.keys(faults).length === 0) return latest;
+  const whole = wholeGroups(engines, (url) => faults[url] === undefined);
+  const needed = neededGroups(ticket, { isAway: () => false });
+  const isEnough = whole.length > 0 && whole.length >= needed;
+  const back = engines.filter(({ group }) => !isEnough || !whole.includes(group));
+  const outcomes: Record<string, Outcome> = {};
+  await Promise.all(
+    back.map(async ({ url, was }) => {
+      const control = policy.controls.find(({ replica }) => replica === url);
+      if (control === undefined) return;
+      const { code, paused_until } = ticket;
+      const outcome = await givenBack(control, { was, closes: code === 'ours', paused_until, signal }); // prettier-ignore
+      const fault = faults[url] ?? outcome.fault;
+      outcomes[url] = outcome.state === 'current' || fault === undefined ? outcome : { ...outcome, fault }; // prettier-ignore
+    }),
+  );
+  return await policy.records.change((now) => {
+    if (ticketOf(now, ticket.nonce) === null || now === null) return null;
+    if (!isEnough)
+      return ended(now, { outcomes, why: 'did not reach its quorum', is_whole: false });
+    const held = engines.filter(({ group }) => whole.includes(group));
+    const left = Object.entries(outcomes).reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
+    return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
+  });
+}
+
+function answerOf(
+  { nonce, version, engines, fleet }: Ticket,
+  { policy, record }: { policy: PolicyService; record: PolicyRecord | null },
+): BeginAnswer {
+  return {
+    ticket: nonce,
+    version,
+    engines: engines.map(({ url, world_size, rank_offset, group }) => {
+      const control = policy.controls.find(({ replica }) => replica === url);
+      return { url, control_url: control?.control_url ?? url, instance: instanceOf(record?.replicas[url]), world_size, rank_offset, group, backend: null }; // prettier-ignore
+    }),
+    fleet,
+    init: record === null || needsInit(record.transfers, fleet),
+  };
+}
+
+const instanceOf = (
+  entry: (ReplicaEntry & { instance?: string | null }) | undefined,
+): string | null => entry?.instance ?? null;

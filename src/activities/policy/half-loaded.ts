@@ -1,0 +1,83 @@
+import type { WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import type { TicketEngine } from '../../model/policy/ticket.js';
+import type { Outcome } from '../../model/policy/tickets.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
+import { release } from './release.js';
+
+/** Engines between two weights, and those that nobody has touched. */
+
+/** An engine that waits inside a transfer answers nothing for as long. */
+const QUESTION_MS = 2000;
+const CALL_MS = 10_000;
+
+export type Hold = 'held' | 'hangs' | 'away';
+
+/**
+ * Cuts off what an engine runs and ends its transfer. It stays paused, because one request would end its process. One
+ * that waits inside a transfer is only asked: any other call would wait behind that.
+ */
+export async function holdHalfLoaded(
+  control: WeightControl,
+  { signal, closes = true }: { signal: AbortSignal; closes?: boolean },
+): Promise<Hold> {
+  const state = await stateOf(control, signal);
+  if (state !== 'held') return state;
+  const bound = { within_ms: CALL_MS, signal };
+  try {
+    await control.cutOff(bound);
+    if (closes) await control.closeTransfer(bound);
+    return 'held';
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return await stateOf(control, signal);
+  }
+}
+
+async function stateOf(control: WeightControl, signal: AbortSignal): Promise<Hold> {
+  const bound = { within_ms: QUESTION_MS, signal };
+  try {
+    await control.paused(bound);
+    return 'held';
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (error.status !== null) return 'held';
+  }
+  const isUp = await control.isUp(bound).catch(() => false);
+  signal.throwIfAborted();
+  return isUp ? 'hangs' : 'away';
+}
+
+export const WHY_IT_HANGS =
+  'it waits inside a transfer and answers nothing: it is asked until it does; if its sender is gone, restart its process';
+
+/** The outcome for an engine that may have got a part of its weights. */
+export async function halfLoaded(
+  control: WeightControl,
+  { why, closes, paused_until, signal }: { why: string; closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
+): Promise<Outcome> {
+  const hold = await holdHalfLoaded(control, { signal, closes });
+  if (hold === 'away') return { state: 'away', needs: 'load', fault: `${why}; it does not answer` };
+  if (hold === 'held') return { state: 'unknown', needs: 'load', fault: why };
+  const needs = commonMs() < paused_until ? 'load' : 'restart';
+  return { state: 'unknown', needs, paused_until, fault: `${why}; ${WHY_IT_HANGS}` };
+}
+
+/** The outcome for an engine that nobody has touched: it serves what it served, under its old label. */
+export async function givenBack(
+  control: WeightControl,
+  { was, closes, paused_until, signal }: Pick<TicketEngine, 'was'> & { closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
+): Promise<Outcome> {
+  if (was.state !== 'current')
+    return await halfLoaded(control, { why: 'its weights were not known before', closes, paused_until, signal }); // prettier-ignore
+  const bound = { within_ms: CALL_MS, signal };
+  try {
+    if (was.label !== null) await control.label(was.label, bound);
+    await control.resume(bound);
+    return { state: 'current' };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const isThere = await release(control);
+    return { state: isThere ? 'unknown' : 'away', fault: error.message };
+  }
+}

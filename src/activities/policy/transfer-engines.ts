@@ -1,0 +1,96 @@
+import type { WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import { AGREED_IDS } from '../../model/policy/agreement.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
+import type { Begin } from '../../model/policy/transfer.js';
+import type { PolicyService } from '../dependencies.js';
+import { refused } from './policy-view.js';
+
+/** What engines say before a transfer touches them. */
+export interface Seen {
+  engines: SeenEngine[];
+  /** Why an engine is left out, by URL. */
+  away: Record<string, string>;
+  /** Among them, those that answer nothing but `/health`. */
+  hung: string[];
+}
+
+export interface SeenEngine {
+  url: string;
+  label: string | null;
+  world_size: number;
+  before: number[] | null;
+}
+
+const QUESTION_MS = 10_000;
+const FIRST_QUESTION_MS = 2000;
+
+interface Asking {
+  begin: Begin;
+  record: PolicyRecord | null;
+  signal: AbortSignal;
+}
+
+/** A server that cannot be held refuses the whole update. One that does not answer is left out. */
+export async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> {
+  const controls = meant(policy, asking);
+  const seen: Seen = { engines: [], away: {}, hung: [] };
+  const refusals: string[] = [];
+  const answers = await Promise.all(
+    controls.map(async (control) => {
+      try {
+        return await askEngine(control, asking);
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        if (error.type !== 'GenerationUnavailable') refusals.push(error.message);
+        else {
+          seen.away[control.replica] = error.message;
+          if (await hangs(control, asking)) seen.hung.push(control.replica);
+        }
+        return null;
+      }
+    }),
+  );
+  if (refusals.length > 0) throw refused(refusals.join('; '));
+  return { ...seen, engines: answers.filter((one) => one !== null) };
+}
+
+function meant(
+  { controls }: PolicyService,
+  { begin: { only, base }, record }: Asking,
+): WeightControl[] {
+  const urls = controls.map(({ replica }) => replica);
+  const foreign = only?.find((url) => !urls.includes(url));
+  if (foreign !== undefined)
+    throw refused(`only: expected URLs of the service (${urls.join(', ')}), got ${JSON.stringify(foreign)}`); // prettier-ignore
+  const isMeant = ({ replica }: WeightControl): boolean => {
+    const entry = record?.replicas[replica];
+    const hasBase = entry?.state === 'current' && entry.version === base;
+    return (only?.includes(replica) ?? true) && (base === null || hasBase);
+  };
+  return controls.filter(isMeant);
+}
+
+const hangs = (control: WeightControl, { signal }: Asking): Promise<boolean> =>
+  control.isUp({ within_ms: FIRST_QUESTION_MS, signal }).catch(() => false);
+
+async function askEngine(
+  control: WeightControl,
+  { begin, record, signal }: Asking,
+): Promise<SeenEngine> {
+  const { replica: url } = control;
+  await control.paused({ within_ms: FIRST_QUESTION_MS, signal });
+  const bound = { within_ms: QUESTION_MS, signal };
+  const { lacks, tells_label } = await control.examine({ cache: begin.cache }, bound);
+  const all = tells_label ? lacks : [...lacks, '/weight_info'];
+  if (all.length > 0)
+    throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
+  const label = await control.said(bound);
+  const world_size = await control.worldSize(bound);
+  // Nothing that computes reaches an engine with other weights than the record's.
+  const entry = record?.replicas[url];
+  const serves = entry === undefined || entry.state === 'current';
+  const isAsked = serves && begin.probe === 'agree';
+  const before = isAsked ? await control.promptLogprobs(AGREED_IDS, bound) : null;
+  return { url, label, world_size, before };
+}

@@ -1,0 +1,214 @@
+import { TRANSFER } from '../workflow-safe/policy.js';
+import type { PolicyRecord, ReplicaEntry } from './record.js';
+import { pathOf, withReplica, withTarget } from './record.js';
+import type { Ticket, TicketEngine, Transfers } from './ticket.js';
+import type { Begin, Holder } from './transfer.js';
+
+/** Who may put weights into engines, as rules over the record. */
+
+/** How many tickets that are over are remembered, so that whoever has one learns why. */
+const MOST_PAST = 16;
+
+export const isHolder = (a: Holder, b: Holder): boolean =>
+  a.name === b.name && a.incarnation === b.incarnation;
+
+/** The version that this `begin` gets. */
+export const versionOf = (
+  record: PolicyRecord | null,
+  { version }: Pick<Begin, 'version'>,
+): number => version ?? (record?.target ?? 0) + 1;
+
+/** Why this `begin` is refused; null: it may have the engines. `nonce` is its own, if it was begun before. */
+export function refusalOfBegin(record: PolicyRecord | null, begin: Begin): string | null {
+  if (record === null) return null;
+  const { open, past } = record.transfers;
+  const heir = past.find((one) => one.superseded && isHolder(one.holder, begin.holder));
+  if (heir !== undefined) return `holder: ${nameOf(begin.holder)} ${heir.why}`;
+  if (open !== null && open.holder.name !== begin.holder.name)
+    return `holder: ${nameOf(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}; got ${nameOf(begin.holder)}`;
+  return refusalOfNumber(record, begin);
+}
+
+/** A number is spent once an engine has served it. */
+function refusalOfNumber(record: PolicyRecord, begin: Begin): string | null {
+  const { target, weights, transfers } = record;
+  const { version, only, holder, checkpoint } = begin;
+  if (version === null || target === null || version > target) return null;
+  const more = `version: expected more than ${target}`;
+  if (version < target) return `${more}, the last one tried, got ${version}`;
+  const { last } = transfers;
+  const isOwn = last !== null && last.version === version && isHolder(last.holder, holder);
+  if (isSpent(record, version) && !(isOwn && only !== null))
+    return isOwn
+      ? `${more}, which engines have served; name those that lack it with \`only\`, got null`
+      : `${more}, which engines have served, got ${version}`;
+  const theirs = pathOf(weights[version]);
+  if (theirs === null || theirs === checkpoint || (isOwn && checkpoint === null)) return null;
+  return `version: expected more than ${target}, which has the files ${JSON.stringify(theirs)}, got ${version}`;
+}
+
+const isSpent = (
+  { version: served, replicas, transfers }: PolicyRecord,
+  version: number,
+): boolean =>
+  served === version ||
+  (transfers.last?.version === version && transfers.last.is_whole) ||
+  Object.values(replicas).some((one) => one.state === 'current' && one.version === version);
+
+/** Why whoever shows this ticket is refused; null: it is the open one. */
+export function refusalOfTicket(record: PolicyRecord | null, nonce: string): string | null {
+  const { open = null, past = [] } = record?.transfers ?? {};
+  if (open?.nonce === nonce) return null;
+  const over = past.find((one) => one.nonce === nonce);
+  const got = JSON.stringify(nonce);
+  if (over !== undefined)
+    return `ticket: ${got} of ${nameOf(over.holder)} for version ${over.version} ${over.why}`;
+  if (open === null) return `ticket: no transfer is open, got ${got}; \`begin\` gives a ticket`;
+  return `ticket: expected that of ${nameOf(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
+}
+
+export const nameOf = ({ name, incarnation }: Holder): string =>
+  `${JSON.stringify(name)} (incarnation ${JSON.stringify(incarnation)})`;
+
+const timeOf = (ms: number): string => new Date(ms).toISOString();
+
+/** What `publish` and others hear while a transfer is open; null: none is. */
+export function refusalWhileOpen(record: PolicyRecord | null): string | null {
+  const open = record?.transfers.open ?? null;
+  if (open === null) return null;
+  return `${nameOf(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}: \`finish\` or \`abandon\` ends that`;
+}
+
+/** The record in which this ticket is open. Each of its engines is being updated; one before it is over. */
+export function opened(
+  record: PolicyRecord,
+  { ticket, begin, files }: { ticket: Ticket; begin: Begin } & Pick<Parameters<typeof withTarget>[1], 'files'>, // prettier-ignore
+): PolicyRecord {
+  const { checkpoint, cache, probe, pause_limit } = begin;
+  const before = record.transfers.open;
+  const cleared =
+    before === null
+      ? record
+      : over(record, { why: whyOverBy(before, ticket), superseded: !isHolder(before.holder, ticket.holder) }); // prettier-ignore
+  const path = checkpoint ?? pathOf(record.weights[ticket.version]);
+  const weights = path === null ? { kind: TRANSFER } : { kind: 'checkpoint' as const, path };
+  const known = probe === 'agree' ? null : probe;
+  const targeted = withTarget(cleared, { version: ticket.version, weights, cache, probe: known, pause_limit, files: files ?? null }); // prettier-ignore
+  return withTicket(targeted, ticket);
+}
+
+/** Puts the open ticket and makes every engine of it one that is being updated. */
+export function withTicket(record: PolicyRecord, ticket: Ticket): PolicyRecord {
+  const held = ticket.engines.reduce(
+    (next, { url, was: { needs } }) =>
+      withReplica(next, {
+        replica: url,
+        state: 'updating',
+        paused_until: ticket.paused_until,
+        needs,
+      }),
+    record,
+  );
+  return { ...held, transfers: { ...held.transfers, open: ticket } };
+}
+
+const whyOverBy = ({ holder }: Ticket, next: Ticket): string =>
+  isHolder(holder, next.holder)
+    ? `was given up: the same process has begun version ${next.version}`
+    : `was superseded: incarnation ${JSON.stringify(next.holder.incarnation)} has begun version ${next.version}`;
+
+/** What became of each engine of a ticket. */
+export interface Ended {
+  outcomes: Readonly<Record<string, Outcome>>;
+  /** What its holder hears from now on. */
+  why: string;
+  is_whole: boolean;
+}
+
+export type Outcome = { state: ReplicaEntry['state'] } & Partial<
+  Pick<ReplicaEntry, 'version' | 'fault' | 'needs' | 'paused_until'>
+>;
+
+/** The record after a ticket. An engine that changed meanwhile stays as it is. */
+export function ended(record: PolicyRecord, { outcomes, why, is_whole }: Ended): PolicyRecord {
+  const open = record.transfers.open;
+  if (open === null) return record;
+  const after = Object.entries(outcomes).reduce(
+    (next, [replica, outcome]) =>
+      next.replicas[replica]?.state === 'updating'
+        ? withReplica(next, { replica, ...outcome })
+        : next,
+    record,
+  );
+  const { nonce, version, fleet, holder } = open;
+  const closed = over(after, { why });
+  return {
+    ...closed,
+    transfers: { ...closed.transfers, last: { nonce, version, fleet, holder, is_whole } },
+  };
+}
+
+function over(
+  record: PolicyRecord,
+  { why, superseded = false }: { why: string; superseded?: boolean },
+): PolicyRecord {
+  const { open, past, last } = record.transfers;
+  if (open === null) return record;
+  const { nonce, version, holder } = open;
+  const next: Transfers = {
+    open: null,
+    last,
+    past: [...past, { nonce, version, holder, why, superseded }].slice(-MOST_PAST),
+  };
+  return { ...record, transfers: next };
+}
+
+/** Whether the collective has to be made anew. */
+export const needsInit = ({ last }: Transfers, fleet: string): boolean =>
+  last === null || !last.is_whole || last.fleet !== fleet;
+
+/** How many groups have to have the weights: those of which an engine is there. */
+export function neededGroups(
+  { quorum, engines }: Pick<Ticket, 'quorum' | 'engines'>,
+  { isAway }: { isAway: (url: string) => boolean },
+): number {
+  const there = engines.filter(({ url }) => !isAway(url));
+  return quorum ?? new Set(there.map(({ group }) => group)).size;
+}
+
+/** The groups all of whose engines hold. */
+export function wholeGroups(
+  engines: readonly Pick<TicketEngine, 'url' | 'group'>[],
+  holds: (url: string) => boolean,
+): number[] {
+  const all = [...new Set(engines.map(({ group }) => group))];
+  return all.filter((group) => engines.every((one) => one.group !== group || holds(one.url)));
+}
+
+/** Labels with which an engine may end its transfer. */
+export function acceptedLabels(
+  { version, own_label, finishing }: Pick<Ticket, 'version' | 'own_label' | 'finishing'>,
+  {
+    url,
+    labels,
+    transit,
+  }: { url: string; labels: Readonly<Record<string, string>>; transit: string },
+): string[] {
+  const own = labels[url] ?? own_label;
+  return [transit, ...(own === null || own === undefined ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
+}
+
+/** Places in collectives: the trainer is rank 0 of each. */
+export function placed<T extends { world_size: number }>(
+  engines: readonly T[],
+  groups: number | null,
+): (T & { group: number; rank_offset: number })[] {
+  const count = groups ?? engines.length;
+  const next = new Map<number, number>();
+  return engines.map((engine, i) => {
+    const group = Math.floor((i * count) / engines.length);
+    const rank_offset = next.get(group) ?? 1;
+    next.set(group, rank_offset + engine.world_size);
+    return { ...engine, group, rank_offset };
+  });
+}
