@@ -65,7 +65,9 @@ function stopwatch(): { during: <T>(work: () => T) => T; seconds: () => number }
   };
 }
 
-const say = (line: object): void => console.log(JSON.stringify(line));
+const say = (line: object): void => {
+  console.log(JSON.stringify(line));
+};
 
 async function write(folder: string, { rows, tokens }: { rows: number; tokens: number }) {
   const [jsonl, arrow] = [path.join(folder, 'rollouts.jsonl'), path.join(folder, 'rollouts.arrow')];

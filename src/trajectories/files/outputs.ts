@@ -15,6 +15,7 @@ import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
 import { END, HEAD } from '../arrow/batches.js';
 import type { BatchOutputs, ResultFiles } from '../trajectory-store.js';
+import { exportRows } from './export.js';
 import type { Kind } from './part-writer.js';
 import { openPartWriter } from './part-writer.js';
 
@@ -63,6 +64,7 @@ export function createFileOutputs(
         await joinInto(files, { sourcesOf, disk });
         return await summariesIn(sourcesOf('summaries'));
       }),
+    exportRollouts: (to) => exportRows(rowsOf(files.rollouts), to),
     readRollouts: () => rowsOf(files.rollouts),
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${batch}`, async () => {
