@@ -73,7 +73,7 @@ def weights_of(loss_mask: NDArray[np.float32], rollouts: NDArray[np.int64], norm
 
     Raises ``ValueError`` for another norm.
     """
-    trained = (loss_mask > 0).sum(axis=1).astype(np.float64)
+    trained = np.array([np.count_nonzero(row) for row in loss_mask], np.float64)
     if norm == "token":
         each = np.full(len(trained), max(1.0, trained.sum()))
     elif norm == "rollout":
@@ -81,7 +81,9 @@ def weights_of(loss_mask: NDArray[np.float32], rollouts: NDArray[np.int64], norm
         each = np.maximum(1.0, of_rollout[rollouts] * np.count_nonzero(of_rollout))
     else:
         raise ValueError(f'norm: expected "token" or "rollout", got {norm!r}')
-    weights: NDArray[np.float32] = (loss_mask / each[:, None]).astype(np.float32)
+    weights: NDArray[np.float32] = np.empty_like(loss_mask)
+    # In float64, as if there were room for all of it.
+    np.divide(loss_mask, each[:, None], out=weights, casting="same_kind")
     return weights
 
 

@@ -67,6 +67,14 @@ result, and the server does not have it: starting its id again continues it.
 if the server does not answer: the list has what the store knows.`,
     load: async () => (await import('./list.js')).listCommand,
   },
+  export: {
+    usage: `temporal-rollout export BATCH [--step N] --to FILE [--config FILE]
+
+Writes the valid rollouts of a batch that has ended, or of step N of a stream, into FILE: sequences in Arrow if its name
+ends with .arrow, a line of JSON for each if it ends with .jsonl. It reads the results in the store that temporal.yaml
+names, of any release, without server and worker. FILE has all of them, or is not written.`,
+    load: async () => (await import('./export.js')).exportCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 

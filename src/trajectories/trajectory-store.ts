@@ -1,5 +1,6 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { StoredRequest, StreamRequest } from '../model/stream/stream-request.js';
+import type { Formats } from '../model/results/arrow/formats.js';
 import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
@@ -202,6 +203,11 @@ export interface BatchOutputs {
   openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
   /** Joins closed parts, in order, into rollouts.jsonl, rollouts.arrow and failures.jsonl; yields their summary lines. */
   join(parts: readonly RowRange[]): Promise<string[]>;
+  /**
+   * Writes all of rollouts.jsonl into a file elsewhere, in either form. `completed`: how many rows it has, by
+   * metrics.json; another number is a `StoreFault`.
+   */
+  exportRollouts(to: { file: string; format: Formats[number]; completed: number }): Promise<void>;
   /** The lines of rollouts.jsonl, in order, once the parts are joined. */
   readRollouts(): AsyncIterable<string>;
   /**

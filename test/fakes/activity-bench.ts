@@ -18,6 +18,7 @@ import { createLimitsWatch } from '../../src/activities/limits/watch-limits.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import type { Environment, ExactEnvironment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
+import type { Formats } from '../../src/model/results/arrow/formats.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { WeightControl } from '../../src/generation/weight-control.js';
 import type { Clock } from '../../src/platform/waits/clock.js';
@@ -38,6 +39,8 @@ import { BATCH, REF, requestOf, sampleOf, temporaryStore } from './temporary-sto
 /** Activities over a real store, a scripted service and a scripted environment, run attempt by attempt. */
 
 export interface Parts {
+  /** Of the valid rollouts in results. */
+  formats?: Formats;
   service?: ScriptedService;
   environment?: ScriptedEnvironment;
   environments?: Record<string, Environment | ExactEnvironment>;
@@ -141,7 +144,7 @@ export async function activityBench(
   t: Pick<TestContext, 'after'>,
   parts: Parts = {},
 ): Promise<Bench> {
-  const files = await temporaryStore(t);
+  const files = await temporaryStore(t, parts.formats);
   const service = parts.service ?? scriptedService([]);
   const environment = parts.environment ?? scriptedEnvironment([]);
   const environments = parts.environments ?? { task: environment };

@@ -6,6 +6,7 @@ import { BatchRequest } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
+import type { Formats } from '../../src/model/results/arrow/formats.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 
@@ -29,10 +30,12 @@ export interface TemporaryStore {
 export const BATCH = 'batch';
 export const REF = { batch_id: BATCH, row: 0, repeat: 0 };
 
-const open = (root: string): TrajectoryStore =>
-  createFileStore({ root, max_cached_bytes: 1_000_000 });
-
-export async function temporaryStore(t: Pick<TestContext, 'after'>): Promise<TemporaryStore> {
+export async function temporaryStore(
+  t: Pick<TestContext, 'after'>,
+  formats: Formats = ['jsonl'],
+): Promise<TemporaryStore> {
+  const open = (root: string): TrajectoryStore =>
+    createFileStore({ root, max_cached_bytes: 1_000_000, formats });
   const root = path.join(await temporaryFolder(t), 'trajectories');
   const journalFile = (row = 0, repeat = 0): string =>
     path.join(root, BATCH, 'journals', `${row}-${repeat}.jsonl`);

@@ -3,6 +3,7 @@
 import unittest
 
 import numpy as np
+from durable_rollouts import advantages, to_groups
 from durable_rollouts.advantages import LEAST_SPREAD, advantages_of, weights_of
 
 
@@ -21,6 +22,11 @@ def slow(rewards, groups, kind):
 
 
 class Advantages(unittest.TestCase):
+    def test_of_groups_are_one_array_a_group_in_the_order_of_its_rows(self):
+        rows = [{"row": row, "total_reward": reward} for row, reward in ((0, 1.0), (1, 3.0), (0, 0.0), (2, 5.0), (1, 1.0))]
+        found = advantages(to_groups(rows), kind="rloo")
+        self.assertEqual([one.tolist() for one in found], [[1.0, -1.0], [2.0, -2.0], [0.0]])
+
     def test_compare_each_rollout_with_its_group_once(self):
         random = np.random.default_rng(7)
         for _ in range(200):

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 import durable_rollouts
-from durable_rollouts import NotFound
+from durable_rollouts import NotFound, StoreFault
 
 CLAIM = {"kind": "claim", "writer": "a", "at": 1.0}
 FAILURE = {"type": "TimedOut", "message": "late", "turn": 0}
@@ -75,6 +75,21 @@ class Offline(unittest.TestCase):
         batch = self.store.batch("step-17")
         self.assertEqual((batch.rows(), batch.failures(), batch.result["counts"]), ([valid], [failed], {"requested": 2}))
         self.assertEqual([(group.row, group.rewards, len(group.failures)) for group in batch.groups()], [(0, [1.0], 1)])
+
+    def test_fewer_lines_than_the_result_counts_are_a_fault(self):
+        self.put("step-17/rollouts.jsonl", lines({"row": 0}))
+        self.put("step-17/failures.jsonl", "")
+        counts = {"requested": 2, "completed": 2, "failed": 0, "timed_out": 0, "stopped": 0, "cancelled": 0}
+        self.put("step-17/metrics.json", json.dumps({"counts": counts}))
+        batch = self.store.batch("step-17")
+        with self.assertRaisesRegex(StoreFault, r"rollouts\.jsonl: expected 2 rows .* got 1"):
+            batch.rows()
+        self.assertEqual(batch.failures(), [])
+        self.put("step-17/rollouts.jsonl", lines({"row": 0}) + '{"row": 1, "to')
+        with self.assertRaisesRegex(StoreFault, r"rollouts\.jsonl: expected lines of JSON"):
+            batch.rows()
+        with self.assertRaisesRegex(NotFound, "formats"):
+            batch.sequences()
 
     def test_has_steps_wherever_the_folder_is_now(self):
         self.put("train/batch.json", json.dumps({"groups_per_step": 1}))

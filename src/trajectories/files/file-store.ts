@@ -1,4 +1,5 @@
 import type { RolloutRef } from '../../model/batch-request.js';
+import type { JournalLine } from '../../model/journal.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
 import type { Disk, Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
@@ -25,7 +26,7 @@ import { createFoldCache } from '../fold-cache.js';
 import { directoryOf, journalOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import { storeIdOf } from '../store-id.js';
-import type { TrajectoryStore } from '../trajectory-store.js';
+import type { GlancedEnd, TrajectoryStore } from '../trajectory-store.js';
 
 const DEFAULT_REQUEST_BYTES = 1_000_000;
 
@@ -51,6 +52,7 @@ export function createFileStore({
   formats?: Formats;
 }): TrajectoryStore {
   const disk = createDisk(readers);
+  const written = { disk, formats };
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
   const readRequest = createRequestReader({
     max_bytes: max_request_bytes,
@@ -74,25 +76,15 @@ export function createFileStore({
     sampleCount: (batchId) => storing(`samples of ${batchId}`, () => sampleCount(batchIn(batchId))),
     claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
     readTrajectory: (ref, take) =>
-      storing(`journal of ${rolloutId(ref)}`, () => readJournal(journalIn(ref), { cache, take })),
-    findEnd: (ref) =>
-      storing(`journal of ${rolloutId(ref)}`, () => withTail(journalIn(ref), findEnd)),
-    readLastLines: (ref) =>
-      storing(
-        `journal of ${rolloutId(ref)}`,
-        async () => (await withTail(journalIn(ref), readLastLines)) ?? [],
-      ),
-    findEndOrLastLines: (ref) =>
-      storing(
-        `journal of ${rolloutId(ref)}`,
-        async () => (await withTail(journalIn(ref), findEndOrLastLines)) ?? [],
-      ),
+      storing(journalNamed(ref), () => readJournal(journalIn(ref), { cache, take })),
+    findEnd: (ref) => storing(journalNamed(ref), () => withTail(journalIn(ref), findEnd)),
+    readLastLines: (ref) => storing(journalNamed(ref), () => linesIn(journalIn(ref))),
+    findEndOrLastLines: (ref) => storing(journalNamed(ref), () => endIn(journalIn(ref))),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
-    journalSize: (ref) =>
-      storing(`journal of ${rolloutId(ref)}`, () => journalSize(journalIn(ref))),
-    outputs: (batchId) => createFileOutputs(batchIn(batchId), { disk, formats }),
-    stepOutputs: (place) => createStepOutputs(stepOf(root, place), { disk, formats }),
+    journalSize: (ref) => storing(journalNamed(ref), () => journalSize(journalIn(ref))),
+    outputs: (batchId) => createFileOutputs(batchIn(batchId), written),
+    stepOutputs: (place) => createStepOutputs(stepOf(root, place), written),
     forgetJournals: ({ rows, repeats, batch_id }) =>
       storing(`journals of ${batch_id}`, () =>
         forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),
@@ -100,6 +92,12 @@ export function createFileStore({
     ...factsIn(root, disk),
   };
 }
+
+const journalNamed = (ref: RolloutRef): string => `journal of ${rolloutId(ref)}`;
+const linesIn = async (file: string): Promise<JournalLine[]> =>
+  (await withTail(file, readLastLines)) ?? [];
+const endIn = async (file: string): Promise<GlancedEnd | JournalLine[]> =>
+  (await withTail(file, findEndOrLastLines)) ?? [];
 
 function factsIn(root: string, disk: Disk): Pick<TrajectoryStore, 'facts' | 'storeId'> {
   const facts = createFileFacts(root, disk);

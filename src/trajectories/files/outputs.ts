@@ -14,7 +14,8 @@ import type { Disk } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
 import { END, HEAD } from '../arrow/batches.js';
-import type { BatchOutputs } from '../trajectory-store.js';
+import type { BatchOutputs, ResultFiles } from '../trajectory-store.js';
+import { exportRows } from './export.js';
 import type { Kind } from './part-writer.js';
 import { openPartWriter } from './part-writer.js';
 
@@ -60,16 +61,10 @@ export function createFileOutputs(
     join: (parts) =>
       storing(`joining the parts of ${batch}`, async () => {
         const sourcesOf = (kind: Kind): string[] => parts.map((part) => fileOf(part, kind));
-        for (const kind of ['rollouts', 'failures'] as const)
-          await disk.replaceFile(files[kind], (handle) => concatenate(sourcesOf(kind), handle));
-        if (files.sequences !== undefined)
-          await disk.replaceFile(files.sequences, async (handle) => {
-            await handle.writeFile(HEAD);
-            await concatenate(sourcesOf('sequences'), handle);
-            await handle.writeFile(END);
-          });
+        await joinInto(files, { sourcesOf, disk });
         return await summariesIn(sourcesOf('summaries'));
       }),
+    exportRollouts: (to) => exportRows(rowsOf(files.rollouts), to),
     readRollouts: () => rowsOf(files.rollouts),
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${batch}`, async () => {
@@ -89,6 +84,20 @@ export function createFileOutputs(
         await rm(partsDirectory, { recursive: true, force: true });
       }),
   };
+}
+
+async function joinInto(
+  { rollouts, failures, sequences }: ResultFiles,
+  { sourcesOf, disk }: { sourcesOf: (kind: Kind) => string[]; disk: Disk },
+): Promise<void> {
+  await disk.replaceFile(rollouts, (handle) => concatenate(sourcesOf('rollouts'), handle));
+  await disk.replaceFile(failures, (handle) => concatenate(sourcesOf('failures'), handle));
+  if (sequences === undefined) return;
+  await disk.replaceFile(sequences, async (handle) => {
+    await handle.writeFile(HEAD);
+    await concatenate(sourcesOf('sequences'), handle);
+    await handle.writeFile(END);
+  });
 }
 
 async function writeLines(

@@ -1,0 +1,73 @@
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { BatchResult } from '../model/results/result.js';
+import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { UsageError } from '../platform/command.js';
+import { isMissing } from '../platform/files.js';
+import { readJson } from '../platform/json/kept.js';
+import { plain } from '../platform/plain.js';
+import { readText } from '../platform/utf8-text.js';
+import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
+import { integerOf } from './arguments.js';
+import { meantBatch } from './meant-batch.js';
+import { withGivenStore } from './temporal-settings.js';
+
+/** Writes the valid rollouts of a batch or a step into a file of either form. */
+export async function exportCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { config: { type: 'string' }, step: { type: 'string' }, to: { type: 'string' } },
+  });
+  const [id, ...others] = positionals;
+  if (id === undefined || others.length > 0)
+    throw new UsageError(`expected one batch or stream, got ${positionals.length}`);
+  const to = { file: values.to ?? '', format: formatOf(values.to) };
+  const step =
+    values.step === undefined ? null : integerOf('--step', { text: values.step, least: 0 });
+  return await withGivenStore(values.config, async (given) => {
+    if (given === null) throw new Error('no temporal.yaml names a store: --config FILE does');
+    const { name, store } = given;
+    if (store === null) throw new Error(`${name} does not answer`);
+    const outputs = step === null ? store.outputs(id) : store.stepOutputs({ stream_id: id, step });
+    const completed = await completedIn(outputs);
+    if (completed === null) throw new Error(await withoutResult({ id, step }, store));
+    await outputs.exportRollouts({ ...to, completed });
+    console.log(plain(`${completed} rollouts of ${nameOf({ id, step })} are in ${to.file}`));
+    return 0;
+  });
+}
+
+interface Place {
+  id: string;
+  step: number | null;
+}
+
+const nameOf = ({ id, step }: Place): string => (step === null ? id : `step ${step} of ${id}`);
+
+function formatOf(file = ''): 'jsonl' | 'arrow' {
+  const extension = path.extname(file).slice(1);
+  if (extension === 'arrow' || extension === 'jsonl') return extension;
+  throw new UsageError(
+    `expected --to with a file named .arrow or .jsonl, got ${JSON.stringify(file)}`,
+  );
+}
+
+/** How many rows metrics.json counts; null: there is none. */
+async function completedIn({ files }: BatchOutputs): Promise<number | null> {
+  try {
+    const result = readJson(await readText(files.metrics), IN_PAYLOADS);
+    return BatchResult.pick({ counts: true }).strip().parse(result).counts.completed;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+async function withoutResult(place: Place, store: TrajectoryStore): Promise<string> {
+  const request = await store.findRequest(place.id);
+  if (request === null) return `no batch ${place.id} in ${store.name}${await meantBatch(place.id, store)}`; // prettier-ignore
+  if (request.stream !== undefined && place.step === null)
+    return `${place.id} is a stream: --step N exports one of its steps`;
+  return `${nameOf(place)} has no result yet: it runs, or it is not kept, or starting its id again continues it`;
+}

@@ -1,0 +1,48 @@
+import path from 'node:path';
+import { Fault, THE_STORE } from '../../model/faults.js';
+import { arrowRows } from '../../model/results/arrow/rows.js';
+import type { Formats } from '../../model/results/arrow/formats.js';
+import type { Row } from '../../model/results/row.js';
+import { trainMask } from '../../model/results/train-mask.js';
+import { replaceFile } from '../../platform/files.js';
+import { readJson } from '../../platform/json/kept.js';
+import { END, HEAD } from '../arrow/batches.js';
+import { packing } from '../arrow/packing.js';
+
+/** Of a row: what only this project writes is plain. */
+const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;
+
+/**
+ * Writes the lines of rollouts.jsonl into a file of either form, which has all of them or does not exist. `completed`:
+ * how many there are, by metrics.json.
+ */
+export async function exportRows(
+  lines: AsyncIterable<string>,
+  { file, format, completed }: { file: string; format: Formats[number]; completed: number },
+): Promise<void> {
+  await replaceFile(file, {
+    content: async (handle) => {
+      const pack = packing(async (batch) => {
+        await handle.writeFile(batch);
+      });
+      if (format === 'arrow') await handle.writeFile(HEAD);
+      let count = 0;
+      for await (const line of lines) {
+        count += 1;
+        if (format === 'arrow') await pack.add(arrowRows(rowOf(line)));
+        else await handle.writeFile(`${line}\n`);
+      }
+      await pack.flush();
+      if (format === 'arrow') await handle.writeFile(END);
+      if (count === completed) return;
+      const message = `${path.basename(file)}: expected ${completed} rows of rollouts.jsonl (counts of metrics.json), got ${count}`;
+      throw new Fault({ type: 'StoreFault', message, at: THE_STORE, retryable: false });
+    },
+  });
+}
+
+/** Releases before `train_mask` trained on what this says, too. */
+function rowOf(line: string): Row {
+  const row = readJson(line, IN_ROWS) as Omit<Row, 'train_mask'> & Partial<Pick<Row, 'train_mask'>>;
+  return { ...row, train_mask: row.train_mask ?? trainMask(row as Row) } as Row;
+}
