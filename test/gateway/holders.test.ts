@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHolders } from '../../src/activities/agent/holder-facts.js';
-import type { HolderFact, Holders } from '../../src/gateway/holders.js';
+import type { HolderFact, Holders } from '../../src/gateway/agent-session.js';
 import { createGateway } from '../../src/gateway/gateway.js';
 import { keyOf } from '../../src/gateway/key.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';

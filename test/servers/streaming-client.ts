@@ -29,7 +29,13 @@ export async function askStreamed(
 ): Promise<string> {
   const { signal, heard, run } = asking;
   for (let left = RETRIES; left > 0; left--) {
-    const one: Heard = { run, messages: messages.length, text: '', whole: false, redirected: false };
+    const one: Heard = {
+      run,
+      messages: messages.length,
+      text: '',
+      whole: false,
+      redirected: false,
+    };
     heard.push(one);
     await listen(one, { base_url, key, messages, ...asking }).catch((error: unknown) => {
       if (error instanceof Refusal) throw error;
