@@ -66,7 +66,9 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
   });
   if ('status' in answerer) throw new Refused(answerer);
   if ('elsewhere' in answerer) {
-    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${path}`);
+    const [, query] = url.split('?');
+    const asked = query === undefined ? path : `${path}?${query}`;
+    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${asked}`);
     if (!request.complete) request.resume();
   } else if (isChat) await chat(exchange, { session: answerer, ...answering, gone: gone.signal });
   else sendJson(response, models(answerer));

@@ -41,6 +41,8 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     assert.equal(led.status, 307);
     const there = led.headers.get('location') ?? '';
     assert.equal(there, `${life.url.replace('/v1', '')}/k/${life.session.key}/v1/chat/completions`);
+    const more = await fetch(`${other.base_url}/models?beta=true`, { headers: life.headers, redirect: 'manual' }); // prettier-ignore
+    assert.match(more.headers.get('location') ?? '', /\/v1\/models\?beta=true$/);
     // The address has the key: clients drop their headers on the way to another one.
     const reply = await fetch(there, { method: 'POST', body: JSON.stringify(says('yes')) });
     assert.equal(reply.status, 200);
