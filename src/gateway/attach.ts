@@ -113,6 +113,7 @@ function candidatesOf({ calls, playing }: Life, key: string): Candidate[] {
         is_delivered: is_known ? one.is_delivered : given.includes(true),
         is_continued: turn !== null && all.some((later) => continuedBy(later) === turn),
         is_complete: line?.answer != null,
+        is_handed: open > 0,
         connections: one.connections + open,
       },
     ];

@@ -115,10 +115,13 @@ export function newsEvents(answering: Answering, news: News): Event[] {
   return deltas.map((delta) => event(answering, { delta }));
 }
 
-/** The last events, behind the `answer` line; `[DONE]` follows. */
-export const lastEvents = (answering: Answering): Event[] => [
+/** The last events, behind the `answer` line; `[DONE]` follows. Usage is for the connection that asks for it. */
+export const lastEvents = (
+  answering: Answering,
+  { include_usage = false }: { include_usage?: boolean },
+): Event[] => [
   event(answering, { delta: {}, finish_reason: finishOf(answering), ...logprobsOf(answering) }),
-  ...(answering.call.line.asked.include_usage === true
+  ...(include_usage
     ? [{ ...event(answering, { delta: {} }), choices: [], usage: usageOf(answering) }]
     : []),
 ];

@@ -1,8 +1,7 @@
 import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
-import type { AgentSession, Gateway } from './agent-session.js';
+import type { AgentSession, Gateway, Holders } from './agent-session.js';
 import { createHolder } from './holder.js';
-import type { Holders } from './holders.js';
 import { keyOf } from './key.js';
 import { createNeighbours } from './neighbours.js';
 import { createRequestReader } from './request-reader.js';

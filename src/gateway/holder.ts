@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Holders } from './agent-session.js';
 import { addressIn, type Address } from './key.js';
-import type { Holders } from './holders.js';
 import type { Neighbours } from './neighbours.js';
 import { createNews } from './news.js';
 import { ended } from './patience.js';

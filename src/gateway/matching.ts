@@ -12,6 +12,8 @@ export interface Candidate {
   is_known: boolean;
   /** Some connection of the life got it whole; of a call that it does not know: of an earlier life. */
   is_delivered: boolean;
+  /** Some connection of the life was handed its last byte, and is open: nothing is known of it yet. */
+  is_handed: boolean;
   /** A later call continues its answer. */
   is_continued: boolean;
   /** Its answer is whole. */
@@ -61,7 +63,8 @@ export function matchCall(asking: Asking, { calls, named, replays }: Known): Mat
   if (!is_retry) return 'new';
   // A client closes before it asks again, but both may come by other ways.
   if (!has_waited && known.some(({ connections }) => connections > 0)) return 'wait';
-  const retried = known.findLast((one) => one.is_delivered && !one.is_continued);
+  // Also one that a connection, pooled by a proxy perhaps, has had for less than five seconds.
+  const retried = known.findLast((one) => (one.is_delivered || one.is_handed) && !one.is_continued); // prettier-ignore
   return retried === undefined ? 'new' : { attach: retried.call };
 }
 

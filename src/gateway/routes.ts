@@ -2,8 +2,7 @@ import type { Allowance } from '../platform/waits/allowance.js';
 import { withShare } from '../platform/waits/allowance.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from './delivery.js';
-import type { Answerer, Holder } from './holder.js';
-import type { Keyed } from './key.js';
+import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
 import type { HashedRequest } from './meaning.js';
@@ -61,33 +60,18 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
   });
-  const answerer = await parked(exchange, { key, holder, times: answering.times, gone: gone.signal }); // prettier-ignore
+  const answerer = await holder.answererOf(key, {
+    ms: answering.times.parked_ms,
+    signal: gone.signal,
+  });
   if ('status' in answerer) throw new Refused(answerer);
   if ('elsewhere' in answerer) {
-    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${path}`);
+    const [, query] = url.split('?');
+    const asked = query === undefined ? path : `${path}?${query}`;
+    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${asked}`);
     if (!request.complete) request.resume();
   } else if (isChat) await chat(exchange, { session: answerer, ...answering, gone: gone.signal });
   else sendJson(response, models(answerer));
-}
-
-/**
- * Who answers it. A client that waits for that gets signs of life (102) which decide nothing: its answer may be a
- * redirect yet.
- */
-async function parked(
-  { request, response }: Exchange,
-  { key, holder, times, gone }: Pick<Routing, 'holder' | 'times'> & Pick<Keyed, 'key'> & { gone: AbortSignal }, // prettier-ignore
-): Promise<Answerer> {
-  // Clients of HTTP/1.0 know none.
-  const isTold = request.httpVersion === '1.1';
-  const alive = setInterval(() => {
-    if (isTold) response.writeProcessing();
-  }, times.keep_alive_ms);
-  try {
-    return await holder.answererOf(key, { ms: times.parked_ms, signal: gone });
-  } finally {
-    clearInterval(alive);
-  }
 }
 
 /** Clients that take this for a proxy send a whole address. */

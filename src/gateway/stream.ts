@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Asked } from '../model/calls/message.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
 import { handOver, watchDelivery } from './delivery.js';
 import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from './played-call.js';
 import type { Refusal } from './refusals.js';
+import type { AgentRequest } from './request.js';
 import { sendRefusal } from './reply.js';
 import type { Attached } from './attach.js';
 import type { GatewayTimes } from './times.js';
@@ -24,8 +26,11 @@ export interface Giving {
   times: Pick<GatewayTimes, 'keep_alive_ms' | 'stalled_ms'>;
 }
 
+/** What the connection's own request asks for. */
+type How = Pick<AgentRequest, 'stream'> & { asked: Pick<Asked, 'include_usage'> };
+
 /** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
-export async function give(giving: Giving, { stream }: { stream: boolean }): Promise<void> {
+export async function give(giving: Giving, { stream, asked }: How): Promise<void> {
   const { response, attached } = giving;
   const { call } = attached;
   const { socket } = giving.request;
@@ -34,7 +39,7 @@ export async function give(giving: Giving, { stream }: { stream: boolean }): Pro
     isCut = true;
     call.news.tell();
   });
-  const last = await (stream ? events(giving, () => isCut) : whole(giving, () => isCut));
+  const last = await (stream ? events({ ...giving, asked }, () => isCut) : whole(giving, () => isCut)); // prettier-ignore
   if (last === null) {
     attached.cut();
     return;
@@ -81,8 +86,8 @@ const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
 /** A comment without a blank line behind it, which some clients take for an event. */
 const KEEP_ALIVE = ': \n';
 
-async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, ending, stored, times } = giving;
+async function events(giving: Giving & Pick<How, 'asked'>, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored, times, asked } = giving;
   const { call } = attached;
   let place = BEGINNING;
   let hasBegun = false;
@@ -116,7 +121,7 @@ async function events(giving: Giving, isCut: () => boolean): Promise<Last> {
         hasBegun = true;
         place = to;
         if (text !== '') await send(text);
-        if (reading.ended) return [...lastEvents(answering).map(data), 'data: [DONE]\n\n'].join('');
+        if (reading.ended) return [...lastEvents(answering, asked).map(data), 'data: [DONE]\n\n'].join(''); // prettier-ignore
         continue;
       }
       const refusal = call.refusal ?? ending();

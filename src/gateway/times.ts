@@ -1,12 +1,15 @@
 /** How long the gateway waits for what. */
 export interface GatewayTimes {
-  /** How long a call without a holder waits for one. */
+  /**
+   * How long a call without a holder waits for one, in silence: headers of a stream would rule the redirect out, and some
+   * clients take 102 for the answer.
+   */
   parked_ms: number;
   /** How long a call goes on without a connection. */
   linger_ms: number;
   /** How long a program may go on behind a limit. */
   overstay_ms: number;
-  /** Between two signs of life of a stream without news, and of a call without a holder. */
+  /** Between two signs of life of a stream without news. */
   keep_alive_ms: number;
   /** How long a client may take nothing of what it was sent. */
   stalled_ms: number;

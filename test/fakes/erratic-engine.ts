@@ -121,5 +121,5 @@ export function erraticEngine({
       return Promise.resolve();
     },
   };
-  return { service, pool };
+  return { service, pool, publish: newWeights };
 }

@@ -94,7 +94,7 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
       const is_known = knows(number);
       const is_delivered = is_known ? delivered.has(life()) : delivered.size > 0;
       const is_continued = trajectory.calls.some((later) => continuedBy(later) === number);
-      return { call: number, key: call.line.key, is_known, is_delivered, is_continued, is_complete: call.answer !== null, connections, closed_at }; // prettier-ignore
+      return { call: number, key: call.line.key, is_known, is_delivered, is_handed: false, is_continued, is_complete: call.answer !== null, connections, closed_at }; // prettier-ignore
     });
     const match = matchCall(
       { key: request.key, idempotency_key: null, is_retry: false, has_waited: false },

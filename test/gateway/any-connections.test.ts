@@ -89,6 +89,10 @@ async function play(
     else if (stream) assert.ok(text.startsWith(read.text), 'a part is no beginning of the whole');
   }
   assert.equal(calls.length, 1);
+  // The next life is given it from the journal alone.
+  const next = await open({ row });
+  assert.deepEqual(await client(next, { body, ...last }), { text, isWhole: true });
+  await next.session.end('over');
   const said = stream ? readStream(text).content : (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]!.message.content; // prettier-ignore
   assert.equal(said, answer!.content);
   const { finish_reason, stop_reason } = sampled!.generation;

@@ -40,6 +40,18 @@ describe('a stream that was cut', () => {
     assert.equal(life.journal.trajectory.calls.length, 1);
   });
 
+  test('has its usage where the connection asks for it, whatever the one before did', async (t) => {
+    const { open, requests } = await gatewayBed(t, SLOW);
+    const life = await open();
+    await cutStream(life);
+    const more = { stream: true, stream_options: { include_usage: true } };
+    const again = await (await life.post({ ...says(LONG), ...more })).text();
+    assert.match(again, /"choices":\[\],"usage":\{"prompt_tokens":\d+,"completion_tokens":\d+/);
+    const bare = await (await life.post(says(LONG))).text();
+    assert.equal((JSON.parse(bare) as { usage: { completion_tokens: number } }).usage.completion_tokens > 0, true); // prettier-ignore
+    assert.equal(requests.length, 2);
+  });
+
   test('gives whoever comes behind its end the same bytes', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();

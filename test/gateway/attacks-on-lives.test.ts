@@ -1,9 +1,8 @@
 /**
  * Attacks on lives: programs, holders and engines that end in the middle. By their numbers in the design.
  *
- * To be shown by chaos, since they need two workers, a killed process or an update: 9 (the gateway is killed in a
- * stream), 10 and 19 (an update between two tries, and between two lives), 23 (Temporal's database is lost). 22 (the
- * verifier is away) is the activity's: `test/activities`. 24 is that of tools in a loop of ours.
+ * 9, 10 and 19 are in `attacks-on-workers.test.ts`. 23 (Temporal's database is lost) is chaos's. 22 (the verifier is
+ * away) is the activity's: `test/activities`. 24 is that of tools in a loop of ours.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';

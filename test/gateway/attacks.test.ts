@@ -170,7 +170,7 @@ describe('attack', () => {
   test('21: an answer that a buffering proxy took and lost costs a sibling', () => {
     const handed = { connection: 'closed', asked_again: false, continued: false, open_s: 0 } as const; // prettier-ignore
     assert.ok(isDelivered(handed));
-    const call = { call: 0, key: 'a', is_known: true, is_delivered: true, is_continued: false, is_complete: true, connections: 0, closed_at: [] }; // prettier-ignore
+    const call = { call: 0, key: 'a', is_known: true, is_delivered: true, is_handed: false, is_continued: false, is_complete: true, connections: 0, closed_at: [] }; // prettier-ignore
     const asking = { key: 'a', idempotency_key: null, is_retry: false, has_waited: false };
     assert.equal(matchCall(asking, { calls: [call], named: new Map(), replays: true }), 'new');
   });

@@ -72,7 +72,7 @@ test('the events of a stream add up to the answer, wherever its text is cut', ()
       [{ index: 0, id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } }],
     ); // prettier-ignore
   }
-  const [end, usage] = lastEvents(of);
+  const [end, usage] = lastEvents(of, { include_usage: true });
   assert.deepEqual(end?.['choices'], [{ index: 0, finish_reason: 'tool_calls', delta: {} }]);
   assert.deepEqual(usage?.['choices'], []);
 });

@@ -60,7 +60,9 @@ function streamed(whole: string, cuts: readonly number[]): string {
     events.push(...newsEvents(of, { ...news, tool_calls: { from, calls: made } }));
     before = after;
   }
-  const all = [...events, ...lastEvents(of)].map((one) => `data: ${JSON.stringify(one)}\n\n`);
+  const all = [...events, ...lastEvents(of, { include_usage: true })].map(
+    (one) => `data: ${JSON.stringify(one)}\n\n`,
+  );
   return [...all, 'data: [DONE]\n\n'].join(': \n');
 }
 
@@ -111,7 +113,7 @@ describe('a stream', () => {
   });
 
   test('has no usage where it was not asked for', () => {
-    const events = lastEvents(answering('yes', {}));
+    const events = lastEvents(answering('yes', {}), {});
     assert.doesNotMatch(JSON.stringify(events), /usage/);
   });
 });

@@ -130,6 +130,16 @@ describe('a retry that its SDK marks', () => {
     assert.equal(requests.length, 2);
   });
 
+  test('gets an answer again that a pooled connection has had for less than five seconds', async (t) => {
+    const { open, requests } = await gatewayBed(t);
+    const life = await open();
+    const first = await (await life.post(says('yes'))).text();
+    // Not on the same connection, which would tell that it has arrived.
+    const second = await askAlone(life, { body: says('yes'), more: marked.headers });
+    assert.equal(second.text, first);
+    assert.equal(requests.length, 1);
+  });
+
   test('gets an answer again that arrived, and that nothing continues', async (t) => {
     const { open, requests } = await gatewayBed(t);
     const life = await open();

@@ -38,7 +38,10 @@ async function giving(t: TestContext, { reads, stream }: { reads: boolean; strea
   const server = createServer((request, response) => {
     const trajectory = { calls } as unknown as Giving['trajectory'];
     const rest = { rollout_id: 'r', ending: () => null, stored: () => Promise.resolve() };
-    done = give({ request, response, attached, trajectory, times: TIMES, ...rest }, { stream });
+    done = give(
+      { request, response, attached, trajectory, times: TIMES, ...rest },
+      { stream, asked: {} },
+    );
     found(response);
   });
   server.on('connection', watchSocket);

@@ -55,7 +55,7 @@ describe('programs behind one address of three workers, one of which is frozen f
     const generation = await bed.simulate({ default: { seed: 5, tokens_per_second: 25, thinking_tokens: 0 } });
     const ports = await freePorts(3);
     balancer = await startBalancer(ports);
-    const start = (name: string, at: number, roles: ('workflow' | 'generation' | 'environment' | 'gateway')[]): Promise<WorkerProcess> =>
+    const start = (name: string, { at, roles }: { at: number; roles: ('workflow' | 'generation' | 'environment' | 'gateway')[] }): Promise<WorkerProcess> =>
       bed.startWorker({
         task_queue: QUEUE,
         name,
@@ -69,9 +69,9 @@ describe('programs behind one address of three workers, one of which is frozen f
       });
     const all = ['workflow', 'generation', 'environment'] as const;
     const [frozen] = await Promise.all([
-      start('frozen', 0, ['environment']),
-      start('other', 1, [...all]),
-      start('door', 2, ['gateway']),
+      start('frozen', { at: 0, roles: ['environment'] }),
+      start('other', { at: 1, roles: [...all] }),
+      start('door', { at: 2, roles: ['gateway'] }),
     ]);
     const batch = await startBatch(bed.batch(BATCH, QUEUE), {
       samples: Array.from({ length: ROLLOUTS }, (_, place) => ({

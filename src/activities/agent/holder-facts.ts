@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { HolderFact, Holders } from '../../gateway/holders.js';
+import type { HolderFact, Holders } from '../../gateway/agent-session.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
