@@ -29,6 +29,12 @@ export interface PolicyActivities {
   ) => Promise<AbandonedTransfer>;
   /** Takes the raw input of update `attach`. */
   attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
+  /** Takes the raw input of update `engines`, `join`, `drain` or `leave`. */
+  changeReplicas: (input: {
+    service: string;
+    name: ReplicasUpdate;
+    input: unknown;
+  }) => Promise<PolicyView>;
   /** The record, for the replicas that temporal.yaml has now. */
   surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
 }
@@ -74,6 +80,8 @@ export interface PolicyState {
   version: number | null;
   replicas: PublishResult['replicas'];
 }
+
+export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
 
 export interface PolicySurvey {
   heartbeat_timeout_ms: number;

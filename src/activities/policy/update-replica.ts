@@ -12,8 +12,11 @@ import type { Attempt } from '../attempt.js';
 import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { holdHalfLoaded, WHY_IT_HANGS } from './half-loaded.js';
+import type { Admission } from './admit-joiner.js';
+import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
+import { pause } from './pause-engine.js';
 import { release } from './release.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { lookAt } from './weight-files.js';
@@ -52,11 +55,13 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
   return (order) =>
     dependencies.attempt(async (attempt) => {
       const policy = policyOf(order.service, dependencies);
-      const control = policy.controls.find(({ replica }) => replica === order.replica);
-      if (control === undefined) throw refused(`temporal.yaml no longer names ${order.replica}`);
+      const control = await controlOf(policy, order.replica);
+      const { signal } = attempt;
+      const { identity, done } = await admit(order, { policy, control, signal });
+      if (done !== null) return done;
       const freed = await freeHalfLoaded(order, { policy, control, attempt });
       if (freed !== null) return freed;
-      const work = await begin(order, { policy, control, attempt });
+      const work = { ...(await begin(order, { policy, control, attempt })), identity };
       try {
         return await takeThrough(work);
       } catch (error) {
@@ -182,7 +187,7 @@ function mannerOf(record: PolicyRecord | null, version: number): Loadable {
 
 type Loadable = Published & { weights: Weights };
 
-async function takeThrough(work: Work): Promise<UpdatedReplica> {
+async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<UpdatedReplica> {
   const { control, manner, order } = work;
   const inPhase = phases(work);
   const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
@@ -201,11 +206,12 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   await inPhase('resume', () => control.resume(bound()));
   const paused_s = (performance.now() - began) / 1000;
   await inPhase('probe', () => probe(work, bound()));
+  const { replica } = order;
+  const identity = await examineLoaded(work.identity, work);
   const record = await work.policy.records.change((now) => {
     checkOurs(now, work);
-    return (
-      now && withReplica(now, { replica: order.replica, state: 'current', version: work.version })
-    );
+    const next = now && withReplica(now, { replica, state: 'current', version: work.version });
+    return next && asAdmitted(next, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
 }
@@ -247,29 +253,6 @@ function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: W
   throw new Fault({ type: 'StoreFault', message });
 }
 
-const DRAIN_LIMIT = '1m';
-
-/** Streams that do not drain in time are cut. */
-async function pause({ control, order, manner, paused_until, signal }: Work): Promise<void> {
-  const within_ms = paused_until - commonMs();
-  const how = { mode: order.mode, cache: manner.cache };
-  if (order.mode !== 'wait') {
-    await control.pause(how, { within_ms, signal });
-    return;
-  }
-  const drain_ms = Math.min(toMs(order.drain_limit ?? DRAIN_LIMIT), within_ms);
-  try {
-    await control.pause(how, { within_ms: drain_ms, signal });
-  } catch (error) {
-    const isLate = error instanceof Fault && error.status === null;
-    if (!isLate || signal.aborted) throw error;
-    await control.pause(
-      { ...how, mode: 'abort' },
-      { within_ms: paused_until - commonMs(), signal },
-    );
-  }
-}
-
 /** Asks a running engine: a paused one does not answer. */
 async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   if (manner.probe === null) return;
@@ -283,7 +266,11 @@ async function afterFailure(
   { work, attempt }: { work: Work; attempt: Attempt },
 ): Promise<unknown> {
   const { order, policy, control, paused_until } = work;
-  if (isStoreFault(error)) return error;
+  if (isStoreFault(error)) {
+    // Nobody else ends the pause of an engine that has left meanwhile.
+    if (policy.records.known()?.replicas[order.replica] === undefined) await release(control);
+    return error;
+  }
   const failures = (attempt.checkpoint as Checkpoint).failures + 1;
   const mayPass = error instanceof Fault && error.retryable && commonMs() < paused_until;
   if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
@@ -298,6 +285,7 @@ async function afterFailure(
           replica: order.replica,
           state: isThere ? 'unknown' : 'away',
           fault: message,
+          away_since: commonMs(),
         })
       : null,
   );

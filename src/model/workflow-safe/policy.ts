@@ -54,6 +54,17 @@ export const isServing = ({
   draining_until?: number | null;
 }): boolean => state === 'current' && draining_until === null;
 
+/** Whether updates concern it: it is there, has been examined, and does not leave. */
+export const isConcerned = ({
+  state,
+  examined = true,
+  draining_until = null,
+}: {
+  state: ReplicaState;
+  examined?: boolean;
+  draining_until?: number | null;
+}): boolean => state !== 'away' && examined && draining_until === null;
+
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
   epoch: number;
@@ -92,14 +103,14 @@ export const holders = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;
 
-/** How many replicas must have it; replicas that are away do not count. */
+/** How many replicas must have it; replicas that are away, leave or have just joined do not count. */
 export const neededOf = ({ replicas }: PolicyView, { quorum }: Pick<Rule, 'quorum'>): number =>
-  quorum ?? Object.values(replicas).filter(({ state }) => state !== 'away').length;
+  quorum ?? Object.values(replicas).filter(isConcerned).length;
 
 /** The available replicas that lack a version. Those that do not serve come first, since they have nothing to lose. */
 export function lacking({ replicas }: PolicyView, version: number): string[] {
   const lacks = Object.entries(replicas).filter(
-    ([, { state, version: has }]) => state !== 'away' && (state !== 'current' || has !== version),
+    ([, one]) => isConcerned(one) && (one.state !== 'current' || one.version !== version),
   );
   const serves = ([, { state }]: [string, ReplicaView]): number => Number(state === 'current');
   return lacks.sort((a, b) => serves(a) - serves(b)).map(([url]) => url);
@@ -112,15 +123,28 @@ export const mayReach = (
 ): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
 
 /**
- * Replicas that need `version` again: none if nothing was ever published, or if nobody but a trainer has its weights. An
- * engine that hangs is asked until it answers. Those of an open transfer belong to its holder.
+ * Replicas that need `version` again: none if nobody but a trainer has its weights. If nothing was ever published, those
+ * that have joined are only examined. An engine that hangs is asked until it answers. Those of an open transfer belong to
+ * its holder.
  */
 export function toRestore(view: PolicyView): string[] {
   const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
+  const isDue = (one: ReplicaView): boolean =>
+    hasFiles || hangs(one) || (view.version === null && one.examined === false);
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.state !== 'current' && !held.has(url) && (hasFiles || hangs(one)) ? [url] : [],
+    one.state !== 'current' && one.draining_until === undefined && !held.has(url) && isDue(one)
+      ? [url]
+      : [],
   );
+}
+
+/** When the next replica has drained, in milliseconds since 1970; null: none drains. */
+export function nextDrained({ replicas }: PolicyView): number | null {
+  const times = Object.values(replicas).flatMap(({ state, draining_until }) =>
+    draining_until === undefined || state === 'away' ? [] : [draining_until],
+  );
+  return times.length === 0 ? null : Math.min(...times);
 }
 
 /** Whether there are files of `version`. Histories from before name no weights. */
@@ -165,6 +189,7 @@ export function whyNothingServes({
 }): string | null {
   const all = Object.entries(replicas);
   if (all.some(([, entry]) => isServing(entry))) return null;
+  if (all.length === 0) return NO_ENGINE;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
     const why = fault === null ? '' : ` (${shortened(fault)})`;
     return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
@@ -173,6 +198,8 @@ export function whyNothingServes({
   const isLoading = all.some(([, { state }]) => state === 'updating');
   return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${remedyFor(version)}`}`;
 }
+
+export const NO_ENGINE = 'no engine is there: temporal.yaml names none, and none has joined';
 
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
