@@ -44,11 +44,12 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, Limits, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
+from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, StreamRequest
+from .results import BatchProgress, BatchResult, Group, HeldEngine, PolicyState, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
 from .rows import RowColumns
 from .stack import LocalError
-from .sync import Batch, Client, Policy, Stream
+from .sync import Batch, Client, Engines, Policy, Stream, Transfer
+from .transfer import WeightSyncClient
 
 __version__ = "0.1.0"
 
@@ -60,8 +61,10 @@ __all__ = [
     "BatchProgress",
     "BatchRequest",
     "BatchResult",
+    "BeginRequest",
     "Cancelled",
     "Client",
+    "Engines",
     "EnvironmentFailed",
     "EnvironmentRejected",
     "EnvironmentStateLost",
@@ -69,6 +72,7 @@ __all__ = [
     "GenerationRejected",
     "GenerationUnavailable",
     "Group",
+    "HeldEngine",
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
@@ -77,6 +81,7 @@ __all__ = [
     "LocalError",
     "NotFound",
     "Policy",
+    "PolicyState",
     "PolicyStatus",
     "PolicyUpdateFailed",
     "PolicyVersionMismatch",
@@ -103,7 +108,9 @@ __all__ = [
     "Terminated",
     "TimedOut",
     "TooFewValid",
+    "Transfer",
     "UpdateRefused",
+    "WeightSyncClient",
     "local",
     "to_arrays",
 ]

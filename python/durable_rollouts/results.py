@@ -11,7 +11,7 @@ from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
 from .faults import StepOutOfOrder
-from .requests import Checkpoint
+from .requests import Holder
 
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl``, with the sample's own columns and those of ``RowColumns``."""
@@ -213,6 +213,7 @@ class StreamProgress(TypedDict):
 
 
 ReplicaState = Literal["current", "updating", "unknown", "away"]
+ReplicaNeeds = Literal["load", "restart"]
 
 
 class Replica(TypedDict):
@@ -220,10 +221,13 @@ class Replica(TypedDict):
 
     state: ``current``: it serves its version; ``updating``; ``unknown``: it serves nothing until it has weights again;
       ``away``: it does not answer
+    needs: ``load``: it is half loaded, and stays paused until it gets whole weights; ``restart``: only a new process
+      helps; absent: nothing
     fault: why it lacks the weights
     """
 
     state: ReplicaState
+    needs: NotRequired[ReplicaNeeds]
     fault: NotRequired[str]
 
 
@@ -233,8 +237,9 @@ class ReplicaRecord(TypedDict):
     state: as in ``Replica``
     version: of its weights; None: unknown
     epoch: changes whenever its weights may
-    paused_until: seconds since 1970; None: it is not paused
+    paused_until: milliseconds since 1970; None: it is not paused
     fault: its last one; None: none
+    needs: as in ``Replica``
     """
 
     state: ReplicaState
@@ -242,6 +247,58 @@ class ReplicaRecord(TypedDict):
     epoch: int
     paused_until: Optional[float]
     fault: Optional[str]
+    needs: NotRequired[ReplicaNeeds]
+
+
+class TicketRecord(TypedDict):
+    """An open transfer of weights.
+
+    nonce: of its ticket
+    version: that the weights get
+    holder: who sends them
+    paused_until: milliseconds since 1970, at most
+    stall_ms: how long its holder may be silent
+    engines: URLs
+    """
+
+    nonce: str
+    version: int
+    holder: Holder
+    paused_until: float
+    stall_ms: int
+    engines: List[str]
+
+
+class HeldEngine(TypedDict):
+    """An engine that a transfer holds.
+
+    url: its base URL
+    control_url: where its weights are changed
+    instance: of its process; None: nobody says it
+    world_size: how many ranks it has
+    rank_offset: its first rank in the collective of its group; the trainer is rank 0
+    group: engines of one group fail together
+    backend: of its transfers; None: the engine does not say it
+    """
+
+    url: str
+    control_url: str
+    instance: Optional[str]
+    world_size: int
+    rank_offset: int
+    group: int
+    backend: Optional[str]
+
+
+class KnownWeights(TypedDict):
+    """Weights of a version.
+
+    kind: ``checkpoint``: files; ``transfer``: only a trainer has them
+    path: of files
+    """
+
+    kind: Literal["checkpoint", "transfer"]
+    path: NotRequired[str]
 
 
 class PolicyRecord(TypedDict):
@@ -252,13 +309,15 @@ class PolicyRecord(TypedDict):
     target: the one that is being brought, or the last one; None: none yet
     weights: of ``version`` and ``target``, by version
     replicas: by URL
+    ticket: of the transfer that is open; absent: none is
     """
 
     epoch: int
     version: Optional[int]
     target: Optional[int]
-    weights: Dict[str, Checkpoint]
+    weights: Dict[str, KnownWeights]
     replicas: Dict[str, ReplicaRecord]
+    ticket: NotRequired[TicketRecord]
 
 
 class PolicyUpdate(TypedDict):
@@ -290,6 +349,17 @@ class PolicyStatus(TypedDict):
     record: Optional[PolicyRecord]
     phases: Dict[str, str]
     updates: List[PolicyUpdate]
+
+
+class PolicyState(TypedDict):
+    """What a service serves after a change.
+
+    version: that enough replicas have; None: none
+    replicas: by URL, as in ``PublishResult``
+    """
+
+    version: Optional[int]
+    replicas: Dict[str, Replica]
 
 
 class PublishResult(TypedDict):

@@ -13,6 +13,7 @@ import { describeError } from '../platform/errors.js';
 import { checkJson } from '../platform/json/fault-place.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
+import { carryOut, isTransferVerb, TRANSFER_OPTIONS, TRANSFER_VERBS, transferInput } from './policy-transfer.js'; // prettier-ignore
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = {
@@ -26,21 +27,25 @@ const OPTIONS = {
   order: { type: 'string' },
   quorum: { type: 'string' },
   'pause-limit': { type: 'string' },
+  ...TRANSFER_OPTIONS,
 } as const;
 
-/** `policy status` and `policy publish`. */
+const VERBS = ['status', 'publish', ...TRANSFER_VERBS].map((verb) => `policy ${verb}`);
+
+/** `policy status`, `policy publish`, and a transfer's updates. */
 export async function policyCommand([verb = '', ...args]: string[]): Promise<number> {
-  if (verb !== 'status' && verb !== 'publish')
-    throw new UsageError(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
+  if (verb !== 'status' && verb !== 'publish' && !isTransferVerb(verb))
+    throw new UsageError(`expected ${VERBS.join(', ')}, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({ args, options: OPTIONS });
-  const input = verb === 'publish' ? await inputOf(values) : null;
+  const input = await givenTo(verb, values);
   const { service } = values;
   const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
   if (Object.keys(services).length > 0)
     settingsNamed(service, { among: services, what: 'service', file: values.config ?? DEFAULT_FILE }); // prettier-ignore
   const policy = await connectPolicy(server, { service, task_queue });
   try {
-    if (input !== null) return await publish(policy, input);
+    if (verb === 'publish') return await publish(policy, input);
+    if (verb !== 'status') return await sayFailure(() => carryOut(policy, { verb, input }));
     const status = await policy.status();
     console.log(policyTable(status, Date.now()).join('\n'));
     return 0;
@@ -55,25 +60,23 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   }
 }
 
-function checkPath(path: string | undefined): void {
+function checkPath(option: string, path: string | undefined): void {
   if (path === undefined || isAbsolute(path)) return;
   const [got, here] = [path, resolve(path)].map((one) => JSON.stringify(one));
   throw new UsageError(
-    `--path: expected an absolute path, because each engine opens it itself, got ${got}; here it would be ${here}`,
+    `${option}: expected an absolute path, because each engine opens it itself, got ${got}; here it would be ${here}`,
   );
 }
 
-async function readOrder(file: string): Promise<object> {
+async function readOrder(file: string, verb: string): Promise<object> {
   const text = await readText(file);
-  checkJson(text, { file, what: 'the fields of publish' });
+  checkJson(text, { file, what: `the fields of ${verb}` });
   return JSON.parse(text) as object;
 }
 
-/** The fields of update `publish`: from a file, overridden by options. The workflow checks all but numbers and path. */
-async function inputOf(values: Record<string, string | undefined>): Promise<object> {
-  const { input, version, path, mode, cache, order, quorum } = values;
-  checkPath(path);
-  const file = input === undefined ? {} : await readOrder(input);
+/** The fields of update `publish` that options name. */
+function publishOf(values: Record<string, string | undefined>): object {
+  const { version, path, mode, cache, order, quorum } = values;
   const given = {
     version:
       version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),
@@ -85,7 +88,17 @@ async function inputOf(values: Record<string, string | undefined>): Promise<obje
     pause_limit: values['pause-limit'],
   };
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...file, ...Object.fromEntries(set) };
+  return Object.fromEntries(set);
+}
+
+/** The fields of an update: from a file, overridden by options. The workflow checks all but numbers and paths. */
+async function givenTo(verb: string, values: Record<string, string | undefined>): Promise<object> {
+  checkPath('--path', values['path']);
+  checkPath('--checkpoint', values['checkpoint']);
+  const { input } = values;
+  const file = input === undefined ? {} : await readOrder(input, verb);
+  if (isTransferVerb(verb)) return transferInput(verb, { values, file });
+  return { ...file, ...publishOf(values) };
 }
 
 /** On a terminal with a board of the workflow's state while it lasts. */
@@ -105,11 +118,19 @@ async function publish(policy: PolicyClient, input: object): Promise<number> {
     over.abort();
     screen.close();
   };
-  try {
+  return await sayFailure(async () => {
     const result = await policy.publish(input).finally(close);
     console.log(plainJson(JSON.stringify(result, null, 2)));
+  });
+}
+
+/** The reason of an update that failed, and exit code 1. */
+async function sayFailure(run: () => Promise<void>): Promise<number> {
+  try {
+    await run();
     return 0;
   } catch (error) {
+    if (error instanceof UsageError) throw error;
     const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
     console.error(plain(describeError(cause)));
     return 1;

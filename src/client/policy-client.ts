@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { WithStartWorkflowOperation } from '@temporalio/client';
-import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
+import type {
+  BeginAnswer,
+  PolicyInput,
+  PolicyState,
+  PolicyStatus,
+  PublishResult,
+} from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { preview } from '../model/problems.js';
 import { servicesOf } from '../platform/pollers.js';
@@ -9,12 +15,24 @@ import { CALL_MS, answered, checkSize, connectServer, query } from './server.js'
 
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
-  /** Starts the policy if it does not run; resolves with the update. */
   publish: (input: unknown) => Promise<PublishResult>;
+  /** An update; starts the policy if it does not run, and resolves with the answer. */
+  update: <N extends PolicyUpdate>(name: N, input: unknown) => Promise<PolicyAnswers[N]>;
+  /** Signal `alive` of a transfer. */
+  alive: (input: { ticket: string; done: number }) => Promise<void>;
   /** The workflow's state; throws if it was never started. */
   status: () => Promise<PolicyStatus>;
   close: () => Promise<void>;
 }
+
+export interface PolicyAnswers {
+  publish: PublishResult;
+  begin: BeginAnswer;
+  finish: PublishResult;
+  abandon: PolicyState;
+  attach: PolicyState;
+}
+export type PolicyUpdate = keyof PolicyAnswers;
 
 export async function connectPolicy(
   address: ServerAddress,
@@ -22,29 +40,43 @@ export async function connectPolicy(
 ): Promise<PolicyClient> {
   const server = await connectServer(address);
   const workflowId = policyId(service);
+  const args: [PolicyInput] = [{ service }];
+  const start = { workflowId, taskQueue: task_queue, args };
+  const update = async <N extends PolicyUpdate>(
+    name: N,
+    input: unknown,
+  ): Promise<PolicyAnswers[N]> => {
+    checkSize(name, input);
+    await checkService(server, { service, task_queue });
+    const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
+      ...start,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
+    // Updates have no id, because Temporal would remember a failure under it. Version or ticket identifies them.
+    const asked = await answered(workflowId, () =>
+      server.within(CALL_MS, () =>
+        server.client.workflow.startUpdateWithStart(name, {
+          args: [input],
+          updateId: randomUUID(),
+          waitForStage: 'ACCEPTED',
+          startWorkflowOperation,
+        }),
+      ),
+    );
+    return (await asked.result()) as PolicyAnswers[N];
+  };
   return {
-    publish: async (input) => {
-      checkSize('publish', input);
+    publish: (input) => update('publish', input),
+    update,
+    alive: async (input) => {
       await checkService(server, { service, task_queue });
-      const args: [PolicyInput] = [{ service }];
-      const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
-        workflowId,
-        taskQueue: task_queue,
-        args,
-        workflowIdConflictPolicy: 'USE_EXISTING',
-      });
-      // Updates have no id, because Temporal would remember a failure under it. Their version identifies them.
-      const update = await answered(workflowId, () =>
-        server.within(CALL_MS, () =>
-          server.client.workflow.startUpdateWithStart('publish', {
-            args: [input],
-            updateId: randomUUID(),
-            waitForStage: 'ACCEPTED',
-            startWorkflowOperation,
-          }),
-        ),
+      await server.within(CALL_MS, () =>
+        server.client.workflow.signalWithStart('policy', {
+          ...start,
+          signal: 'alive',
+          signalArgs: [input],
+        }),
       );
-      return (await update.result()) as PublishResult;
     },
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,

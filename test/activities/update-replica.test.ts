@@ -20,7 +20,7 @@ describe('a replica that is updated', () => {
       states.push((await entry()).state);
     };
     const { paused_s } = await bench.result('updateReplica', ORDER);
-    assert.deepEqual(engine.calls, ['pause keep reset', ...STEPS]);
+    assert.deepEqual(engine.calls, ['pause keep reset', 'label in transit', ...STEPS]);
     assert.deepEqual(new Set(states), new Set(['updating']));
     assert.deepEqual([engine.weights(), engine.label_now()], ['/weights-1', '1']);
     const { state, version, paused_until, fault } = await entry();
@@ -31,7 +31,7 @@ describe('a replica that is updated', () => {
   test('keeps its cache where the update says so', async (t) => {
     const { engine, bench } = await updating(t, { cache: 'keep' });
     await bench.result('updateReplica', { ...ORDER, mode: 'abort' });
-    assert.deepEqual(engine.calls, ['pause abort keep', 'load', 'label', 'resume', 'promptLogprobs']); // prettier-ignore
+    assert.deepEqual(engine.calls, ['pause abort keep', 'label in transit', 'load', 'label', 'resume', 'promptLogprobs']); // prettier-ignore
   });
 
   test('may not be paused longer than pause_limit, which every reader sees before it is paused', async (t) => {
@@ -87,7 +87,7 @@ describe('an update that an engine fails for a moment', () => {
   test('begins anew within the same pause, and loads whole again', async (t) => {
     const { engine, bench, entry } = await updating(t);
     engine.before = (call, times) => {
-      if (call === 'label' && times === 1) throw controlFault('GenerationUnavailable');
+      if (call === 'label' && times === 2) throw controlFault('GenerationUnavailable');
     };
     const first = await bench.run('updateReplica', { input: ORDER });
     assert.equal((first.error as { type: string }).type, 'GenerationUnavailable');
@@ -152,7 +152,7 @@ test('an engine that does not resume at once is asked again: the first update ha
     if (call === 'resume' && times === 1) throw controlFault('GenerationUnavailable');
   };
   await bench.failure('updateReplica', ORDER);
-  assert.deepEqual(engine.calls.slice(1), ['load', 'cutOff', 'resume', 'resume']);
+  assert.deepEqual(engine.calls.slice(2), ['load', 'cutOff', 'resume', 'resume']);
   assert.equal(engine.isPaused(), false);
   assert.equal((await entry()).state, 'unknown');
 });
@@ -220,7 +220,7 @@ describe('streams that are drained', () => {
     const { engine, bench } = await updating(t);
     await bench.result('updateReplica', DRAIN);
     assert.equal(engine.calls[0], 'pause wait reset');
-    assert.equal(engine.calls[1], 'load');
+    assert.deepEqual(engine.calls.slice(1, 3), ['label in transit', 'load']);
   });
 
   test('are cut off behind drain_limit', async (t) => {
@@ -235,7 +235,12 @@ describe('streams that are drained', () => {
       if (call === 'pause' && times === 1) throw controlFault('GenerationUnavailable');
     };
     await bench.result('updateReplica', DRAIN);
-    assert.deepEqual(engine.calls.slice(0, 3), ['pause wait reset', 'pause abort reset', 'load']);
+    assert.deepEqual(engine.calls.slice(0, 4), [
+      'pause wait reset',
+      'pause abort reset',
+      'label in transit',
+      'load',
+    ]);
     assert.ok(bounds[0]! <= 200 && bounds[1]! > 200, String(bounds));
   });
 
@@ -286,7 +291,7 @@ describe('the taker of a replica', () => {
     };
     const { error } = await bench.run('updateReplica', { input: ORDER });
     assert.equal((error as { type: string }).type, 'StoreFault');
-    assert.deepEqual(engine.calls, ['pause keep reset', 'load']);
+    assert.deepEqual(engine.calls, ['pause keep reset', 'label in transit', 'load']);
     assert.equal((await entry()).state, 'updating');
   });
 });

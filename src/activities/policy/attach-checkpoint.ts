@@ -29,10 +29,11 @@ function attached(
   { version, checkpoint, files }: Attach & Pick<Published, 'files'>,
 ): PolicyRecord | null {
   const known = record?.weights[version];
-  if (record === null || known === undefined)
-    throw refused(
-      `version: expected ${[record?.version, record?.target].filter((one) => typeof one === 'number').join(' or ') || 'one that was begun'}, got ${version}`,
-    );
+  if (record === null || known === undefined) {
+    const numbers = [...new Set([record?.version, record?.target])];
+    const expected = numbers.filter((one) => typeof one === 'number').join(' or ');
+    throw refused(`version: expected ${expected || 'one that was begun'}, got ${version}`);
+  }
   const path = pathOf(known);
   if (path !== null && path !== checkpoint)
     throw refused(`checkpoint: version ${version} has ${JSON.stringify(path)}, got ${JSON.stringify(checkpoint)}`); // prettier-ignore

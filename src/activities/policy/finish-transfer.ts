@@ -52,6 +52,7 @@ async function takeUp(
   { records }: PolicyService,
   { ticket: nonce, sent }: Finish,
 ): Promise<Ticket> {
+  let isAgain = false;
   const record = await records.change((now) => {
     const refusal = refusalOfTicket(now, nonce);
     if (refusal !== null) throw refused(refusal);
@@ -65,11 +66,12 @@ async function takeUp(
       );
     if (commonMs() >= open.paused_until)
       throw refused(`ticket: pause_limit ended at ${new Date(open.paused_until).toISOString()}`);
+    isAgain = open.finishing;
     return withTicket(now, { ...open, finishing: true });
   });
   const open = record?.transfers.open ?? null;
   if (open?.nonce !== nonce) throw refused(refusalOfTicket(record, nonce) ?? '');
-  return open;
+  return { ...open, finishing: isAgain };
 }
 
 interface Finishing {

@@ -1,19 +1,19 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import type { Weights } from '../../model/policy/publish.js';
-import type { PolicyRecord, Published, ReplicaEntry } from '../../model/policy/record.js';
+import type { PolicyRecord, Published } from '../../model/policy/record.js';
 import { isUnchanged, otherFiles, withReplica } from '../../model/policy/record.js';
 import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
-import { canRestore, TRANSFER } from '../../model/workflow-safe/policy.js';
+import { TRANSFER } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
 import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { holdHalfLoaded, WHY_IT_HANGS } from './half-loaded.js';
 import type { Admission } from './admit-joiner.js';
 import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
+import { isOnlyFreed } from './free-half-loaded.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 import { pause } from './pause-engine.js';
@@ -59,9 +59,12 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const { signal } = attempt;
       const { identity, done } = await admit(order, { policy, control, signal });
       if (done !== null) return done;
-      const freed = await freeHalfLoaded(order, { policy, control, attempt });
-      if (freed !== null) return freed;
-      const work = { ...(await begin(order, { policy, control, attempt })), identity };
+      const begun = await begin(order, { policy, control, attempt });
+      if (begun === null) {
+        const view = viewOf(await policy.records.latest());
+        return { paused_s: 0, load_s: 0, view };
+      }
+      const work = { ...begun, identity };
       try {
         return await takeThrough(work);
       } catch (error) {
@@ -93,48 +96,13 @@ interface Beginning {
 }
 
 /**
- * A replica that is half loaded is cut off first. One that hangs is asked again later; where there is nothing to load,
- * that is all that is done for it.
- */
-async function freeHalfLoaded(
-  { replica, version }: UpdateReplica,
-  { policy, control, attempt: { signal } }: Beginning,
-): Promise<UpdatedReplica | null> {
-  const before = await policy.records.latest();
-  const entry = before?.replicas[replica];
-  if (entry === undefined || entry.needs === null) return null;
-  const hold = await holdHalfLoaded(control, { signal });
-  const { paused_until, needs } = entry;
-  if (hold !== 'held') {
-    const isLate = hold === 'hangs' && paused_until !== null && paused_until < commonMs();
-    if (isLate && needs !== 'restart')
-      await note(policy, { replica, paused_until, needs: 'restart' });
-    const message = `${replica}: ${hold === 'hangs' ? WHY_IT_HANGS : 'it does not answer'}`;
-    if (version !== null) throw refused(message);
-    throw new Fault({ type: 'GenerationUnavailable', message, at: replica });
-  }
-  if (version !== null || canRestore(viewOf(before))) return null;
-  const record = await note(policy, { replica, paused_until: null, needs: 'load' });
-  return { paused_s: 0, load_s: 0, view: viewOf(record) };
-}
-
-const note = (
-  { records }: PolicyService,
-  change: { replica: string } & Pick<ReplicaEntry, 'paused_until' | 'needs'>,
-): Promise<PolicyRecord | null> =>
-  records.change((now) => {
-    const entry = now?.replicas[change.replica];
-    if (now === null || entry === undefined || entry.state === 'current') return null;
-    return withReplica(now, { ...change, state: 'unknown', fault: entry.fault });
-  });
-
-/**
  * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
- * begins a new one.
+ * begins a new one. null: nothing is left to do.
  */
-async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work> {
+async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work | null> {
   const { policy, control, attempt } = beginning;
   try {
+    if (await isOnlyFreed(order, beginning)) return null;
     await checkIsThere(control, { order, policy, attempt });
     return await recordPause(order, beginning);
   } catch (error) {

@@ -187,7 +187,7 @@ export function wholeGroups(
 
 /** Labels with which an engine may end its transfer. */
 export function acceptedLabels(
-  { version, own_label, finishing }: Ticket,
+  { version, own_label, finishing }: Pick<Ticket, 'version' | 'own_label' | 'finishing'>,
   {
     url,
     labels,
@@ -195,7 +195,7 @@ export function acceptedLabels(
   }: { url: string; labels: Readonly<Record<string, string>>; transit: string },
 ): string[] {
   const own = labels[url] ?? own_label;
-  return [transit, ...(own === null || own === undefined ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
+  return [transit, ...(own === null ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
 }
 
 /** Places in collectives: the trainer is rank 0 of each. */

@@ -66,8 +66,7 @@ export const Begin = z.strictObject({
     .default(null)
     .describe('how many groups must have it; null: all that are not away'),
   probe: z
-    .union([z.literal('agree'), Probe])
-    .nullable()
+    .union([z.literal('agree'), Probe, z.null()])
     .default('agree')
     .describe(
       "`agree`: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones; null: none",

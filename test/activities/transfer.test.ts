@@ -1,0 +1,267 @@
+/** A trainer that sends weights itself: what its engines go through, whoever dies or is late. */
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { BeginAnswer } from '../../src/activities/contract/policy.js';
+import type { ReplicaEntry } from '../../src/model/policy/record.js';
+import { firstRecord, withTarget, concluded, withReplica } from '../../src/model/policy/record.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import type { ControlledEngine } from '../fakes/controlled-engine.js';
+import { controlFault, controlledEngine } from '../fakes/controlled-engine.js';
+
+const A = 'http://a/v1';
+const B = 'http://b/v1';
+const HOLDER = { name: 'grpo', incarnation: 'one' };
+
+/** Two engines that serve version 17, of which there are files if `path` names some. */
+async function fleet(t: TestContext, { path = null }: { path?: string | null } = {}) {
+  const engines: [ControlledEngine, ControlledEngine] = [controlledEngine(A), controlledEngine(B)];
+  const bench = await activityBench(t, { controls: engines });
+  const { records } = bench.dependencies.policy('default')!;
+  const weights = path === null ? { kind: 'transfer' as const } : { kind: 'checkpoint' as const, path }; // prettier-ignore
+  const first = firstRecord([A, B]);
+  const target = withTarget(first, { version: 17, weights, cache: 'keep', probe: null, pause_limit: '10m' }); // prettier-ignore
+  await records.change(
+    () =>
+    [A, B].reduce((next, replica) => withReplica(next, { replica, state: 'current', version: 17 }), concluded(target)), // prettier-ignore
+  );
+  for (const engine of engines) await engine.label('17', NO_BOUND);
+  for (const engine of engines) engine.calls.length = 0;
+  let nonces = 0;
+  const begin = async (given: object = {}): Promise<BeginAnswer> => {
+    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
+    return (await bench.result('beginTransfer', input)).answer;
+  };
+  const refusal = async (given: object): Promise<string> => {
+    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
+    return (await bench.failure('beginTransfer', input)).message;
+  };
+  const finish = (ticket: string, given: object = {}) =>
+    bench.result('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } }); // prettier-ignore
+  const refusedFinish = async (ticket: string, given: object = {}): Promise<string> =>
+    (await bench.failure('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } })).message; // prettier-ignore
+  const abandon = (ticket: string, touched: number[]) =>
+    bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon: { ticket, touched } }); // prettier-ignore
+  const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
+  return { engines, bench, records, begin, refusal, finish, refusedFinish, abandon, entry };
+}
+
+const NO_BOUND = { within_ms: 1000, signal: new AbortController().signal };
+
+describe('engines whose weights a trainer sends', () => {
+  test('are paused with a label in transit, and serve the next version after its end', async (t) => {
+    const { engines, begin, finish, entry, records } = await fleet(t);
+    const { ticket, version, engines: held, init } = await begin();
+    assert.deepEqual([version, init], [18, true]);
+    assert.deepEqual(held.map(({ url, group, rank_offset }) => [url, group, rank_offset]), [[A, 0, 1], [B, 1, 1]]); // prettier-ignore
+    for (const engine of engines) {
+      assert.equal(engine.isPaused(), true);
+      assert.equal(engine.label_now(), `18?${ticket}`);
+    }
+    assert.equal((await entry(A)).state, 'updating');
+    await finish(ticket);
+    for (const engine of engines) {
+      assert.equal(engine.isPaused(), false);
+      assert.equal(engine.label_now(), '18');
+    }
+    const { state, version: serves, needs } = await entry(B);
+    assert.deepEqual([state, serves, needs], ['current', 18, null]);
+    assert.equal((await records.latest())?.version, 18);
+  });
+
+  test('are recorded before the first of them is paused', async (t) => {
+    const { engines, begin, entry } = await fleet(t);
+    const states: string[] = [];
+    engines[0].before = async (call) => {
+      if (call === 'pause') states.push((await entry(A)).state, (await entry(B)).state);
+    };
+    await begin();
+    assert.deepEqual(states, ['updating', 'updating']);
+  });
+
+  test('of one collective have their places in it', async (t) => {
+    const { engines, begin } = await fleet(t);
+    engines[0].worldSize = () => Promise.resolve(4);
+    const { engines: held } = await begin({ groups: 1 });
+    assert.deepEqual(held.map(({ group, rank_offset }) => [group, rank_offset]), [[0, 1], [0, 5]]); // prettier-ignore
+  });
+
+  test('need no new collective where the last transfer to the same ones succeeded', async (t) => {
+    const { begin, finish } = await fleet(t);
+    const first = await begin();
+    await finish(first.ticket);
+    const second = await begin();
+    assert.deepEqual([second.init, second.fleet], [false, first.fleet]);
+  });
+
+  test('go back to what they served where nobody has touched them', async (t) => {
+    const { engines, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    await abandon(ticket, [1]);
+    assert.deepEqual([engines[0].label_now(), engines[0].isPaused()], ['17', false]);
+    const back = await entry(A);
+    assert.deepEqual([back.state, back.version, back.needs], ['current', 17, null]);
+    assert.equal(engines[1].isPaused(), true);
+    assert.deepEqual(engines[1].calls.slice(-3), ['paused', 'cutOff', 'closeTransfer']);
+    const half = await entry(B);
+    assert.deepEqual([half.state, half.needs], ['unknown', 'load']);
+  });
+
+  test('are half loaded where their group was not sent', async (t) => {
+    const { begin, finish, entry, records } = await fleet(t);
+    const { ticket } = await begin({ quorum: 1 });
+    await finish(ticket, { sent: [0] });
+    assert.equal((await records.latest())?.version, 18);
+    assert.equal((await entry(A)).state, 'current');
+    const { state, needs, fault } = await entry(B);
+    assert.deepEqual([state, needs], ['unknown', 'load']);
+    assert.match(fault ?? '', /its group 1 was not sent/);
+  });
+
+  test('do not serve under a label that somebody else has set', async (t) => {
+    const { engines, begin, finish, entry } = await fleet(t);
+    const { ticket } = await begin({ quorum: 1 });
+    await engines[1].label('18', NO_BOUND);
+    await finish(ticket);
+    const { state, needs, fault } = await entry(B);
+    assert.deepEqual([state, needs], ['unknown', 'load']);
+    assert.match(
+      fault ?? '',
+      /label: expected "18\?n1", got "18": another process, or another writer/,
+    );
+    assert.equal(engines[1].isPaused(), true);
+  });
+
+  test('may have the label that their trainer named', async (t) => {
+    const { engines, begin, finish, entry } = await fleet(t);
+    const { ticket } = await begin({ own_label: '5' });
+    await engines[0].label('5', NO_BOUND);
+    await engines[1].label('6', NO_BOUND);
+    await finish(ticket, { labels: { [B]: '6' } });
+    assert.deepEqual([(await entry(A)).state, (await entry(B)).state], ['current', 'current']);
+    assert.deepEqual([engines[0].label_now(), engines[1].label_now()], ['18', '18']);
+  });
+
+  test('are all resumed where the quorum cannot be held', async (t) => {
+    const { engines, refusal, entry, records } = await fleet(t);
+    engines[1].before = (call) => {
+      if (call === 'pause') throw controlFault('GenerationUnavailable', 500);
+    };
+    assert.match(await refusal({}), /fewer engines than the quorum could be held: http:\/\/b\/v1/);
+    for (const engine of engines) {
+      assert.equal(engine.isPaused(), false);
+      assert.equal(engine.label_now(), '17');
+    }
+    assert.equal((await entry(A)).state, 'current');
+    assert.equal((await records.latest())?.transfers.open, null);
+  });
+
+  test('are refused where two processes answer at one URL', async (t) => {
+    const { engines, refusal } = await fleet(t);
+    let asked = 0;
+    const said = engines[1].said.bind(engines[1]);
+    engines[1].said = (bound) => ((asked += 1) % 3 === 0 ? Promise.resolve('default') : said(bound)); // prettier-ignore
+    assert.match(await refusal({}), /expected one engine behind the URL.*name each engine by a URL of its own/); // prettier-ignore
+  });
+});
+
+describe('an engine that hangs in a transfer', () => {
+  const hang = (engine: ControlledEngine): void => {
+    engine.before = (call) => {
+      if (call !== 'isUp') throw controlFault('GenerationUnavailable');
+    };
+  };
+
+  test('is only asked, and keeps the time until which it may answer', async (t) => {
+    const { engines, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    hang(engines[1]);
+    engines[1].calls.length = 0;
+    await abandon(ticket, [1]);
+    assert.deepEqual(engines[1].calls, ['paused', 'isUp']);
+    const { state, needs, paused_until, fault } = await entry(B);
+    assert.deepEqual([state, needs], ['unknown', 'load']);
+    assert.ok(paused_until !== null);
+    assert.match(
+      fault ?? '',
+      /it waits inside a transfer and answers nothing.*restart its process/,
+    );
+  });
+
+  test('is freed once it answers, and stays cut off where there are no files', async (t) => {
+    const { engines, bench, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    hang(engines[1]);
+    await abandon(ticket, [1]);
+    engines[1].before = () => undefined;
+    engines[1].calls.length = 0;
+    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    assert.deepEqual(engines[1].calls, ['paused', 'cutOff', 'closeTransfer']);
+    const { state, needs, paused_until } = await entry(B);
+    assert.deepEqual([state, needs, paused_until], ['unknown', 'load', null]);
+  });
+
+  test('is cut off before it is loaded where there are files', async (t) => {
+    const { engines, bench, begin, abandon, entry } = await fleet(t, { path: '/weights-17' });
+    const { ticket } = await begin();
+    await abandon(ticket, [1]);
+    engines[1].calls.length = 0;
+    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    const loaded = engines[1].calls.indexOf('load');
+    assert.ok(engines[1].calls.indexOf('closeTransfer') < loaded && loaded > 0, engines[1].calls.join()); // prettier-ignore
+    const { state, version, needs } = await entry(B);
+    assert.deepEqual([state, version, needs], ['current', 17, null]);
+  });
+});
+
+describe('a trainer', () => {
+  test('is refused by name while another one has the engines', async (t) => {
+    const { begin, refusal } = await fleet(t);
+    await begin();
+    const other = await refusal({ holder: { name: 'ppo', incarnation: 'x' } });
+    assert.match(
+      other,
+      /"grpo" \(incarnation "one"\) has the engines for version 18, at most until/,
+    );
+  });
+
+  test('whose process has a successor is refused for ever', async (t) => {
+    const { begin, refusal, refusedFinish, finish } = await fleet(t);
+    const old = await begin();
+    const heir = await begin({ holder: { ...HOLDER, incarnation: 'two' } });
+    assert.equal(heir.version, 19);
+    assert.match(await refusedFinish(old.ticket), /"one".*was superseded: incarnation "two" has begun version 19/); // prettier-ignore
+    assert.match(await refusal({}), /holder: "grpo" \(incarnation "one"\) was superseded/);
+    await finish(heir.ticket);
+  });
+
+  test('that finishes again gets the same result', async (t) => {
+    const { engines, begin, finish } = await fleet(t);
+    const { ticket } = await begin();
+    await finish(ticket);
+    const calls = engines[0].calls.length;
+    const again = await finish(ticket);
+    assert.equal(again.version, 18);
+    assert.equal(engines[0].calls.length, calls);
+  });
+
+  test('gets engines back that its predecessor left half loaded, cut off first', async (t) => {
+    const { engines, begin, finish, entry } = await fleet(t);
+    await begin();
+    engines[0].calls.length = 0;
+    const { ticket } = await begin({ holder: { ...HOLDER, incarnation: 'two' } });
+    assert.ok(engines[0].calls.indexOf('closeTransfer') < engines[0].calls.indexOf('pause keep reset')); // prettier-ignore
+    await finish(ticket);
+    assert.equal((await entry(A)).state, 'current');
+  });
+
+  test('may attach files of the version that it sent', async (t) => {
+    const { bench, begin, finish, records } = await fleet(t);
+    const { ticket } = await begin();
+    await finish(ticket);
+    const attach = { version: 18, checkpoint: '/weights-18' };
+    await bench.result('attachCheckpoint', { service: 'default', attach });
+    assert.deepEqual((await records.latest())?.weights['18']?.weights, { kind: 'checkpoint', path: '/weights-18' }); // prettier-ignore
+    const { message } = await bench.failure('attachCheckpoint', { service: 'default', attach: { ...attach, version: 17 } }); // prettier-ignore
+    assert.match(message, /version: expected 18, got 17/);
+  });
+});

@@ -1,0 +1,121 @@
+/** A trainer sends weights itself, on a real server, while rollouts run on real simulators. */
+import assert from 'node:assert/strict';
+import test, { after, before, describe } from 'node:test';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import { post, sendingTrainer } from '../harness/sending-trainer.js';
+import { eventually } from '../harness/waiting.js';
+
+const reasonOf = async (asking: Promise<unknown>): Promise<string> => {
+  try {
+    await asking;
+  } catch (error) {
+    if (error instanceof WorkflowUpdateFailedError) return error.cause?.message ?? '';
+    throw error;
+  }
+  throw new Error('expected that the update fails, it succeeded');
+};
+
+describe('weights that a trainer sends itself', () => {
+  let bed: PolicyBed;
+  before(async () => {
+    bed = await startPolicyBed({ name: 'transfer', simulator: { log_tokens: true }, generation: { wire: 'generate' } }); // prettier-ignore
+  });
+  after(() => bed.end());
+  const labelsOf = async (id: string, rollouts: number) => {
+    const { result } = await bed.batch(id).outcome();
+    assert.equal(result?.counts.completed, rollouts);
+    const report = await bed.check(id);
+    assert.deepEqual(report.wrong, []);
+    return report;
+  };
+  const currentAt = (version: number): Promise<unknown> =>
+    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () => {
+      const entries = Object.values((await bed.record())?.replicas ?? {});
+      return entries.length > 0 && entries.every((one) => one.state === 'current' && one.version === version); // prettier-ignore
+    });
+
+  test('reach every engine under the next number, and tokens have the version that sampled them', async () => {
+    const trainer = sendingTrainer(bed);
+    const first = await trainer.transfer();
+    assert.equal(first.version, 1);
+    assert.deepEqual(Object.values(first.replicas), [{ state: 'current' }, { state: 'current' }]);
+    await bed.batch('two-versions').start(puzzleBatch({ samples: 6, repeats: 2, max_rollout_turns: 4 })); // prettier-ignore
+    await eventually({ what: 'tokens in a journal', timeout_ms: 60_000 }, async () => {
+      const report = await bed.check('two-versions').catch(() => null);
+      return (report?.tokens ?? 0) > 100;
+    });
+    const second = await trainer.transfer();
+    assert.equal(second.version, 2);
+    const { labels, unlabelled } = await labelsOf('two-versions', 12);
+    assert.equal(unlabelled, 0);
+    assert.deepEqual(Object.keys(labels).sort(), ['1', '2']);
+  });
+
+  test('that move nothing are found', async () => {
+    const trainer = sendingTrainer(bed);
+    const held = await trainer.begin();
+    const why = await reasonOf(trainer.finish(held));
+    assert.match(why, /probe: the weights did not change/);
+    for (const engine of bed.engines) assert.equal(await isPaused(engine), true);
+    const { replicas } = await bed.status().then(({ record }) => record!);
+    assert.deepEqual(Object.values(replicas).map(({ state, needs }) => [state, needs]), [['unknown', 'load'], ['unknown', 'load']]); // prettier-ignore
+  });
+
+  test('of a trainer that was killed halfway reach nobody, and its successor repairs the engines', async () => {
+    await bed.batch('killed').start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
+    const lost = sendingTrainer(bed, { incarnation: 'lost' });
+    const held = await lost.begin();
+    await lost.send(held, { last: 0 });
+    const heir = sendingTrainer(bed, { incarnation: 'heir' });
+    const { version } = await heir.transfer();
+    assert.match(await reasonOf(lost.finish(held)), /was superseded: incarnation "heir" has begun/);
+    assert.match(
+      await reasonOf(lost.begin()),
+      /holder: "grpo" \(incarnation "lost"\) was superseded/,
+    );
+    await currentAt(version);
+    const { labels } = await labelsOf('killed', 8);
+    assert.ok(Object.keys(labels).every((label) => label === String(version)), JSON.stringify(labels)); // prettier-ignore
+  });
+
+  test('are repaired from files where their trainer falls silent', async () => {
+    const trainer = sendingTrainer(bed, { incarnation: 'silent', name: 'grpo' });
+    const { version } = (await bed.record())!;
+    const published = await bed.weights((version ?? 0) + 1);
+    const held = await trainer.begin({ checkpoint: published.weights.path, stall_limit: '2s' });
+    await trainer.send(held, { last: 0 });
+    await currentAt(held.version);
+    assert.match(await reasonOf(trainer.finish(held)), /is void: stall_limit is over/);
+  });
+
+  test('are loaded from attached files by an engine that died', async () => {
+    const trainer = sendingTrainer(bed, { incarnation: 'attaching' });
+    const { version } = await trainer.transfer();
+    const [engine] = bed.engines;
+    await engine!.kill();
+    await engine!.start();
+    await bed.batch('revived').start(puzzleBatch({ samples: 3, repeats: 2, max_rollout_turns: 2 }));
+    const { weights } = await bed.weights(version);
+    await trainer.attach({ version, checkpoint: weights.path });
+    await labelsOf('revived', 6);
+    await currentAt(version);
+  });
+
+  test('refuse other writers by name while they are under way', async () => {
+    const trainer = sendingTrainer(bed, { incarnation: 'writer' });
+    const held = await trainer.begin();
+    const other = sendingTrainer(bed, { name: 'ppo' });
+    assert.match(await reasonOf(other.begin()), /"grpo" \(incarnation "writer"\) has the engines/);
+    const published = await bed.weights(held.version + 1);
+    assert.match(await reasonOf(bed.publish(published)), /"grpo" \(incarnation "writer"\) has the engines/); // prettier-ignore
+    await trainer.send(held);
+    await post(`${held.engines[0]!.control_url}/finish_weight_update`, { weight_version: 'mine' });
+    await trainer.endSession(held, [1]);
+    const why = await reasonOf(trainer.finish(held));
+    assert.match(why, /label: expected "\d+\?\w+", got "mine": another process, or another writer/);
+    await trainer.transfer();
+  });
+});

@@ -1,0 +1,109 @@
+/** Who may put weights into engines, under which number, and which engines then hold together. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { PolicyRecord } from '../../../src/model/policy/record.js';
+import { firstRecord, withReplica } from '../../../src/model/policy/record.js';
+import { NO_TRANSFERS } from '../../../src/model/policy/ticket.js';
+import {
+  acceptedLabels,
+  needsInit,
+  placed,
+  refusalOfBegin,
+  versionOf,
+  wholeGroups,
+} from '../../../src/model/policy/tickets.js';
+import { Begin } from '../../../src/model/policy/transfer.js';
+import { AGREED_IDS, disagreements } from '../../../src/model/policy/agreement.js';
+
+const HOLDER = { name: 'grpo', incarnation: 'one' };
+const A = 'http://a/v1';
+const beginOf = (given: object = {}) => Begin.parse({ holder: HOLDER, ...given });
+
+/** Version 18 was tried last; `served`: an engine has it. */
+const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER }): PolicyRecord => {
+  const weights = { '18': { weights: { kind: 'transfer' as const }, cache: 'reset' as const, probe: null, pause_limit: '10m', files: null } }; // prettier-ignore
+  const record = { ...firstRecord([A]), version: 17, target: 18, weights };
+  if (!served) return record;
+  const last = { nonce: 'n', version: 18, fleet: 'f', holder: by, is_whole: true };
+  const current = withReplica(record, { replica: A, state: 'current', version: 18 });
+  return { ...current, version: 18, transfers: { ...NO_TRANSFERS, last } };
+};
+
+describe('the number of a transfer', () => {
+  const rows: { name: string; record: PolicyRecord | null; begin: object; refusal: RegExp | null; version: number }[] = [
+    { name: 'is the first one without a record', record: null, begin: {}, refusal: null, version: 1 },
+    { name: 'follows the last one tried', record: tried({ served: false }), begin: {}, refusal: null, version: 19 },
+    { name: 'may be any higher one', record: tried({ served: true }), begin: { version: 40 }, refusal: null, version: 40 },
+    { name: 'may be tried again where no engine has served it', record: tried({ served: false }), begin: { version: 18 }, refusal: null, version: 18 },
+    { name: 'is spent once an engine has', record: tried({ served: true }), begin: { version: 18 }, refusal: /name those that lack it with `only`/, version: 18 },
+    { name: 'may get more engines by the same process', record: tried({ served: true }), begin: { version: 18, only: [A] }, refusal: null, version: 18 },
+    { name: 'gets none by another process', record: tried({ served: true, by: { name: 'grpo', incarnation: 'two' } }), begin: { version: 18, only: [A] }, refusal: /more than 18, which engines have served, got 18/, version: 18 },
+    { name: 'never falls', record: tried({ served: false }), begin: { version: 17 }, refusal: /more than 18, the last one tried, got 17/, version: 17 },
+  ]; // prettier-ignore
+  for (const { name, record, begin, refusal, version } of rows)
+    test(name, () => {
+      const got = refusalOfBegin(record, beginOf(begin));
+      if (refusal === null) assert.equal(got, null);
+      else assert.match(got ?? '', refusal);
+      assert.equal(versionOf(record, beginOf(begin)), version);
+    });
+});
+
+test('engines have their places in as many collectives as the trainer says', () => {
+  const engines = [2, 1, 4].map((world_size) => ({ world_size }));
+  const places = (groups: number | null) => placed(engines, groups).map((one) => [one.group, one.rank_offset]); // prettier-ignore
+  assert.deepEqual(places(null), [[0, 1], [1, 1], [2, 1]]); // prettier-ignore
+  assert.deepEqual(places(1), [[0, 1], [0, 3], [0, 4]]); // prettier-ignore
+  assert.deepEqual(places(2), [[0, 1], [0, 3], [1, 1]]); // prettier-ignore
+});
+
+test('a group holds only where all of its engines do', () => {
+  const engines = [{ url: 'a', group: 0 }, { url: 'b', group: 0 }, { url: 'c', group: 1 }]; // prettier-ignore
+  assert.deepEqual(wholeGroups(engines, (url) => url !== 'b'), [1]); // prettier-ignore
+});
+
+test('a collective is used again only for the same fleet after a whole transfer', () => {
+  const last = { nonce: 'n', version: 1, fleet: 'f', holder: HOLDER, is_whole: true };
+  assert.equal(needsInit({ ...NO_TRANSFERS, last }, 'f'), false);
+  assert.equal(needsInit({ ...NO_TRANSFERS, last }, 'g'), true);
+  assert.equal(needsInit({ ...NO_TRANSFERS, last: { ...last, is_whole: false } }, 'f'), true);
+  assert.equal(needsInit(NO_TRANSFERS, 'f'), true);
+});
+
+test('the final label is accepted only of an attempt that has begun to set it', () => {
+  const ticket = { version: 18, own_label: null, finishing: false };
+  const by = (given: object, labels = {}) =>
+    acceptedLabels({ ...ticket, ...given }, { url: A, labels, transit: '18?n' });
+  assert.deepEqual(by({}), ['18?n']);
+  assert.deepEqual(by({ own_label: '5' }), ['18?n', '5']);
+  assert.deepEqual(by({ own_label: '5' }, { [A]: '6' }), ['18?n', '6']);
+  assert.deepEqual(by({ finishing: true }), ['18?n', '18']);
+});
+
+describe('engines agree about their weights', () => {
+  const RULE = { tolerance: 0.05, same: false };
+  const told = (before: number | null, after: number) => ({ before: before === null ? null : [before, -1], after: [after, -1] }); // prettier-ignore
+  const wrong = (of: Record<string, ReturnType<typeof told>>, rule: object = {}): string[] =>
+    Object.keys(disagreements(of, { ...RULE, ...rule }));
+
+  test('where all say the same, and other than before', () => {
+    assert.deepEqual(wrong({ a: told(-2, -3), b: told(-2, -3.04) }), []);
+  });
+  test('unless nothing has changed', () => {
+    assert.deepEqual(wrong({ a: told(-2, -2) }), ['a']);
+    assert.deepEqual(wrong({ a: told(-2, -2) }, { same: true }), []);
+  });
+  test('and a minority does not', () => {
+    assert.deepEqual(wrong({ a: told(-2, -3), b: told(-2, -3), c: told(-2, -4) }), ['c']);
+  });
+  test('and two that differ prove nothing', () => {
+    assert.deepEqual(wrong({ a: told(-2, -3), b: told(-2, -4) }), ['a', 'b']);
+  });
+  test('where nobody could be asked before', () => {
+    assert.deepEqual(wrong({ a: told(null, -3), b: told(null, -3) }), []);
+  });
+  test('about 64 ids', () => {
+    assert.equal(AGREED_IDS.length, 64);
+    assert.ok(AGREED_IDS.every((id) => id >= 3 && id < 100));
+  });
+});
