@@ -105,7 +105,7 @@ describe('engines that come and go', () => {
   test('that are something else are never asked to generate, and say why', async () => {
     const other = await engine({ model: 'another' });
     await update('join', { url: other.url });
-    await comes(other.url, (entry) => /serves "simulator", got one that serves another/.test(entry?.fault ?? '')); // prettier-ignore
+    await comes(other.url, (entry) => /serves "simulator", got one that serves "another"/.test(entry?.fault ?? '')); // prettier-ignore
     const short = await engine({ max_model_len: 64 });
     await update('join', { url: short.url });
     await comes(short.url, (entry) => /expected max_model_len 8192/.test(entry?.fault ?? ''));

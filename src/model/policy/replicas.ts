@@ -103,8 +103,9 @@ export function withJoin(
   return { ...record, replicas };
 }
 
-/** One that draining or leaving leaves alone. */
-const stays = ({ draining_until }: ReplicaEntry): boolean => draining_until === null;
+/** One that does not leave, and is not only said to be there. */
+const stays = ({ draining_until, examined }: ReplicaEntry): boolean =>
+  draining_until === null && examined;
 
 /** Why a replica may not drain or leave; null: it may. */
 export function refusalOfLeave(

@@ -122,6 +122,9 @@ describe('a replica that leaves', () => {
     const record = withDrain(join(served(), { url: A }), { url: A, until: AT });
     const refusal = (url: string, force = false) => refusalOfLeave(record, { url, force });
     assert.match(refusal(FILE) ?? '', /got the last one, http:\/\/file\/v1/);
+    const joined = join(served(), { url: A });
+    assert.match(refusalOfLeave(joined, { url: FILE, force: false }) ?? '', /got the last one/);
+    assert.equal(refusalOfLeave(examined(joined, A), { url: FILE, force: false }), null);
     assert.equal(refusal(FILE, true), null);
     assert.equal(refusal(A), null);
     assert.match(refusal('http://x/v1') ?? '', /expected one of http:\/\/file\/v1, http:\/\/a\/v1/);
