@@ -336,6 +336,19 @@ class PolicyUpdate(TypedDict):
     fault: Optional[str]
 
 
+class TransferNews(TypedDict):
+    """What the holder of an open transfer has said.
+
+    done: tensors or bytes; None: nothing
+    silent_s: since it last said more, in seconds
+    is_stale: whether that is longer than ``stall_limit``
+    """
+
+    done: Optional[float]
+    silent_s: float
+    is_stale: bool
+
+
 class PolicyStatus(TypedDict):
     """The state of a service's weights.
 
@@ -343,12 +356,14 @@ class PolicyStatus(TypedDict):
     record: versions and replicas; None: nothing was ever published
     phases: of replicas that are slow: ``pause``, ``load``, …
     updates: the last ten, oldest first
+    transfer: what the holder of an open transfer has said; absent: none is open
     """
 
     service: str
     record: Optional[PolicyRecord]
     phases: Dict[str, str]
     updates: List[PolicyUpdate]
+    transfer: NotRequired[TransferNews]
 
 
 class PolicyState(TypedDict):

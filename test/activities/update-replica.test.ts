@@ -45,7 +45,21 @@ describe('a replica that is updated', () => {
     assert.ok(seen[0]! >= began + 300_000 && seen[0]! <= Date.now() + 300_000);
   });
 
-  for (const call of STEPS) {
+  test('stays cut off and paused where its load breaks, because it may have a part of its weights', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    engine.before = (call) => {
+      if (call === 'load') throw controlFault('GenerationRejected', 400);
+    };
+    const { type, nonRetryable } = await bench.failure('updateReplica', ORDER);
+    assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
+    assert.deepEqual(engine.calls.slice(-2), ['paused', 'cutOff']);
+    assert.equal(engine.isPaused(), true);
+    const { state, needs, paused_until, fault } = await entry();
+    assert.deepEqual([state, needs, paused_until], ['unknown', 'load', null]);
+    assert.match(fault ?? '', /load: the engine says 400/);
+  });
+
+  for (const call of STEPS.filter((step) => step !== 'load')) {
     test(`is cut off, resumed and unknown where ${call} is refused for good`, async (t) => {
       const { engine, bench, entry } = await updating(t);
       engine.before = (now, times) => {
@@ -115,7 +129,7 @@ describe('an update that an engine fails for a moment', () => {
     const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
     assert.equal((error as { type: string }).type, 'PolicyUpdateFailed');
     assert.equal((await entry()).state, 'unknown');
-    assert.equal(engine.isPaused(), false);
+    assert.equal(engine.isPaused(), true);
   });
 
   test('is over at the end of its pause', async (t) => {
@@ -129,7 +143,7 @@ describe('an update that an engine fails for a moment', () => {
   });
 });
 
-test('an engine that hangs in its load is resumed at the limit of its pause', async (t) => {
+test('an engine that hangs in its load stays paused at the limit of its pause', async (t) => {
   const { engine, bench, entry } = await updating(t, { pause_limit: '2s' });
   engine.load = (_, { within_ms }) => {
     assert.ok(within_ms <= 2000);
@@ -141,18 +155,19 @@ test('an engine that hangs in its load is resumed at the limit of its pause', as
   };
   const { message } = await bench.failure('updateReplica', ORDER);
   assert.match(message, /load: the engine says nothing/);
-  assert.equal(engine.isPaused(), false);
-  assert.equal((await entry()).state, 'unknown');
+  assert.equal(engine.isPaused(), true);
+  const { state, needs } = await entry();
+  assert.deepEqual([state, needs], ['unknown', 'load']);
 });
 
 test('an engine that does not resume at once is asked again: the first update has no version to restore', async (t) => {
   const { engine, bench, entry } = await updating(t);
   engine.before = (call, times) => {
-    if (call === 'load') throw controlFault('GenerationRejected', 400);
+    if (call === 'resetCache') throw controlFault('GenerationRejected', 400);
     if (call === 'resume' && times === 1) throw controlFault('GenerationUnavailable');
   };
   await bench.failure('updateReplica', ORDER);
-  assert.deepEqual(engine.calls.slice(2), ['load', 'cutOff', 'resume', 'resume']);
+  assert.deepEqual(engine.calls.slice(4), ['resetCache', 'cutOff', 'resume', 'resume']);
   assert.equal(engine.isPaused(), false);
   assert.equal((await entry()).state, 'unknown');
 });

@@ -127,6 +127,8 @@ export interface PolicyStatus {
   phases: Record<string, Phase>;
   /** The last ten, oldest first. */
   updates: PublishSummary[];
+  /** Of the open transfer; absent: none is open. */
+  transfer?: TransferNews;
 }
 
 export interface UpdateReplica {
