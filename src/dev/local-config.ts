@@ -2,7 +2,8 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../platform/files.js';
-import type { Config, GenerationServiceSettings } from '../workers/config.js';
+import type { Config } from '../workers/config.js';
+import type { GenerationServiceSettings } from '../workers/generation-settings.js';
 import { environmentAt, loadConfig } from '../workers/config.js';
 
 export interface LocalConfigOptions {
@@ -69,6 +70,7 @@ const playedBy = (url: string, generation: Config['generation']): Config['genera
     model: null,
     api_key_env: null,
     control: { urls: null, api_key_env: null },
+    allow: [],
   },
 });
 
@@ -84,4 +86,6 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   max_concurrent: null,
   wire: 'completions',
   control: { urls: null, api_key_env: null },
+  allow: [],
+  forget_after: '1h',
 };

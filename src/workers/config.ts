@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { BaseUrl } from '../environments/http/base-url.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
 import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
-import { MaxAnswer, bytesOf } from '../platform/size.js';
+import { bytesOf } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
 import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
+import { FORMATS } from '../model/results/arrow/formats.js';
 import { recordOf } from '../model/untrusted.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
@@ -15,98 +15,13 @@ import { readWhole } from '../platform/regular-file.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { agentProblems } from './agent-problems.js';
-import { repeatedIn, sharedEngines } from './one-engine.js';
+import { GenerationServiceSettings } from './generation-settings.js';
+import { sharedEngines } from './one-engine.js';
 import { WorkerSettings } from './worker-settings.js';
 import { generationQueue, ownQueue, queuesOfTurns } from './queues.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
-
-/** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
-const EngineUrl = BaseUrl.refine(
-  (text) => text.endsWith('/v1'),
-  'expected a base URL that ends in /v1',
-);
-
-/** Where the weights of each replica are changed. */
-const ControlSettings = z
-  .strictObject({
-    urls: z
-      .array(BaseUrl)
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe("in the order of `base_urls`; null: each replica's base URL without `/v1`"),
-    api_key_env: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe("the variable that holds its key; null: the service's own"),
-  })
-  .prefault({});
-
-const GenerationServiceSettings = z
-  .strictObject({
-    kind: z.literal('vllm').describe('vLLM, or what speaks its wire'),
-    base_urls: z.array(EngineUrl).min(1).describe('one for each replica; each ends in `/v1`'),
-    model: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe("the served name; null: the service's first"),
-    api_key_env: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe(
-        'the variable that holds the key. Secrets are named and never written, so they are in no history, journal or log',
-      ),
-    special_tokens: z
-      .array(z.string())
-      .default([])
-      .describe('texts to remove from content, for services whose detokenizer renders them'),
-    role_map: recordOf(z.string().min(1))
-      .default({})
-      .describe('replaces roles for the chat template, for example `{environment: user}`'),
-    images: z
-      .enum(['engine', 'rendered_ids', 'none'])
-      .default('engine')
-      .describe(
-        'images of prompts and observations: sent to the engine together with the ids (`engine`; a batch is refused if it cannot take them), left out (`rendered_ids`, for a gateway that adds the pictures), or refused (`none`)',
-      ),
-    first_token_timeout: Duration.default('10m').describe('from a request to its first token'),
-    idle_timeout: Duration.default('2m').describe('between two chunks of a stream'),
-    max_answer: MaxAnswer.optional().describe(
-      'size limit of one answer, and of one event of a stream; absent: 16MiB',
-    ),
-    max_concurrent: z
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe(
-        'concurrent generations of one replica per worker process; null: an even share of `max_generations`',
-      ),
-    wire: z
-      .enum(['completions', 'generate'])
-      .default('completions')
-      .describe(
-        "`completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, which names the weights of each token at the end of its stream: what comes from an update on is lost if the worker dies before it",
-      ),
-    control: ControlSettings.describe('where the weights of each replica are changed'),
-  })
-  .superRefine(({ base_urls, control }, context) => {
-    const { urls } = control;
-    const repeated = [
-      ...repeatedIn(base_urls, ['base_urls']),
-      ...repeatedIn(urls ?? [], ['control', 'urls']),
-    ];
-    for (const issue of repeated) context.addIssue({ code: 'custom', ...issue });
-    if (urls === null || urls.length === base_urls.length) return;
-    const message = `expected ${base_urls.length} URLs, one for each of base_urls, got ${urls.length}`;
-    context.addIssue({ code: 'custom', path: ['control', 'urls'], message });
-  });
-export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;
 
 const TemporalSettings = z
   .strictObject({
@@ -139,11 +54,20 @@ const TemporalSettings = z
 /** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
 const ReadersSetting = z.enum(READERS).default('owner');
 const DEFAULT_ROOT = '.rollouts/trajectories';
+const FormatsSetting = z
+  .array(z.enum(FORMATS))
+  .refine(
+    (formats) => formats.includes('jsonl') && new Set(formats).size === formats.length,
+    'expected [jsonl] or [jsonl, arrow]',
+  )
+  .default(['jsonl'])
+  .describe('of valid rollouts: rollouts.jsonl, and rollouts.arrow beside it');
 
 const FileStoreSettings = z.strictObject({
   kind: z.literal('file').describe('files of one host'),
   root: z.string().default(DEFAULT_ROOT).describe('folder of journals and results'),
   readers: ReadersSetting.describe("who may read besides the worker's user, who alone writes"),
+  outputs: z.strictObject({ formats: FormatsSetting }).prefault({}).describe('results'),
 });
 
 /** The URL contains a password, so the settings only say where it is. */
@@ -173,6 +97,7 @@ const PostgresStoreSettings = z
         readers: ReadersSetting.describe(
           "who may read besides the worker's user, who alone writes",
         ),
+        formats: FormatsSetting,
       })
       .prefault({})
       .describe(

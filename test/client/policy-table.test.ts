@@ -64,12 +64,12 @@ test('a table says who has the engines, until when, and what each engine needs',
     policyTable({ ...status, record: { ...status.record!, weights: { 17: weights }, replicas, ticket }, ...(transfer && { transfer }) }, at); // prettier-ignore
   const half = 'http://a/v1 is half loaded, cut off and paused: ';
   const said = lines({ kind: 'transfer' }, { done: 40, silent_s: 130.4, is_stale: true });
-  assert.deepEqual(said.slice(1, 4), [
-    'grpo (incarnation x1) has 1 engines for version 19, at most until 12:31:00 UTC: 40 sent, silent for 130 s (stale)',
+  assert.deepEqual(said.slice(2, 5), [
+    'grpo (incarnation x1) has 1 engine for version 19, at most until 12:31:00 UTC: 40 sent, silent for 130 s (stale)',
     `${half}attach files of version 17, publish a version, or begin the next transfer`,
     'http://c/v1 waits inside a transfer and answers nothing: restart its process',
   ]);
-  assert.equal(lines({ kind: 'checkpoint' })[2], `${half}version 17 is loaded from its files`);
+  assert.equal(lines({ kind: 'checkpoint' })[3], `${half}version 17 is loaded from its files`);
 });
 
 test('what an engine says is plain text in it', () => {

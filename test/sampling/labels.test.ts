@@ -8,12 +8,9 @@ import { faultOf } from '../fakes/temporary-store.js';
 
 const URL = 'http://replica/v1';
 const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
-  state: 'current',
+  ...firstRecord([URL]).replicas[URL]!,
   version: 17,
   epoch: 4,
-  paused_until: null,
-  fault: null,
-  needs: null,
   ...given,
 });
 

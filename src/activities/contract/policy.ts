@@ -5,6 +5,7 @@ import type {
   ReplicaNeeds,
   ReplicaState,
   Rule,
+  TransferNews,
 } from '../../model/workflow-safe/policy.js';
 
 /** What workflow `policy` and its activities exchange. */

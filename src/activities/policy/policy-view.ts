@@ -54,9 +54,23 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
   };
 }
 
-function replicaView({ needs, fault, ...entry }: ReplicaEntry): ReplicaView {
-  const short = fault?.slice(0, MOST_OF_FAULT) ?? null;
-  return { ...entry, fault: short, ...(needs !== null && { needs }) };
+/** Fifty replicas are in each view, so it has only what is not usual. */
+function replicaView(entry: ReplicaEntry): ReplicaView {
+  const { state, version, epoch, paused_until, fault } = entry;
+  const { needs, owner, instance, examined, draining_until, away_since } = entry;
+  return {
+    state,
+    version,
+    epoch,
+    paused_until,
+    fault: fault?.slice(0, MOST_OF_FAULT) ?? null,
+    ...(needs !== null && { needs }),
+    ...(owner !== null && { owner }),
+    ...(instance !== null && { instance }),
+    ...(!examined && { examined: false }),
+    ...(draining_until !== null && { draining_until }),
+    ...(away_since !== null && { away_since }),
+  };
 }
 
 function ticketView(open: Ticket): TicketView {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
 import { Duration } from '../../model/durations.js';
 import { Size } from '../../platform/size.js';
-import { BaseUrl } from '../http/base-url.js';
+import { BaseUrl } from '../../model/base-url.js';
 
 const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
 

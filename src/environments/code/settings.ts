@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
-import { BaseUrl } from '../http/base-url.js';
+import { BaseUrl } from '../../model/base-url.js';
 import { TOKEN } from '../http/token.js';
 import { STEP_QUEUE } from '../step-queue.js';
 

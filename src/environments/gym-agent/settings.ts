@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { ShapingFields } from '../../model/agent/shaping-settings.js';
-import { BaseUrl } from '../http/base-url.js';
+import { BaseUrl } from '../../model/base-url.js';
 import { MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
-import { BaseUrl } from '../http/base-url.js';
+import { BaseUrl } from '../../model/base-url.js';
 import { TOKEN } from '../http/token.js';
 import { MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';

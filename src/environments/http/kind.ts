@@ -4,7 +4,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { defineKind } from '../kind.js';
 import { STEP_QUEUE } from '../step-queue.js';
-import { BaseUrl } from './base-url.js';
+import { BaseUrl } from '../../model/base-url.js';
 import { createHttpEnvironment } from './environment.js';
 import { TOKEN, tokenOf } from './token.js';
 

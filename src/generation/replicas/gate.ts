@@ -1,5 +1,5 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
-import { whyNothingServes } from '../../model/workflow-safe/policy.js';
+import { isServing, whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
@@ -35,8 +35,10 @@ export function createGate({
 }): Gate {
   let record: PolicyRecord | null = null;
   let isWatching = false;
-  const serves = (replica: string): boolean =>
-    record === null || record.replicas[replica]?.state === 'current';
+  const serves = (replica: string): boolean => {
+    const entry = record?.replicas[replica];
+    return record === null || (entry !== undefined && isServing(entry));
+  };
   const isClosed = (): boolean => record !== null && whyNothingServes(record) !== null;
   const refresh = async (): Promise<void> => {
     record = await policy.latest();

@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import OpenAI, { type ClientOptions } from 'openai';
 import { Response } from 'undici';
@@ -43,6 +44,8 @@ export interface HttpOptions {
   max_answer_bytes?: number;
   /** The allowance that large answers of all replicas share. */
   answers?: Allowance;
+  /** Resolves its name; absent: as the system does. */
+  lookup?: LookupFunction;
 }
 
 interface HttpCall {
@@ -83,10 +86,11 @@ export interface Http {
 
 /** Clients live as long as the replica; they are never created per request. */
 export function createHttp(options: HttpOptions): Http {
-  const { base_url, api_key, connections, max_answer_bytes = MAX_ANSWER_BYTES } = options;
-  const completions = createHttpClient({ ...CLIENT_OPTIONS, connections: connections ?? null });
+  const { base_url, api_key, connections, lookup, max_answer_bytes = MAX_ANSWER_BYTES } = options;
+  const client_options = { ...CLIENT_OPTIONS, ...(lookup !== undefined && { lookup }) };
+  const completions = createHttpClient({ ...client_options, connections: connections ?? null });
   // A separate pool: a question about health must not queue behind generations.
-  const control = createHttpClient(CLIENT_OPTIONS);
+  const control = createHttpClient(client_options);
   const client = new OpenAI({
     baseURL: base_url,
     apiKey: api_key ?? 'EMPTY',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import {
   REPLICA_NEEDS,
@@ -29,9 +30,31 @@ const ReplicaEntry = z.object({
   fault: z.string().nullable(),
   /** What it needs before it can serve; null: nothing, or what the workflow gives it by itself. */
   needs: z.enum(REPLICA_NEEDS).nullable().default(null),
+  /** Who named it: null is temporal.yaml, `join` is update `join`, anything else the owner of a list (`engines`). */
+  owner: z.string().nullable().default(null),
+  /** Where its weights are changed; null: as temporal.yaml says, or below its base URL. */
+  control_url: z.string().nullable().default(null),
+  /** Which process is behind the URL, as its join says; null: nobody says it. */
+  instance: z.string().nullable().default(null),
+  /** false: it has joined, and nobody has compared it with the others yet. It is asked nothing that a rollout needs. */
+  examined: z.boolean().default(true),
+  /** Milliseconds since 1970. It gets no new request, and its streams are cut then; null: it is not draining. */
+  draining_until: z.number().nullable().default(null),
+  /** Milliseconds since 1970; null: it is not away, or nobody knows. */
+  away_since: z.number().nullable().default(null),
 });
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
+/** What replicas of one service have in common, whatever their weights. */
+export const EngineIdentity = z.object({
+  /** The served name. */
+  model: z.string(),
+  max_model_len: z.int().nullable(),
+  /** Of the ids of some texts. */
+  tokenizer: z.string(),
+  logprobs_mode: z.enum(LOGPROBS_MODES).nullable().default(null),
+});
+export type EngineIdentity = z.infer<typeof EngineIdentity>;
 /** Weights that a trainer put into the engines itself: nobody else has them. */
 const Transferred = z.object({ kind: z.literal(TRANSFER) });
 const KnownWeights = z.union([Weights, Transferred]);
@@ -54,6 +77,8 @@ export const PolicyRecord = z.object({
   /** How `version` and `target` are brought to a replica, by version. */
   weights: z.record(z.string(), Published),
   replicas: z.record(z.string(), ReplicaEntry),
+  /** What all examined replicas are; null: none has been examined yet. */
+  identity: EngineIdentity.nullable().default(null),
   transfers: Transfers.default(NO_TRANSFERS),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
@@ -71,6 +96,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   replicas: Object.fromEntries(
     replicas.map((replica) => [replica, entryOf({ state: 'current', version: null })]),
   ),
+  identity: null,
   transfers: NO_TRANSFERS,
 });
 
@@ -80,6 +106,12 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   paused_until: null,
   fault: null,
   needs: null,
+  owner: null,
+  control_url: null,
+  instance: null,
+  examined: true,
+  draining_until: null,
+  away_since: null,
   ...given,
 });
 
@@ -166,25 +198,42 @@ export function withReplica(
     fault: null,
     needs: change.state === 'current' ? null : before.needs,
     ...change,
+    away_since: change.state === 'away' ? (before.away_since ?? change.away_since ?? null) : null,
     epoch: before.epoch + 1,
   };
   return { ...record, replicas: { ...record.replicas, [replica]: entry } };
 }
 
-/** The record of exactly these replicas. A new one has yet to get its weights, and a removed one is left out. */
+/**
+ * The record with exactly these replicas of temporal.yaml, beside those that have joined. A new one has yet to be
+ * examined and to get its weights.
+ */
 export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
   const joined = urls
     .filter((url) => record.replicas[url] === undefined)
-    .reduce(
-      (next, url) => withReplica(next, { replica: url, state: 'away', fault: 'it has joined' }),
-      record,
-    );
+    .reduce((next, url) => withJoined(next, { replica: url, owner: null }), record);
   const named = urls.flatMap((url): [string, ReplicaEntry][] => {
     const entry = joined.replicas[url];
-    return entry === undefined ? [] : [[url, entry]];
+    return entry === undefined ? [] : [[url, { ...entry, owner: null }]];
   });
-  return { ...joined, replicas: Object.fromEntries(named) };
+  const others = Object.entries(record.replicas).filter(
+    ([url, { owner }]) => owner !== null && !urls.includes(url),
+  );
+  return { ...joined, replicas: Object.fromEntries([...named, ...others]) };
 }
+
+/** A replica joins, or the process behind its URL is another one. It serves nothing until it has been examined. */
+export const withJoined = (
+  record: PolicyRecord,
+  joiner: { replica: string } & Partial<Omit<ReplicaEntry, 'state' | 'epoch'>>,
+): PolicyRecord =>
+  withReplica(record, {
+    fault: 'it has joined',
+    draining_until: null,
+    ...joiner,
+    state: 'away',
+    examined: false,
+  });
 
 /** Whether a replica is unchanged since a request or an attempt found it. */
 export const isUnchanged = (

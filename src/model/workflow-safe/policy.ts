@@ -26,8 +26,13 @@ export interface ReplicaView {
   epoch: number;
   paused_until: number | null;
   fault: string | null;
-  /** Absent: nothing. */
+  /** Of the rest a view has only what is not usual. */
   needs?: ReplicaNeeds;
+  owner?: string;
+  instance?: string;
+  examined?: false;
+  draining_until?: number;
+  away_since?: number;
 }
 
 /** An open transfer. */
@@ -39,6 +44,15 @@ export interface TicketView {
   stall_ms: number;
   engines: string[];
 }
+
+/** Whether it gets new requests. */
+export const isServing = ({
+  state,
+  draining_until = null,
+}: {
+  state: ReplicaState;
+  draining_until?: number | null;
+}): boolean => state === 'current' && draining_until === null;
 
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
@@ -144,13 +158,16 @@ export function whyNothingServes({
   replicas,
 }: {
   version: number | null;
-  replicas: Record<string, Pick<ReplicaView, 'state' | 'fault'>>;
+  replicas: Record<
+    string,
+    Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
+  >;
 }): string | null {
   const all = Object.entries(replicas);
-  if (all.some(([, { state }]) => state === 'current')) return null;
+  if (all.some(([, entry]) => isServing(entry))) return null;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
     const why = fault === null ? '' : ` (${shortened(fault)})`;
-    return `${url} is ${state}${why}`;
+    return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
@@ -199,7 +216,7 @@ export function holderText(
   const until = new Date(paused_until).toISOString().slice(11, 19);
   const done = news === null || news.done === null ? 'nothing has been said' : `${news.done} sent`;
   const silent = news === null ? '' : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`; // prettier-ignore
-  return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} engines for version ${version}, at most until ${until} UTC: ${done}${silent}`;
+  return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} ${engines.length === 1 ? 'engine' : 'engines'} for version ${version}, at most until ${until} UTC: ${done}${silent}`;
 }
 
 /** A note after a version: another one is on its way, or has failed. */

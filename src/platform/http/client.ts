@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { withController } from '../waits/abort.js';
@@ -33,6 +34,8 @@ export interface HttpClientOptions {
   /** Limit of connections to one origin; null: none. */
   connections?: number | null;
   pace?: Pace;
+  /** Resolves names; absent: as the system does. */
+  lookup?: LookupFunction;
 }
 
 export interface Exchange {
@@ -69,7 +72,7 @@ export interface StreamOpening {
 export type Opening = { body: Readable } | { refusal: Pick<Answer, 'status' | 'text' | 'header'> };
 
 /** Throws `HttpFailure`, or the reason of the exchange's signal. */
-export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpClient {
+export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions): HttpClient {
   const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
   const agent = new Agent({
     // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
@@ -79,7 +82,7 @@ export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpC
     pipelining: keep_alive_ms === 0 ? 0 : 1,
     ...(keep_alive_ms !== undefined &&
       keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms, keepAliveMaxTimeout: keep_alive_ms }),
-    connect: { timeout: connect_timeout_ms },
+    connect: { timeout: connect_timeout_ms, ...(lookup !== undefined && { lookup }) },
   });
   return {
     exchange: (exchange) => runExchange(exchange, { agent, pace }),

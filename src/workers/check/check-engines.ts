@@ -7,7 +7,7 @@ import { Fault } from '../../model/faults.js';
 import { preview, previews } from '../../model/problems.js';
 import { isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
-import type { GenerationServiceSettings } from '../config.js';
+import type { GenerationServiceSettings } from '../generation-settings.js';
 import type { Finding } from './finding.js';
 
 export interface EngineToCheck {

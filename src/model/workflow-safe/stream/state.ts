@@ -1,6 +1,7 @@
 import type { Failures } from '../failures.js';
 import { sumOf } from '../failures.js';
 import type { PolicyView } from '../policy.js';
+import { isServing } from '../policy.js';
 
 /**
  * The state that decides a stream's admissions and steps, and its transitions. Plain JSON, because the next run
@@ -100,7 +101,7 @@ export function pacingFrom(
 
 /** The lowest version that is served by a record; null: some replica serves weights that nobody published. */
 export function lowestServed({ version, replicas }: PolicyView): number | null {
-  const current = Object.values(replicas).filter(({ state }) => state === 'current');
+  const current = Object.values(replicas).filter(isServing);
   const versions = [version, ...current.map((replica) => replica.version)];
   const known = versions.filter((one) => one !== null);
   return known.length < versions.length ? null : Math.min(...known);

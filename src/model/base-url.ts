@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { baseUrl } from '../../platform/http/base-url.js';
+import { baseUrl } from '../platform/http/base-url.js';
 
 /**
  * A service's base URL: every URL of temporal.yaml is read here. Paths are appended to it, and messages show it, so it

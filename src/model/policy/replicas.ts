@@ -1,0 +1,201 @@
+import { z } from 'zod';
+import { BaseUrl } from '../base-url.js';
+import { Duration } from '../durations.js';
+import { listOf } from '../untrusted.js';
+import type { PolicyRecord, ReplicaEntry } from './record.js';
+import { withJoined, withReplica } from './record.js';
+
+/**
+ * Updates `engines`, `join`, `drain` and `leave` of workflow `policy`: which replicas a service has. The base URLs of
+ * temporal.yaml are the first entries.
+ */
+
+/** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
+export const EngineUrl = BaseUrl.refine(
+  (text) => text.endsWith('/v1'),
+  'expected a base URL that ends in /v1',
+);
+
+const MOST_ENGINES = 1000;
+const Name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, 'expected a short plain name');
+
+/** The owner of replicas that nobody has listed. */
+export const JOINED = 'join';
+
+const engine = {
+  url: EngineUrl.describe('its base URL, which ends in `/v1`'),
+  control_url: BaseUrl.nullable()
+    .default(null)
+    .describe('where its weights are changed; null: its base URL without `/v1`'),
+  instance: Name.nullable()
+    .default(null)
+    .describe('names its process: another one behind the same URL has another'),
+};
+
+export const Join = z.strictObject(engine);
+export type Join = z.infer<typeof Join>;
+
+const FORCE = z.boolean().default(false);
+
+export const Drain = z.strictObject({
+  url: engine.url,
+  drain_limit: Duration.default('1m').describe('its streams are cut then, and go on elsewhere'),
+  force: FORCE.describe('also if it is the last one'),
+});
+export type Drain = z.infer<typeof Drain>;
+
+export const Leave = z.strictObject({ url: engine.url, force: FORCE.describe('likewise') });
+export type Leave = z.infer<typeof Leave>;
+
+export const Engines = z
+  .strictObject({
+    owner: Name.refine((name) => name !== JOINED, `expected another name than ${JOINED}`).describe(
+      'whose engines these are, such as the name of a training job',
+    ),
+    urls: listOf(
+      z.union([z.string().transform((url) => ({ url })), z.unknown()]).pipe(Join),
+    ).describe('its engines: URLs, or objects as `join` takes them'),
+    replace: z.boolean().default(true).describe('its other engines leave'),
+    force: FORCE.describe('an empty list: all of its engines leave'),
+  })
+  .superRefine(({ urls, replace, force }, context) => {
+    const issue = (path: (string | number)[], message: string): void => {
+      context.addIssue({ code: 'custom', path: ['urls', ...path], message });
+    };
+    if (urls.length === 0 && replace && !force)
+      issue([], 'expected at least one engine, got none; with force all of its engines leave');
+    if (urls.length > MOST_ENGINES)
+      issue([], `expected at most ${MOST_ENGINES} engines, got ${urls.length}`);
+    urls.forEach(({ url }, i) => {
+      const first = urls.findIndex((one) => one.url === url);
+      if (first < i)
+        issue([i], `expected each engine once, got ${url} again, which is at ${first}, too`);
+    });
+  });
+export type Engines = z.infer<typeof Engines>;
+
+/** Another process behind the URL, as far as a join says; a join that says nothing changes nothing. */
+const isAnother = ({ instance }: ReplicaEntry, joins: Join): boolean =>
+  joins.instance !== null && instance !== joins.instance;
+
+const isElsewhere = ({ owner, control_url }: ReplicaEntry, joins: Join): boolean =>
+  owner !== null && control_url !== joins.control_url;
+
+/** The record with this replica; the same one if it is there and nothing changes. */
+export function withJoin(
+  record: PolicyRecord,
+  { joins, owner }: { joins: Join; owner: string },
+): PolicyRecord {
+  const { url: replica, control_url, instance } = joins;
+  const entry = record.replicas[replica];
+  if (entry === undefined) return withJoined(record, { replica, owner, control_url, instance });
+  const whose = entry.owner === null || owner === JOINED ? entry.owner : owner;
+  const where = entry.owner === null ? entry.control_url : control_url;
+  const isBack = entry.draining_until !== null && entry.state !== 'current';
+  if (isBack || isAnother(entry, joins) || isElsewhere(entry, joins)) {
+    const named = { instance: instance ?? entry.instance, owner: whose, control_url: where };
+    return withJoined(record, { replica, ...named });
+  }
+  if (entry.draining_until === null && entry.owner === whose) return record;
+  const replicas = { ...record.replicas, [replica]: { ...entry, owner: whose, draining_until: null } }; // prettier-ignore
+  return { ...record, replicas };
+}
+
+/** One that draining or leaving leaves alone. */
+const stays = ({ draining_until }: ReplicaEntry): boolean => draining_until === null;
+
+/** Why a replica may not drain or leave; null: it may. */
+export function refusalOfLeave(
+  { replicas }: Pick<PolicyRecord, 'replicas'>,
+  { url, force }: { url: string; force: boolean },
+): string | null {
+  if (replicas[url] === undefined)
+    return `url: expected one of ${Object.keys(replicas).join(', ') || 'no replicas'}, got ${url}`;
+  const others = Object.entries(replicas).filter(([other, entry]) => other !== url && stays(entry));
+  if (force || others.length > 0) return null;
+  return `url: expected a replica beside which others stay, got the last one, ${url}; with force it goes all the same`;
+}
+
+/** It gets no new request. Its epoch stays: what it samples until then is what it was. */
+export function withDrain(
+  record: PolicyRecord,
+  { url, until }: { url: string; until: number },
+): PolicyRecord {
+  const entry = record.replicas[url];
+  if (entry === undefined || entry.draining_until !== null) return record;
+  return {
+    ...record,
+    replicas: { ...record.replicas, [url]: { ...entry, draining_until: until } },
+  };
+}
+
+const NAMED_BY_FILE = 'it has left; temporal.yaml names it, so it may join again';
+
+/** It is no replica any more. One of temporal.yaml stays in sight, and gets nothing until it joins again. */
+export function withoutReplica(
+  record: PolicyRecord,
+  { url, at }: { url: string; at: number },
+): PolicyRecord {
+  const entry = record.replicas[url];
+  if (entry === undefined) return record;
+  if (entry.owner === null) {
+    const draining_until = Math.min(at, entry.draining_until ?? at);
+    return hasLeft(entry)
+      ? record
+      : withReplica(record, { replica: url, state: 'away', fault: NAMED_BY_FILE, draining_until });
+  }
+  const others = Object.entries(record.replicas).filter(([other]) => other !== url);
+  return withIdentity({ ...record, replicas: Object.fromEntries(others) });
+}
+
+/** Whether it is only in the record because temporal.yaml names it. */
+export const hasLeft = ({ state, draining_until }: ReplicaEntry): boolean =>
+  draining_until !== null && state === 'away';
+
+/** What replicas have in common is forgotten with the last one. */
+const withIdentity = (record: PolicyRecord): PolicyRecord =>
+  Object.values(record.replicas).some(({ examined }) => examined)
+    ? record
+    : { ...record, identity: null };
+
+/** Why this list is refused; null: it is not. */
+export function refusalOfEngines(
+  { replicas }: Pick<PolicyRecord, 'replicas'>,
+  { owner, urls }: Engines,
+): string | null {
+  const foreign = urls.flatMap(({ url }) => {
+    const whose = replicas[url]?.owner ?? null;
+    return whose === null || whose === JOINED || whose === owner ? [] : [`${url} of ${whose}`];
+  });
+  if (foreign.length === 0) return null;
+  return `urls: expected engines that no other owner has listed, got ${foreign.join(', ')}; they leave with an empty list of their owner, and force`;
+}
+
+/** The record with an owner's list: new ones join, the owner's others leave. */
+export function withEngines(
+  record: PolicyRecord,
+  { engines: { owner, urls, replace }, at }: { engines: Engines; at: number },
+): PolicyRecord {
+  const joined = urls.reduce((next, joins) => withJoin(next, { joins, owner }), record);
+  const listed = new Set(urls.map(({ url }) => url));
+  const gone = Object.entries(joined.replicas).filter(
+    ([url, entry]) => replace && entry.owner === owner && !listed.has(url),
+  );
+  return gone.reduce((next, [url]) => withoutReplica(next, { url, at }), joined);
+}
+
+/** Those whose time is over: they have drained, or have been away for too long. */
+export function withoutOverdue(
+  record: PolicyRecord,
+  { at, forget_after_ms }: { at: number; forget_after_ms: number | null },
+): PolicyRecord {
+  const isOver = (entry: ReplicaEntry): boolean => {
+    const { draining_until, away_since, owner } = entry;
+    if (draining_until !== null) return draining_until <= at && !hasLeft(entry);
+    if (owner === null || forget_after_ms === null || away_since === null) return false;
+    return away_since + forget_after_ms <= at;
+  };
+  return Object.entries(record.replicas)
+    .filter(([, entry]) => isOver(entry))
+    .reduce((next, [url]) => withoutReplica(next, { url, at }), record);
+}

@@ -1,0 +1,127 @@
+import { lookup as resolve } from 'node:dns';
+import { BlockList, isIP } from 'node:net';
+import type { LookupFunction } from 'node:net';
+
+/** Which addresses a process may connect to, where others name them. */
+
+export type AllowRule = { ports: string } & ({ cidr: string } | { host: string });
+
+export interface Allowed {
+  /** Why this URL is not allowed; null: it is, if its name leads to an address that is. */
+  refusal: (url: string) => string | null;
+  /** Resolves the names that connections for this URL go to, to addresses that are allowed. */
+  lookupFor: (url: string) => LookupFunction;
+  /** `refusal`, and where the name leads to now. */
+  refusalNow: (url: string) => Promise<string | null>;
+}
+
+const FIRST_AND_LAST = /^(\d{1,5})(?:-(\d{1,5}))?$/;
+const MOST_PORTS = 65_535;
+
+/** null: it is one. */
+export function portsProblem(text: string): string | null {
+  const [, first = '', last = first] = FIRST_AND_LAST.exec(text) ?? [];
+  const isRange = first !== '' && Number(first) <= Number(last) && Number(last) <= MOST_PORTS;
+  return isRange ? null : 'expected a port or a range of ports such as "8000-8999"';
+}
+
+function includes(ports: string, port: number): boolean {
+  const [, first = '', last = first] = FIRST_AND_LAST.exec(ports) ?? [];
+  return Number(first) <= port && port <= Number(last);
+}
+
+/** null: it is one. */
+export function cidrProblem(text: string): string | null {
+  const [address = '', prefix = '', ...more] = text.split('/');
+  const family = isIP(address);
+  const bits = family === 4 ? 32 : 128;
+  const isRange = family !== 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+  return isRange && more.length === 0
+    ? null
+    : 'expected a range of addresses such as 10.1.0.0/16 or fd00::/8';
+}
+
+/** null: it is one. A star stands for one or more whole labels, at the beginning. */
+export const hostProblem = (text: string): string | null =>
+  /^(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(text) && isIP(text) === 0
+    ? null
+    : 'expected a name such as gpu-1.ml.internal or *.vllm.ml.svc, in small letters';
+
+const fits = (host: string, name: string): boolean =>
+  host.startsWith('*.') ? name.endsWith(host.slice(1)) : name === host;
+
+const familyOf = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4');
+
+/** Its host without brackets, its port, and whether the host is an address. */
+function partsOf(url: string): { host: string; port: number; isAddress: boolean } {
+  const { hostname, port, protocol } = new URL(url);
+  const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  const usual = protocol === 'https:' ? 443 : 80;
+  return { host, port: port === '' ? usual : Number(port), isAddress: isIP(host) !== 0 };
+}
+
+/** A name is allowed by itself, or by the address that it leads to when it is connected to. */
+export function allowedBy(rules: readonly AllowRule[]): Allowed {
+  const rangesOf = (port: number): BlockList => {
+    const ranges = new BlockList();
+    for (const rule of rules) {
+      if (!('cidr' in rule) || !includes(rule.ports, port)) continue;
+      const [address = '', prefix] = rule.cidr.split('/');
+      ranges.addSubnet(address, Number(prefix), familyOf(address));
+    }
+    return ranges;
+  };
+  const isNamed = (name: string, port: number): boolean =>
+    rules.some((rule) => 'host' in rule && fits(rule.host, name) && includes(rule.ports, port));
+  const hasRange = (port: number): boolean =>
+    rules.some((rule) => 'cidr' in rule && includes(rule.ports, port));
+  const expected = `expected what \`allow\` has (${rules.map(ruleText).join(', ') || 'nothing'})`;
+  const refusal = (url: string): string | null => {
+    const { host, port, isAddress } = partsOf(url);
+    const isAllowed = isAddress
+      ? rangesOf(port).check(host, familyOf(host))
+      : isNamed(host, port) || hasRange(port);
+    return isAllowed ? null : `${expected}, got ${host} port ${port}`;
+  };
+  const lookupFor: Allowed['lookupFor'] = (url) => {
+    const { port } = partsOf(url);
+    const ranges = rangesOf(port);
+    return (name, options, done) => {
+      if (isNamed(name.replace(/\.$/, ''), port)) {
+        resolve(name, options, done);
+        return;
+      }
+      resolve(name, { ...options, all: true }, (error, found) => {
+        if (error !== null) {
+          done(error, '', 0);
+          return;
+        }
+        const inside = found.filter(({ address }) => ranges.check(address, familyOf(address)));
+        const [first] = inside;
+        if (first === undefined) {
+          const at = found.map(({ address }) => address).join(', ');
+          done(new Error(`${expected}, got ${name}, which leads to ${at}`), '', 0);
+        } else if (options.all === true) done(null, inside);
+        else done(null, first.address, first.family);
+      });
+    };
+  };
+  return {
+    refusal,
+    lookupFor,
+    refusalNow: async (url) => {
+      const refused = refusal(url);
+      const { host, isAddress } = partsOf(url);
+      if (refused !== null || isAddress) return refused;
+      return await new Promise((resolved) => {
+        lookupFor(url)(host, { all: true }, (error) => {
+          // A name that leads nowhere yet may be that of an engine that is starting.
+          resolved(error === null || 'code' in error ? null : error.message);
+        });
+      });
+    },
+  };
+}
+
+const ruleText = (rule: AllowRule): string =>
+  `${'cidr' in rule ? rule.cidr : rule.host} ports ${rule.ports}`;
