@@ -45,7 +45,7 @@ export function policyTable(
 /** Who has the engines, and what each of them needs. */
 const holding = (
   record: NonNullable<PolicyStatus['record']>,
-  transfer: PolicyStatus['transfer'] = undefined,
+  transfer: PolicyStatus['transfer'],
 ): string[] => {
   const { ticket } = record;
   const holder = ticket == null ? [] : [holderText(ticket, transfer ?? null)];

@@ -45,20 +45,6 @@ describe('a replica that is updated', () => {
     assert.ok(seen[0]! >= began + 300_000 && seen[0]! <= Date.now() + 300_000);
   });
 
-  test('stays cut off and paused where its load breaks, because it may have a part of its weights', async (t) => {
-    const { engine, bench, entry } = await updating(t);
-    engine.before = (call) => {
-      if (call === 'load') throw controlFault('GenerationRejected', 400);
-    };
-    const { type, nonRetryable } = await bench.failure('updateReplica', ORDER);
-    assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
-    assert.deepEqual(engine.calls.slice(-2), ['paused', 'cutOff']);
-    assert.equal(engine.isPaused(), true);
-    const { state, needs, paused_until, fault } = await entry();
-    assert.deepEqual([state, needs, paused_until], ['unknown', 'load', null]);
-    assert.match(fault ?? '', /load: the engine says 400/);
-  });
-
   for (const call of STEPS.filter((step) => step !== 'load')) {
     test(`is cut off, resumed and unknown where ${call} is refused for good`, async (t) => {
       const { engine, bench, entry } = await updating(t);
@@ -134,30 +120,12 @@ describe('an update that an engine fails for a moment', () => {
 
   test('is over at the end of its pause', async (t) => {
     const { engine, bench, entry } = await updating(t);
-    const checkpoint = { paused_until: Date.now() - 1, failures: 0 };
-    const heartbeatDetails = { waiting: false, checkpoint };
+    const heartbeatDetails = { checkpoint: { paused_until: Date.now() - 1, failures: 0 } };
     const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
     assert.match((error as Error).message, /pause_limit is over/);
     assert.deepEqual(engine.calls, ['cutOff', 'resume']);
     assert.equal((await entry()).state, 'unknown');
   });
-});
-
-test('an engine that hangs in its load stays paused at the limit of its pause', async (t) => {
-  const { engine, bench, entry } = await updating(t, { pause_limit: '2s' });
-  engine.load = (_, { within_ms }) => {
-    assert.ok(within_ms <= 2000);
-    return new Promise((_resolve, reject) => {
-      setTimeout(() => {
-        reject(controlFault('GenerationUnavailable'));
-      }, within_ms);
-    });
-  };
-  const { message } = await bench.failure('updateReplica', ORDER);
-  assert.match(message, /load: the engine says nothing/);
-  assert.equal(engine.isPaused(), true);
-  const { state, needs } = await entry();
-  assert.deepEqual([state, needs], ['unknown', 'load']);
 });
 
 test('an engine that does not resume at once is asked again: the first update has no version to restore', async (t) => {

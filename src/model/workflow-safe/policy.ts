@@ -141,7 +141,7 @@ const pathIn = ({ weights }: PolicyView, version: number | undefined): string | 
 export const TRANSFER = 'transfer' as const;
 
 /** It did not answer when its transfer ended. */
-export const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
+const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
   needs === 'restart' || (needs === 'load' && state === 'unknown' && paused_until !== null);
 
 /** Waits of 5 s, then ever longer ones: someone may repair the replica meanwhile. */
