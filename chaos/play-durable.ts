@@ -108,7 +108,7 @@ export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
   };
 }
 
-const linesOf = (journals: Map<string, string>): Map<string, JournalLine[]> =>
+export const linesOf = (journals: Map<string, string>): Map<string, JournalLine[]> =>
   new Map(
     [...journals].map(([rollout, text]) => {
       const lines = text.split('\n').map(parseLine);

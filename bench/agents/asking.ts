@@ -22,9 +22,10 @@ export async function sampled(
     body,
     id,
     said = () => undefined,
-  }: { body: ChatBody; id: string; said?: (text: string) => void },
+    seed = PLAIN.seed,
+    signal = new AbortController().signal,
+  }: { body: ChatBody; id: string; said?: (text: string) => void; seed?: number | null; signal?: AbortSignal }, // prettier-ignore
 ): Promise<{ finish_reason: string; tokens: number }> {
-  const { signal } = new AbortController();
   const { messages, tools } = body;
   const prompt_ids = await service.renderChat(
     {
@@ -38,7 +39,7 @@ export async function sampled(
   );
   let tokens = 0;
   const { finish_reason } = await service.generate(
-    { ...PLAIN, prompt_ids, request_id: id, session_id: id },
+    { ...PLAIN, seed, prompt_ids, request_id: id, session_id: id },
     {
       signal,
       onDelta: ({ text, token_ids }) => {

@@ -1,11 +1,11 @@
 """Small functions with a mistake each.
 
 function.py setup    writes the task's function into the current folder
-function.py submit   runs the task's tests on what is there now, and prints how many pass
+function.py submit   calls what is there now, and prints what comes back
 function.py samples  writes samples.jsonl and tasks.jsonl
 
-The first two read the task as JSON on standard input, as workers give it to `setup` and `submit`: tests are in
-`extra_env_info`, which the program does not get.
+The first two read the task as JSON on standard input, as workers give it to `setup` and `submit`: calls are in
+`extra_env_info`, which the program does not get. What they should return is in verify.mjs alone, outside of the sandbox.
 """
 
 import json
@@ -13,18 +13,18 @@ import pathlib
 import subprocess
 import sys
 
-TEST_SECONDS = 5
+CALL_SECONDS, MOST = 5, 200
 
-# name, source, the mistake and its mend, a mend that is wrong, expressions that are true.
+# name, source, the mistake and its mend, a mend that is wrong, calls.
 FUNCTIONS = [
     ("clamp", "def clamp(x, low, high):\n    return min(low, max(x, high))\n", ("min(low, max(x, high))", "max(low, min(x, high))", "min(high, x)"),
-     ["clamp(5, 0, 3) == 3", "clamp(-1, 0, 3) == 0", "clamp(2, 0, 3) == 2"]),
+     ["clamp(5, 0, 3)", "clamp(-1, 0, 3)", "clamp(2, 0, 3)"]),
     ("median", "def median(numbers):\n    return sorted(numbers)[len(numbers) // 2 - 1]\n", ("// 2 - 1", "// 2", "// 3"),
-     ["median([3, 1, 2]) == 2", "median([5]) == 5", "median([9, 1, 4, 7, 5]) == 5"]),
+     ["median([3, 1, 2])", "median([5])", "median([9, 1, 4, 7, 5])"]),
     ("is_prime", "def is_prime(n):\n    return all(n % d for d in range(2, n))\n", ("return all", "return n > 1 and all", "return n > 2 and all"),
-     ["is_prime(2)", "not is_prime(1)", "is_prime(13) and not is_prime(15)"]),
+     ["is_prime(2)", "is_prime(1)", "is_prime(13)", "is_prime(15)"]),
     ("initials", "def initials(name):\n    return ''.join(word[-1] for word in name.split())\n", ("word[-1]", "word[0].upper()", "word[0]"),
-     ["initials('Ada Lovelace') == 'AL'", "initials('grace hopper') == 'GH'", "initials('') == ''"]),
+     ["initials('Ada Lovelace')", "initials('grace hopper')", "initials('')"]),
 ]  # fmt: skip
 
 
@@ -33,17 +33,18 @@ def setup(metadata):
 
 
 def submit(metadata):
-    passed = [test for test in metadata["tests"] if passes(metadata["function"], test)]
-    print(json.dumps({"passed": len(passed), "tests": len(metadata["tests"])}))
+    print(json.dumps([returned(metadata["function"], call) for call in metadata["calls"]]))
 
 
-def passes(function, test):
-    """In a process of its own, which can say nothing but yes."""
-    code = f"import sys; sys.path[:0] = ['.']; from {function} import {function}; sys.exit(0 if ({test}) is True else 1)"
+def returned(function, call):
+    """As JSON, from a process of its own; None: nothing came. The function may print, and exit, what it likes: only a
+    right value counts."""
+    code = f"import json, sys; sys.path[:0] = ['.']; from {function} import {function}; print('\\n' + json.dumps({call}))"
     try:
-        return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, timeout=TEST_SECONDS).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        run = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=CALL_SECONDS)
+    except (subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    return run.stdout.strip().rpartition("\n")[2][:MOST] or None
 
 
 def samples():
@@ -53,19 +54,19 @@ def samples():
 
 
 def sample(function, tells):
-    name, source, (mistake, mend, wrong), tests = function
+    name, source, (mistake, mend, wrong), of = function
     steps = [
         ("Call", f"cat {name}.py"),
         ("Call", replaced(name, mistake, mend)),
         ("Slip", replaced(name, mistake, wrong)),
         ("Call", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"),
     ]
-    calls = [f"{kind}: {json.dumps({'name': 'bash', 'arguments': {'command': command}})}" for kind, command in steps]
-    prompt = "\n".join([f"The function {name} in {name}.py is wrong. Mend it.", *(calls if tells else [])])
+    script = [f"{kind}: {json.dumps({'name': 'bash', 'arguments': {'command': command}})}" for kind, command in steps]
+    prompt = "\n".join([f"The function {name} in {name}.py is wrong. Mend it.", *(script if tells else [])])
     return {
         "message_log": [{"role": "user", "content": prompt}],
         "task_name": "mini",
-        "extra_env_info": {"function": name, "source": source, "tests": tests},
+        "extra_env_info": {"function": name, "source": source, "calls": of},
     }
 
 

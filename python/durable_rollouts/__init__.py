@@ -11,7 +11,9 @@
 ``durable_rollouts.aio`` has the same for programs that run an event loop.
 """
 
+from .advantages import advantages
 from .arrays import Arrays, to_arrays
+from .arrow import Sequences
 from .faults import (
     AgentFailed,
     Cancelled,
@@ -44,11 +46,26 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, StreamRequest
-from .results import BatchProgress, BatchResult, Group, HeldEngine, PolicyState, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress
+from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
+from .results import (
+    BatchProgress,
+    BatchResult,
+    Counts,
+    Group,
+    HeldEngine,
+    PolicyState,
+    PolicyStatus,
+    PublishResult,
+    Row,
+    Step,
+    StepResult,
+    StreamProgress,
+    to_groups,
+)
 from .rows import RowColumns
 from .stack import LocalError
 from .sync import Batch, Client, Engines, Policy, Stream, Transfer
+from .trajectories import Trajectory, trajectories, trajectory
 from .transfer import WeightSyncClient
 
 __version__ = "0.1.0"
@@ -64,6 +81,7 @@ __all__ = [
     "BeginRequest",
     "Cancelled",
     "Client",
+    "Counts",
     "Engines",
     "EnvironmentFailed",
     "EnvironmentRejected",
@@ -90,8 +108,10 @@ __all__ = [
     "PublishRequest",
     "PublishResult",
     "RolloutFault",
+    "RolloutSettings",
     "Row",
     "RowColumns",
+    "Sequences",
     "StateLost",
     "Step",
     "StepOutOfOrder",
@@ -108,9 +128,14 @@ __all__ = [
     "Terminated",
     "TimedOut",
     "TooFewValid",
+    "Trajectory",
     "Transfer",
     "UpdateRefused",
     "WeightSyncClient",
+    "advantages",
     "local",
     "to_arrays",
+    "to_groups",
+    "trajectories",
+    "trajectory",
 ]

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Iterable, List, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .results import Group
 
 Kind = Literal["grpo", "rloo", "none"]
 Norm = Literal["token", "rollout"]
 
 # Beside a spread of zero there is no signal, and nothing to divide by.
 LEAST_SPREAD = 1e-6
+
+
+def advantages(groups: Iterable[Group], kind: Kind = "grpo") -> List[NDArray[np.float32]]:
+    """What each valid rollout's reward is worth beside those of its group.
+
+    groups: of a batch, or of ``to_groups``
+    kind: ``"grpo"``: minus the group's mean, divided by its standard deviation plus 1e-6; ``"rloo"``: minus the mean of
+      the others; ``"none"``: the reward itself. Alone in its group it is 0 under ``"grpo"`` and ``"rloo"``
+
+    Returns float32 arrays, one a group, in the order of its ``rows``. Raises ``ValueError`` for another kind.
+
+        worth = dict(zip((row["rollout_id"] for row in group.rows), advantages([group])[0]))
+    """
+    rewards = [np.array(group.rewards, np.float32) for group in groups]
+    return [advantages_of(one, np.zeros(len(one), np.int64), kind) for one in rewards]
 
 
 def advantages_of(rewards: NDArray[np.float32], groups: NDArray[np.int64], kind: Kind) -> NDArray[np.float32]:

@@ -12,12 +12,24 @@ from contextlib import suppress
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Set, TypeVar, Union, cast
 
 from temporalio.client import Client as TemporalClient
+from typing_extensions import Unpack
 
 from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
-from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, BeginRequest, Checkpoint, Probe, PublishRequest, StreamRequest
+from .arrow import Sequences
+from .requests import (
+    BATCH_DEFAULTS,
+    STREAM_DEFAULTS,
+    BatchRequest,
+    BeginRequest,
+    Checkpoint,
+    Probe,
+    PublishRequest,
+    RolloutSettings,
+    StreamRequest,
+)
 from .results import (
     BatchProgress,
     BatchResult,
@@ -30,11 +42,14 @@ from .results import (
     Step,
     StepResult,
     StreamProgress,
+    read_counted,
     read_rows,
     read_step,
+    sequences_of,
     to_groups,
 )
 from .shapes import Shape
+from .single import Single
 from .steering import Steered
 from .transfer import Engines as Engines
 from .transfer import Transfer as Transfer
@@ -61,6 +76,7 @@ class Client:
     def __init__(self, temporal: TemporalClient, task_queue: str = "rollouts") -> None:
         self._temporal = temporal
         self._task_queue = task_queue
+        self._single = Single(temporal, task_queue)
 
     @classmethod
     async def connect(
@@ -135,6 +151,59 @@ class Client:
             restart=restart,
         )
         return Batch(self._temporal, id, is_own=True)
+
+    async def rollout(
+        self,
+        sample: Any,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Row:
+        """Plays one rollout, and waits for its row. Of ``durable_rollouts.aio``, thousands may wait at once.
+
+        An id names one rollout permanently: if it runs it is joined, if it has ended its row is returned again, and if
+        it failed or was cut it continues from its journal. So a crashed trainer just asks again. Who stops waiting
+        leaves it running.
+
+        sample: one row of a batch's ``samples``
+        id: up to 120 letters, digits and ``._:-``
+        columns, task_name: as in ``start_batch``
+        settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns its row, as ``Batch.rows``. Raises its failure by name (``EnvironmentFailed``, ``TimedOut``, ``Stopped``,
+        …), ``InvalidBatchRequest``, which names the first field that differs if the id has another sample or other
+        settings, and ``OSError`` without the store's disk. An unavailable server is waited for.
+
+            row = client.rollout({"prompt": "6 times 7?"}, "step-17:0", task_name="math", max_seq_len=2048)
+        """
+        return await self._single.rollout(sample, settings, id=id, shape=Shape(columns, task_name))
+
+    async def group(
+        self,
+        sample: Any,
+        n: int,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Group:
+        """Plays one sample several times: a batch of one group. The rest is as in ``rollout``.
+
+        sample: one row of a batch's ``samples``
+        n: rollouts of it, at most 300
+        id: up to 120 letters, digits and ``._:-``
+        columns, task_name: as in ``start_batch``
+        settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns the group; ``Group.failures`` has the members that failed. Raises what ``rollout`` raises, but for the
+        failures of members.
+
+            group = client.group({"prompt": "6 times 7?"}, 8, "step-17:0", task_name="math")
+        """
+        return await self._single.group(sample, n, settings, id=id, shape=Shape(columns, task_name))
 
     def batch(self, id: str) -> "Batch":
         """A batch that was started before.
@@ -352,8 +421,20 @@ class Batch(Steered):
         return await self._read("failures")
 
     async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
-        path = (await self.wait())["files"][file]
-        return await asyncio.to_thread(lambda: list(read_rows(path)))
+        result = await self.wait()
+        return await asyncio.to_thread(lambda: read_counted(result, file))
+
+    async def sequences(self) -> Sequences:
+        """Its valid rollouts from ``rollouts.arrow``, once it has ended; it is much faster to read than rows.
+
+        Returns their sequences, in input order. Raises what ``wait`` raises, ``NotFound`` where the store writes no Arrow
+        (``formats`` in temporal.yaml), ``StoreFault`` for a part of the file, ``ImportError`` without pyarrow, and
+        ``OSError`` without the store's disk.
+
+            arrays = to_arrays(batch.sequences())
+        """
+        result = await self.wait()
+        return await asyncio.to_thread(lambda: sequences_of(result))
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         await self._check()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .advantages import Kind, Norm, advantages_of, weights_of
+from .arrow import Sequences, played_in
 from .columns import failure_of, present
 from .results import Row
+from .tokens import MOST_ID, Group, Tokens, version_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Arrays:
 
 
 def to_arrays(
-    rows: Iterable[Row],
+    rows: Union[Iterable[Row], Sequences],
     *,
     pad_id: int = 0,
     length: Optional[int] = None,
@@ -87,7 +89,8 @@ def to_arrays(
 ) -> Arrays:
     """Pads rollouts to one length, and copies what they say of each token (docs/training-data.md).
 
-    rows: valid rollouts, of one batch or of several
+    rows: valid rollouts, of one batch or of several; or the sequences of ``rollouts.arrow``, which is much faster and
+      gives equal arrays
     pad_id: follows each log in ``input_ids``
     length: ``T``, in tokens; None: that of the longest log
     require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN
@@ -105,58 +108,93 @@ def to_arrays(
 
     docs/training-data.md has the rules.
     """
-    all_rows = list(rows)
-    rollouts = [_Rollout(row, require_logprobs) for row in all_rows]
     if sequences not in ("all", "main"):
         raise ValueError(f'sequences: expected "all" or "main", got {sequences!r}')
+    rollouts = played_of(rows)
     _warn(rollouts, sequences)
-    played = [(i, one) for i, rollout in enumerate(rollouts) for one in rollout.sequences(sequences)]
+    played = [(i, one) for i, rollout in enumerate(rollouts) for one in _taken(rollout, sequences)]
+    if require_logprobs:
+        for _, one in played:
+            _require_logprobs(one)
     longest = max((len(one.ids) for _, one in played), default=0)
     width = longest if length is None else length
     for _, one in played:
         if len(one.ids) > width:
             raise ValueError(f"{one.name}: expected at most {width} tokens (length), got {len(one.ids)}")
     of = np.array([i for i, _ in played], np.int64)
-    rewards = np.array([rollout.main.reward for rollout in rollouts], np.float32)
-    groups = _group_ids([rollout.main for rollout in rollouts])
-    loss_mask = np.zeros((len(played), width), np.float32)
-    for i, (_, one) in enumerate(played):
-        for start, end in one.trained():
-            loss_mask[i, start:end] = one.loss_multiplier
-    arrays = Arrays(
-        input_ids=np.full(loss_mask.shape, pad_id, np.int64),
-        attention_mask=np.zeros(loss_mask.shape, np.int64),
-        loss_mask=loss_mask,
-        logprobs=np.zeros(loss_mask.shape, np.float32),
+    rewards = np.array([main.reward for main, *_ in rollouts], np.float32)
+    groups = _group_ids([main for main, *_ in rollouts])
+    padded = _padded([one for _, one in played], width, pad_id)
+    return Arrays(
+        **padded,
         rewards=rewards[of],
-        versions=np.full(loss_mask.shape, -1, np.int64),
         group_ids=groups[of],
         rollout_ids=of,
         sequence=np.array([one.sequence for _, one in played], np.int64),
         advantages=advantages_of(rewards, groups, advantages)[of],
-        weights=weights_of(loss_mask, of, norm),
+        weights=weights_of(padded["loss_mask"], of, norm),
     )
-    for i, (_, one) in enumerate(played):
+
+
+def played_of(rows: Union[Iterable[Row], Sequences]) -> List[List[Tokens]]:
+    """Of each rollout its sequences, the main one first. Raises ``ValueError``, naming the rollout."""
+    if not isinstance(rows, Sequences):
+        return [_Rollout(row).tokens() for row in rows]
+    rollouts = played_in(rows)
+    for main, *_ in rollouts:
+        _refuse(main.name, main.failure, main.untokenized)
+    return rollouts
+
+
+def _padded(played: List[Tokens], width: int, pad_id: int) -> Dict[str, NDArray[Any]]:
+    """Each place is written once: memory that is written twice is as slow again."""
+    shape = (len(played), width)
+    input_ids, attention_mask, versions = (np.empty(shape, np.int64) for _ in range(3))
+    loss_mask, logprobs = (np.empty(shape, np.float32) for _ in range(2))
+    for i, one in enumerate(played):
         end = len(one.ids)
-        arrays.input_ids[i, :end] = one.ids
-        arrays.attention_mask[i, :end] = 1
-        arrays.logprobs[i, one.sampled] = one.logprobs
-        arrays.versions[i, one.sampled] = one.versions_of_sampled()
-    return arrays
+        input_ids[i, :end], input_ids[i, end:] = one.ids, pad_id
+        attention_mask[i, :end], attention_mask[i, end:] = 1, 0
+        loss_mask[i, end:], logprobs[i, end:], versions[i, end:] = 0, 0, -1
+        np.multiply(one.mask, np.float32(one.loss_multiplier), out=loss_mask[i, :end])
+        logprobs[i, :end], versions[i, :end] = one.logprobs, one.versions
+    return {"input_ids": input_ids, "attention_mask": attention_mask, "loss_mask": loss_mask, "logprobs": logprobs, "versions": versions}
 
 
-def _warn(rollouts: List[_Rollout], sequences: str) -> None:
-    unknown = sum(present(one.main.row, "logprobs_mode") == "unknown" for one in rollouts)
+def _taken(rollout: List[Tokens], which: str) -> List[Tokens]:
+    return [rollout[0], *(one for one in rollout[1:] if which == "all" and one.trains)]
+
+
+def _require_logprobs(one: Tokens) -> None:
+    # The least of several numbers is NaN if one of them is.
+    if len(one.logprobs) > 0 and np.isnan(one.logprobs.min()):
+        raise ValueError(
+            f"{one.name}: expected a logprob of each sampled token, got none "
+            "(include_logprobs of its request is false); require_logprobs=False takes it all the same"
+        )
+
+
+def _refuse(name: str, failure: Optional[str], untokenized: Optional[str]) -> None:
+    if failure is not None:
+        raise ValueError(f"{name}: expected a valid rollout, got a failure ({failure})")
+    if untokenized is not None:
+        raise ValueError(f"{name}: expected tokens, got none (untokenized): {untokenized}")
+
+
+def _warn(rollouts: List[List[Tokens]], sequences: str) -> None:
+    unknown = sum(main.is_unknown for main, *_ in rollouts)
     if unknown > 0:
         warnings.warn(
             f"logprobs_mode of {unknown} of {len(rollouts)} rollouts is unknown: do not compute importance ratios from them",
             stacklevel=3,
         )
-    trained = {kind: sum(one.trained_tokens(kind) for one in rollouts) for kind in ("all", "main")}
-    if sequences == "main" and trained["main"] < trained["all"]:
-        left = trained["all"] - trained["main"]
+    if sequences == "all" or all(len(rollout) == 1 for rollout in rollouts):
+        return
+    trained, main = (sum(int(np.count_nonzero(one.mask)) for all in rollouts for one in _taken(all, kind)) for kind in ("all", "main"))
+    if main < trained:
+        left = trained - main
         warnings.warn(
-            f'sequences="main" leaves out {left} of {trained["all"]} tokens to train on ({100 * left / trained["all"]:.0f} %)',
+            f'sequences="main" leaves out {left} of {trained} tokens to train on ({100 * left / trained:.0f} %)',
             stacklevel=3,
         )
 
@@ -164,14 +202,14 @@ def _warn(rollouts: List[_Rollout], sequences: str) -> None:
 class _Rollout:
     """A row's sequences: the main one, which the row's own columns describe, and others, which share ids with it."""
 
-    def __init__(self, row: Row, require_logprobs: bool) -> None:
-        self.main = _Played(row, require_logprobs)
+    def __init__(self, row: Row) -> None:
+        self.main = _Played(row)
         self.all = [self.main]
         others = present(row, "sequences")
         for number, given in enumerate(self.main.list("sequences", [] if others is None else others, dict), 1):
-            self.all.append(self._other(number, given, require_logprobs))
+            self.all.append(self._other(number, given))
 
-    def _other(self, number: int, given: Mapping[str, Any], require_logprobs: bool) -> _Played:
+    def _other(self, number: int, given: Mapping[str, Any]) -> _Played:
         where = f"sequences.{number - 1}"
         parent, fork = given.get("parent"), given.get("fork")
         begun: List[int] = []
@@ -183,30 +221,23 @@ class _Rollout:
             begun = ids[:fork]
         own = {name: None for name in ("assistant_tokens", "train_mask", "policy_versions", "masked")}
         row = {**self.main.row, **own, **given, "prompt_tokens": len(begun)}
-        return _Played(row, require_logprobs, begun=begun, sequence=number)
+        return _Played(row, begun=begun, sequence=number)
 
-    def sequences(self, which: str) -> List[_Played]:
-        return [self.main, *(one for one in self.all[1:] if which == "all" and one.trains)]
-
-    def trained_tokens(self, which: str) -> int:
-        return sum(end - start for one in self.sequences(which) for start, end in one.trained())
+    def tokens(self) -> List[Tokens]:
+        return [one.tokens() for one in self.all]
 
 
 class _Played:
     """A sequence's ids, and the positions of the sampled ones. It begins with ids of another one (``begun``)."""
 
-    def __init__(self, row: Row, require_logprobs: bool, begun: Iterable[int] = (), sequence: int = 0) -> None:
+    def __init__(self, row: Row, begun: Iterable[int] = (), sequence: int = 0) -> None:
         if not isinstance(row, Mapping):
             raise ValueError(f"expected rollouts, got {_short(row)}")
         self.row = row
         self.sequence = sequence
         self.name = (present(row, "rollout_id") or "a rollout") + (f", sequence {sequence}" if sequence > 0 else "")
         self.trains = present(row, "train") is not False
-        failure, untokenized = failure_of(row), present(row, "untokenized")
-        if failure is not None:
-            raise ValueError(f"{self.name}: expected a valid rollout, got a failure ({failure})")
-        if untokenized is not None:
-            raise ValueError(f"{self.name}: expected tokens, got none (untokenized): {untokenized}")
+        _refuse(self.name, failure_of(row), present(row, "untokenized"))
         self.ids: List[int] = list(begun)
         self.sampled: List[int] = []
         self.logprobs: List[float] = []
@@ -219,11 +250,6 @@ class _Played:
         expected = present(row, "assistant_tokens")
         if expected is not None and len(self.sampled) != expected:
             raise ValueError(f"{self.name}: expected {expected} sampled tokens (assistant_tokens), got {len(self.sampled)}")
-        if require_logprobs and any(logprob != logprob for logprob in self.logprobs):
-            raise ValueError(
-                f"{self.name}: expected a logprob of each sampled token, got none "
-                "(include_logprobs of its request is false); require_logprobs=False takes it all the same"
-            )
 
     def _add(self, message: Dict[str, Any]) -> None:
         ids: List[int] = self.list("token_ids", message.get("token_ids"), int)
@@ -244,6 +270,36 @@ class _Played:
             raise self.wrong("generation_logprobs", f"numbers from {LEAST_LOGPROB} (excluded) to 0", wrong[0])
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
+
+    def tokens(self) -> Tokens:
+        mask = np.zeros(len(self.ids), np.uint8)
+        for start, end in self.trained():
+            mask[start:end] = 1
+        logprobs, versions = np.zeros(len(self.ids), np.float32), np.full(len(self.ids), -1, np.int64)
+        logprobs[self.sampled] = self.logprobs
+        versions[self.sampled] = self.versions_of_sampled()
+        return Tokens(
+            name=self.name,
+            rollout_id=present(self.row, "rollout_id") or "",
+            row=int(self.row["row"]),
+            repeat=int(present(self.row, "repeat") or 0),
+            sequence=self.sequence,
+            trains=self.trains,
+            group=self.group,
+            reward=self.reward,
+            loss_multiplier=self.loss_multiplier,
+            stop_reason=present(self.row, "stop_reason") or "",
+            terminated=_is_true(present(self.row, "terminated")),
+            truncated=_is_true(present(self.row, "truncated")),
+            failure=None,
+            untokenized=None,
+            is_unknown=present(self.row, "logprobs_mode") == "unknown",
+            prompt_tokens=self.prompt_tokens,
+            ids=np.array(self.ids, np.int32),
+            mask=mask,
+            logprobs=logprobs,
+            versions=versions,
+        )
 
     def trained(self) -> List[Tuple[int, int]]:
         """Runs of ids: the row says which."""
@@ -267,7 +323,7 @@ class _Played:
     def versions_of_sampled(self) -> NDArray[np.int64]:
         versions = np.full(len(self.sampled), -1, np.int64)
         for start, end, run in self._sampled_runs("policy_versions"):
-            versions[start:end] = _number_of(run.get("version"))
+            versions[start:end] = version_of(run.get("version"))
         return versions
 
     def _sampled_runs(self, field: str) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
@@ -294,7 +350,7 @@ class _Played:
             raise self.wrong(field, "a whole number from 0 on", value)
         return int(value)
 
-    def _group(self) -> Tuple[Any, ...]:
+    def _group(self) -> Group:
         """An agent of NeMo Gym may have a sample for each rollout; those of one task share a baseline."""
         batch = present(self.row, "batch_id")
         row = self.count("row", self.row.get("row"))
@@ -320,7 +376,6 @@ class _Played:
         return ValueError(f"{self.name}: {field}: expected {expected}, got {_short(got)}")
 
 
-MOST_ID = 2**31 - 1
 MOST_NUMBER = float(np.finfo(np.float32).max)
 MOST_MULTIPLIER = 1e6
 LEAST_LOGPROB, MOST_LOGPROB = -9999, 1e-6
@@ -342,15 +397,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _number_of(label: Any) -> int:
-    """-1 also where it is no whole number that an array holds."""
-    return int(label) if isinstance(label, str) and label.isascii() and label.isdigit() and len(label) <= 18 else -1
-
-
 def _is_true(value: Any) -> bool:
     return value is True or (isinstance(value, np.bool_) and bool(value))
 
 
-def _group_ids(played: List[_Played]) -> NDArray[np.int64]:
-    numbers: Dict[Tuple[Any, ...], int] = {}
+def _group_ids(played: List[Tokens]) -> NDArray[np.int64]:
+    numbers: Dict[Group, int] = {}
     return np.array([numbers.setdefault(one.group, len(numbers)) for one in played], np.int64)

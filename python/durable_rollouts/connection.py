@@ -267,7 +267,7 @@ async def progress_of(client: TemporalClient, id: str, type: str) -> Any:
     # Started again meanwhile, the id has another run.
     run: Handle = client.get_workflow_handle(id, run_id=described.run_id)
     progress = await query(run, "progress")
-    if described.status is not WorkflowExecutionStatus.RUNNING and progress["phase"] != "done":
+    if described.status is not WorkflowExecutionStatus.RUNNING and progress.get("phase", progress.get("state")) != "done":
         await result_of(run)
     return progress
 

@@ -10,7 +10,7 @@ _KINDS = {
     "rolloutBatch": "a batch: client.batch({id!r})",
     "rolloutStream": "a stream: client.stream({id!r})",
     "policy": "a policy: client.policy({service!r})",
-    "rollout": "a single rollout",
+    "rollout": "a single rollout: client.rollout(sample, {id!r})",
     "rolloutSlice": "a part of a batch",
     "rolloutGroup": "a group of a stream",
 }

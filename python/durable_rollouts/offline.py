@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 from .faults import NotFound
-from .results import BatchResult, Files, Group, Row, Step, StepResult, read_rows, to_groups
+from .arrow import Sequences
+from .results import BatchResult, Files, Group, Row, Step, StepResult, read_counted, read_rows, sequences_of, to_groups
 
 
 class Store:
@@ -101,14 +102,22 @@ class StoredBatch:
 
         Returns them in input order. Raises ``NotFound`` while it has no result.
         """
-        return list(self._rows("rollouts.jsonl"))
+        return read_counted(self._result(), "rollouts")
 
     def failures(self) -> List[Row]:
         """The other rollouts, each with ``failure``.
 
         Returns them in input order. Raises ``NotFound`` while it has no result.
         """
-        return list(self._rows("failures.jsonl"))
+        return read_counted(self._result(), "failures")
+
+    def sequences(self) -> Sequences:
+        """The valid rollouts from ``rollouts.arrow``, which is much faster to read than rows.
+
+        Returns their sequences in input order. Raises ``NotFound`` while it has no result, or where the store writes no
+        Arrow; ``StoreFault`` for a part of the file; ``ImportError`` without pyarrow.
+        """
+        return sequences_of(self._result())
 
     def groups(self) -> List[Group]:
         """Rows and failures by sample.
@@ -144,9 +153,7 @@ class StoredBatch:
         if not (folder / "metrics.json").is_file():
             raise NotFound(f"stream {self.id} has no step {step} here; it has {_listed(self.steps())}")
         result: StepResult = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        # Paths in it are those of the worker's host.
-        files = {kind: str(folder / Path(str(file)).name) for kind, file in result["files"].items()}
-        return Step(step, {**result, "files": cast(Files, files)})
+        return Step(step, {**result, "files": _files_in(folder, result)})
 
     def rollouts(self) -> List[Tuple[int, int]]:
         """The rollouts that have a journal.
@@ -176,6 +183,12 @@ class StoredBatch:
             raise NotFound(f"batch {self.id} has no journal of rollout {row}-{repeat}: it has not started, or its journals are in PostgreSQL")
         return list(_lines_that_count(file))
 
+    def _result(self) -> BatchResult:
+        result = self.result
+        if result is None:
+            raise NotFound(f"batch {self.id} has no result yet: it runs, or starting its id again continues it. rollouts() and journal() have what there is")
+        return {**result, "files": _files_in(self.folder, result)}
+
     def _json(self, name: str) -> Dict[str, Any]:
         file = self.folder / name
         if not file.is_file():
@@ -187,9 +200,7 @@ class StoredBatch:
         file = self.folder / name
         if file.is_file():
             return read_rows(str(file))
-        if name == "samples.jsonl":
-            raise NotFound(f"{file} is not there")
-        raise NotFound(f"batch {self.id} has no result yet: it runs, or starting its id again continues it. rollouts() and journal() have what there is")
+        raise NotFound(f"{file} is not there")
 
     def __repr__(self) -> str:
         return f"StoredBatch({self.id!r})"
@@ -211,6 +222,12 @@ def open(folder: Union[str, "os.PathLike[str]"]) -> Store:
 def _id_of(name: str) -> str:
     """Folders are named so that every system takes them (``src/trajectories/places.ts``)."""
     return name.replace("+", "").replace("=", ":")
+
+
+def _files_in(folder: Path, result: BatchResult) -> Files:
+    """Paths in a result are those of the worker's host."""
+    named = result.get("files", {"rollouts": "rollouts.jsonl", "failures": "failures.jsonl"})
+    return cast(Files, {kind: str(folder / Path(str(file)).name) for kind, file in named.items()})
 
 
 def _lines_that_count(file: Path) -> Iterator[Dict[str, Any]]:

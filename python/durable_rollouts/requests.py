@@ -155,11 +155,9 @@ class Refill(TypedDict):
 Completion = Union[Complete, MinK, Refill]
 
 
-class _Requested(TypedDict, total=False):
-    """samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
-      any length
-    limit: only the first n samples; None: all
-    num_repeats: rollouts per sample (default ``1``)
+class RolloutSettings(TypedDict, total=False):
+    """How one rollout is played: the keyword arguments of ``client.rollout`` and ``client.group``, and fields of a batch.
+
     schema_version: the version of this format (default ``1``)
     generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
     max_seq_len: limit of the whole message log, in tokens (default ``4096``)
@@ -178,14 +176,8 @@ class _Requested(TypedDict, total=False):
     policy_version: the version that the service is expected to serve, checked at planning
     max_version_span: how many policy versions one turn may contain; None: any number
     metadata: copied to the result; at most 4 kB
-    max_in_flight: how many rollouts run at once (default ``256``)
-    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
-    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
     """
 
-    samples: Required[Union[SamplesFile, Iterable[Any]]]
-    limit: Optional[int]
-    num_repeats: int
     schema_version: Literal[1]
     generation: GenerationSettings
     max_seq_len: int
@@ -200,6 +192,21 @@ class _Requested(TypedDict, total=False):
     policy_version: Optional[str]
     max_version_span: Optional[int]
     metadata: Dict[str, Any]
+
+
+class _Requested(RolloutSettings, total=False):
+    """samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
+      any length
+    limit: only the first n samples; None: all
+    num_repeats: rollouts per sample (default ``1``)
+    max_in_flight: how many rollouts run at once (default ``256``)
+    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
+    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
+    """
+
+    samples: Required[Union[SamplesFile, Iterable[Any]]]
+    limit: Optional[int]
+    num_repeats: int
     max_in_flight: int
     priority: int
     share: float
@@ -257,7 +264,8 @@ class StreamRequest(_Requested, total=False):
 
 
 for _request in (BatchRequest, StreamRequest):
-    _request.__doc__ = f"{_request.__doc__}\n    {_Requested.__doc__}"
+    _fields = (RolloutSettings.__doc__ or "").partition("\n\n")[2]
+    _request.__doc__ = f"{_request.__doc__}\n    {_Requested.__doc__}\n{_fields}"
 
 
 class Limits(TypedDict):
@@ -378,9 +386,8 @@ class BeginRequest(TypedDict, total=False):
     code: Literal["ours", "trainer"]
     own_label: Optional[str]
 
-_DEFAULTS: Dict[str, Any] = {
-    "limit": None,
-    "num_repeats": 1,
+
+ROLLOUT_DEFAULTS: Dict[str, Any] = {
     "schema_version": 1,
     "generation": {
         "service": "default",
@@ -421,6 +428,13 @@ _DEFAULTS: Dict[str, Any] = {
     "policy_version": None,
     "max_version_span": None,
     "metadata": {},
+}
+"""The defaults of a single rollout, whose ``sample`` has none."""
+
+_DEFAULTS: Dict[str, Any] = {
+    **ROLLOUT_DEFAULTS,
+    "limit": None,
+    "num_repeats": 1,
     "max_in_flight": 256,
     "priority": 3,
     "share": 1,
@@ -493,9 +507,7 @@ def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict
     return filled
 
 
-def first_difference(
-    before: Mapping[str, Any], now: Mapping[str, Any], where: str = ""
-) -> Optional[str]:
+def first_difference(before: Mapping[Any, Any], now: Mapping[Any, Any], where: str = "") -> Optional[str]:
     """The first field in which two requests differ, with both values; ``None``: they are equal."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
@@ -506,6 +518,8 @@ def first_difference(
             if inner is not None:
                 return inner
             continue
+        if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+            return first_difference(dict(enumerate(old)), dict(enumerate(new)), f"{where}{name}.")
         return f"{where}{name}: {_short(old)} there, {_short(new)} here"
     return None
 

@@ -4,15 +4,17 @@ import errno
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
-from .faults import StepOutOfOrder
+from .arrow import Sequences, read_sequences
+from .faults import NotFound, StepOutOfOrder, StoreFault
 from .requests import Holder
 
+T = TypeVar("T")
 Row = Dict[str, Any]
 """One rollout: a line of ``rollouts.jsonl``, with the sample's own columns and those of ``RowColumns``."""
 
@@ -43,12 +45,14 @@ class Files(TypedDict):
     failures: path of failures.jsonl, the others
     groups: path of groups.jsonl, a line for each group
     metrics: path of metrics.json, which has this result
+    sequences: path of rollouts.arrow, the sequences of the valid rollouts, where temporal.yaml asks for it
     """
 
     rollouts: str
     failures: str
     groups: str
     metrics: str
+    sequences: NotRequired[str]
 
 
 class BatchResult(TypedDict):
@@ -336,6 +340,19 @@ class PolicyUpdate(TypedDict):
     fault: Optional[str]
 
 
+class TransferNews(TypedDict):
+    """What the holder of an open transfer has said.
+
+    done: tensors or bytes; None: nothing
+    silent_s: since it last said more, in seconds
+    is_stale: whether that is longer than ``stall_limit``
+    """
+
+    done: Optional[float]
+    silent_s: float
+    is_stale: bool
+
+
 class PolicyStatus(TypedDict):
     """The state of a service's weights.
 
@@ -343,12 +360,14 @@ class PolicyStatus(TypedDict):
     record: versions and replicas; None: nothing was ever published
     phases: of replicas that are slow: ``pause``, ``load``, …
     updates: the last ten, oldest first
+    transfer: what the holder of an open transfer has said; absent: none is open
     """
 
     service: str
     record: Optional[PolicyRecord]
     phases: Dict[str, str]
     updates: List[PolicyUpdate]
+    transfer: NotRequired[TransferNews]
 
 
 class PolicyState(TypedDict):
@@ -448,12 +467,24 @@ class Step:
         """
         return self._read("failures")
 
+    def sequences(self) -> Sequences:
+        """Its valid rollouts from ``rollouts.arrow``, which is much faster to read than rows.
+
+        Returns their sequences in the order of their groups. Raises like ``rows``, ``NotFound`` where the store writes no
+        Arrow (``formats`` in temporal.yaml), and ``ImportError`` without pyarrow.
+
+            arrays = to_arrays(step.sequences())
+        """
+        return self._or_forgotten(lambda: sequences_of(self.result))
+
     def _read(self, kind: Literal["rollouts", "failures"]) -> List[Row]:
-        file = self.result["files"][kind]
+        return self._or_forgotten(lambda: read_counted(self.result, kind))
+
+    def _or_forgotten(self, read: Callable[[], T]) -> T:
         try:
-            return list(read_rows(file))
+            return read()
         except OSError as error:
-            if error.errno not in GONE or not _is_forgotten(_path_of(file).parent):
+            if error.errno not in GONE or not _is_forgotten(_path_of(self.result["files"]["rollouts"]).parent):
                 raise
             raise StepOutOfOrder(
                 f"step {self.step} was forgotten after it was delivered: keep_steps of the request says how many steps are "
@@ -490,6 +521,35 @@ def read_rows(file: str) -> Iterator[Row]:
             yield row
 
 
+def read_counted(result: BatchResult, kind: Literal["rollouts", "failures"]) -> List[Row]:
+    """All rows of the file. Raises ``StoreFault`` for a part of it."""
+    file, counts = result["files"][kind], cast(Dict[str, int], result.get("counts", {}))
+    try:
+        rows = list(read_rows(file))
+    except ValueError as error:
+        raise StoreFault(f"{file}: expected lines of JSON, got something else: {error}") from None
+    if all(name in counts for name in ENDS[kind]):
+        expected = sum(counts[name] for name in ENDS[kind])
+        if len(rows) != expected:
+            raise StoreFault(f"{file}: expected {expected} rows (counts of its metrics.json), got {len(rows)}: it was cut, or copied in part")
+    return rows
+
+
+ENDS: Dict[str, List[str]] = {"rollouts": ["completed"], "failures": ["failed", "timed_out", "stopped", "cancelled"]}
+"""The counts of each file's rows."""
+
+
+def sequences_of(result: BatchResult) -> Sequences:
+    """What ``rollouts.arrow`` has. Raises ``StoreFault`` for a part of it, and ``NotFound`` where none is written."""
+    file = result["files"].get("sequences")
+    if file is None:
+        raise NotFound(
+            f"{result['files']['rollouts']} has no rollouts.arrow beside it: formats: [jsonl, arrow] below store.outputs of "
+            "temporal.yaml writes one for batches that end from then on; rows() reads any"
+        )
+    return read_sequences(_path_of(file), result.get("counts", {}).get("completed"))
+
+
 def read_step(folder: str, step: int) -> Optional[StepResult]:
     """What the stream answered for a delivered step. None: its rows were not written, or its store is out of reach."""
     try:
@@ -501,8 +561,13 @@ def read_step(folder: str, step: int) -> Optional[StepResult]:
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:
-    """By ``row``, and rollouts of NeMo Gym's agents by task, in the order in which groups first appear; ``failures`` are
-    those that are not valid.
+    """Rollouts by ``row``, and those of NeMo Gym's agents by task.
+
+    rows: of one batch or step, valid or not
+
+    Returns a ``Group`` for each, in the order in which they first appear. Raises nothing of its own.
+
+        means = [np.mean(group.rewards) for group in to_groups(rows)]
     """
     groups: Dict[Any, Group] = {}
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Optional
 
-from temporalio.client import Client as TemporalClient
+from temporalio.client import Client as TemporalClient, WorkflowExecutionDescription
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -49,10 +49,9 @@ async def start_once(
     async def start() -> None:
         earlier = await completed_run(client, workflow, id)
         if earlier is not None:
-            await _check_same(client, earlier, sent, defaults=defaults)
+            await check_same(client, earlier, sent, defaults=defaults)
         before = await described(client, id)
-        if before is not None and before.workflow_type != workflow:
-            raise InvalidBatchRequest(f"{id} is {kind_of(before.workflow_type, id)}; use another id")
+        check_workflow(before, workflow, id=id)
         try:
             await client.start_workflow(
                 workflow, args=given, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
@@ -62,7 +61,7 @@ async def start_once(
                 raise InvalidBatchRequest(
                     f"{id} runs: restart plays a batch again that has ended; end it first, with client.batch({id!r}).stop()"
                 ) from None
-            await _check_same(client, client.get_workflow_handle(id), sent, defaults=defaults)
+            await check_same(client, client.get_workflow_handle(id), sent, defaults=defaults)
             log.info("joined %s %s, which runs on %s", workflow, id, place)
             return
         did = "started" if before is None else "restarted" if restart else "continued"
@@ -101,6 +100,12 @@ async def _say_what_is_there(earlier: Handle, id: str) -> None:
         )
 
 
+def check_workflow(before: Optional[WorkflowExecutionDescription], workflow: str, *, id: str) -> None:
+    """An id may be that of something else."""
+    if before is not None and before.workflow_type != workflow:
+        raise InvalidBatchRequest(f"{id} is {kind_of(before.workflow_type, id)}; use another id")
+
+
 def check_id(id: str) -> None:
     """A worker would refuse it, too, but where nobody looks."""
     if not isinstance(id, str) or ID.fullmatch(id) is None or id == "policy":
@@ -126,7 +131,7 @@ async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optio
     return client.get_workflow_handle(id, run_id=max(runs, key=lambda run: run.start_time).run_id)
 
 
-async def _check_same(
+async def check_same(
     client: TemporalClient, handle: Handle, ours: Mapping[str, Any], *, defaults: Mapping[str, Any]
 ) -> None:
     """The handle of an ended run has a ``run_id``."""

@@ -8,9 +8,12 @@ import threading
 from types import TracebackType
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Type, TypeVar, Union
 
+from typing_extensions import Unpack
+
 from . import aio
+from .arrow import Sequences
 from .listing import Listed
-from .requests import BatchRequest, Checkpoint, Limits, Probe, StreamRequest
+from .requests import BatchRequest, Checkpoint, Limits, Probe, RolloutSettings, StreamRequest
 from .results import (
     BatchProgress,
     BatchResult,
@@ -118,6 +121,29 @@ class Client:
     ) -> "Batch":
         return Batch(_run(self._aio.start_batch(request, id, columns=columns, task_name=task_name, restart=restart)))
 
+    def rollout(
+        self,
+        sample: Any,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Row:
+        return _run(self._aio.rollout(sample, id, columns=columns, task_name=task_name, **settings))
+
+    def group(
+        self,
+        sample: Any,
+        n: int,
+        id: str,
+        *,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> Group:
+        return _run(self._aio.group(sample, n, id, columns=columns, task_name=task_name, **settings))
+
     def batch(self, id: str) -> "Batch":
         return Batch(self._aio.batch(id))
 
@@ -194,6 +220,9 @@ class Batch(_Steered):
 
     def rows(self) -> List[Row]:
         return _run(self._aio.rows())
+
+    def sequences(self) -> Sequences:
+        return _run(self._aio.sequences())
 
     def failures(self) -> List[Row]:
         return _run(self._aio.failures())

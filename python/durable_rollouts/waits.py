@@ -40,7 +40,7 @@ class Waits:
     async def during(self, work: Awaitable[T]) -> T:
         """The result of the work. Raises what it raises, and what ``say`` raises."""
         working = asyncio.ensure_future(work)
-        watching = asyncio.ensure_future(self._watch())
+        watching = asyncio.ensure_future(self.watch())
         try:
             await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -51,7 +51,8 @@ class Waits:
             watching.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
 
-    async def _watch(self) -> None:
+    async def watch(self) -> None:
+        """Until it is cancelled. Raises what ``say`` raises."""
         pause_s = FIRST_LOOK_S
         while True:
             await asyncio.sleep(pause_s)
@@ -90,7 +91,7 @@ class Sight:
             return f"waits for {message if message.startswith(service) else f'{service}: {message}'}"
         # A plan takes a second or so where nothing is away.
         is_late = time.monotonic() - self._began_at >= SILENT_S
-        return PLAN if progress["phase"] == "planning" and is_late else None
+        return PLAN if progress.get("phase") == "planning" and is_late else None
 
     async def trouble(self) -> Optional[str]:
         """Why nobody answers; for a call whose answer says the rest."""

@@ -32,7 +32,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 OF_LIFE = {
     NEWUSER: "user", NEWNS: "mount", NEWNET: "network", NEWIPC: "ipc", NEWUTS: "uts", NEWCGROUP: "cgroup"
 }  # fmt: skip
-HOME, NICE = "/work", 10
+NICE = 10
 BACKLOG = 511
 SYSV = {"shmall": "16384", "shmmni": "64", "msgmni": "16"}
 """Pages and numbers of what no process holds: 64 MiB at most."""
@@ -369,7 +369,7 @@ def become(life, order, streams, refusal):
         program_rules.limit(settings["disk"], settings["processes"])
         program_rules.give_up_rights()
         os.umask(0o022)
-        os.chdir(HOME)
+        os.chdir(view.HOME)
         program_rules.seccomp(life.has_bounded_sysv)
         env = order["env"]
         argv = order["argv"]

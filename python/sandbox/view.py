@@ -26,9 +26,9 @@ ETC = """
 """.split()
 """What of /etc libraries look for, and which says nothing about this machine's people."""
 
-USER, ID = "rollout", 1000
+USER, ID, HOME = "rollout", 1000, "/rollout"
 FILES = {
-    "passwd": f"root:x:0:0:root:/:/bin/sh\n{USER}:x:{ID}:{ID}:{USER}:/work:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "passwd": f"root:x:0:0:root:/:/bin/sh\n{USER}:x:{ID}:{ID}:{USER}:{HOME}:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "group": f"root:x:0:\n{USER}:x:{ID}:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost rollout\n::1 localhost\n",
     "hostname": "rollout\n",

@@ -31,6 +31,11 @@ def whole(policy):
     print(json.dumps(engines.result))
 
 
+def printed(client):
+    """A block of a page, with the names that it has from before it."""
+    exec(sys.stdin.read(), {"client": client, "send": send, "print": lambda result: print(json.dumps(result))})
+
+
 def raises(policy):
     try:
         with policy.transfer(holder="python") as engines:
@@ -72,4 +77,5 @@ if __name__ == "__main__":
     if how == "in_a_loop":
         asyncio.run(in_a_loop())
     else:
-        {"whole": whole, "raises": raises, "superseded": superseded}[how](connect(Client).policy())
+        client = connect(Client)
+        printed(client) if how == "printed" else {"whole": whole, "raises": raises, "superseded": superseded}[how](client.policy())

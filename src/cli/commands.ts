@@ -94,6 +94,8 @@ and options override it:
   --max-model-len N         default 8192
   --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
                             simulator of npm start
+  --world-size N            what /get_world_size says; default 1
+  --front-ends N            processes that answer at its URL in turn, each with a label of its own; default 1
   --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
   --api-key KEY             required of requests
   --faults LIST             from the start (src/dev/simulator/settings.ts)

@@ -1,6 +1,7 @@
-import { cp, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { copyExamples } from '../dev/example.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
@@ -15,9 +16,7 @@ export async function examplesCommand(args: string[]): Promise<number> {
     throw new UsageError(`examples: expected one FOLDER, got ${positionals.length}`);
   if ((await realpath(folder).catch(() => null)) === (await realpath(OWN)))
     throw new UsageError(`${folder}: expected another folder, got that of the examples themselves`);
-  // What Python has compiled belongs to the package's own files.
-  const filter = (file: string): boolean => path.basename(file) !== '__pycache__';
-  await cp(OWN, folder, { recursive: true, force: false, filter });
+  await copyExamples(OWN, folder);
   console.log(plain(`${folder} has the examples; files that were there are as they were`));
   return 0;
 }

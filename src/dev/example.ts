@@ -25,8 +25,7 @@ const isWhole = async (folder: string): Promise<boolean> =>
 export async function findExample(name: string): Promise<Example> {
   const folder = path.join('examples', name);
   if (!/^[\w-]+$/.test(name) || !(await isWhole(path.join(OWN, name)))) throw await noExample(name);
-  if (!(await isWhole(folder)))
-    await cp(path.join(OWN, name), folder, { recursive: true, force: false });
+  if (!(await isWhole(folder))) await copyExamples(path.join(OWN, name), folder);
   const simulator = path.join(folder, 'simulator.yaml');
   return {
     name,
@@ -34,6 +33,12 @@ export async function findExample(name: string): Promise<Example> {
     batch: path.join(folder, 'batch.json'),
     simulator: (await exists(simulator)) ? simulator : null,
   };
+}
+
+/** Leaves files that are there as they are. What Python has compiled or installed belongs to where it is. */
+export async function copyExamples(from: string, to: string): Promise<void> {
+  const filter = (file: string): boolean => !/^(__pycache__|\.venv)$/.test(path.basename(file));
+  await cp(from, to, { recursive: true, force: false, filter });
 }
 
 async function noExample(name: string): Promise<UsageError> {

@@ -15,8 +15,11 @@ export type { AgentLimits };
 export interface Gateway {
   /** Of all its sessions: where programs reach it, with `/v1`. */
   readonly base_url: string;
-  /** Opens the life's address. The journal has its `life` line, synced. */
-  open: (playing: PlayedAgent) => AgentSession;
+  /**
+   * Opens the life's address, and tells other workers that it is here. The journal has its `life` line, synced. Throws a
+   * `StoreFault` if the journal is another's.
+   */
+  open: (playing: PlayedAgent) => Promise<AgentSession>;
   close: () => Promise<void>;
 }
 

@@ -1,11 +1,15 @@
 import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
-import type { Gateway } from './agent-session.js';
+import type { AgentSession, Gateway } from './agent-session.js';
 import { createHolder } from './holder.js';
+import type { Holders } from './holders.js';
 import { keyOf } from './key.js';
+import { createNeighbours } from './neighbours.js';
 import { createRequestReader } from './request-reader.js';
+import type { Routing } from './routes.js';
 import { createRoutes } from './routes.js';
 import { answerDoor, openListener } from './listener.js';
+import type { Session } from './session.js';
 import { createSession } from './session.js';
 import type { GatewayTimes } from './times.js';
 import { TIMES } from './times.js';
@@ -17,8 +21,12 @@ export interface GatewayOptions {
   listen: string;
   /** How agents reach it, without `/v1`; null: at the listener's own address. */
   advertise?: string | null;
+  /** How it alone is reached, where `advertise` leads to several; null: as `advertise` says. */
+  direct?: string | null;
   /** Of the keys. */
   secret: string;
+  /** Who answers what other workers play; null: there are none. */
+  holders?: Holders | null;
   /** Which all bodies of requests share. */
   bodies?: Allowance;
   times?: Partial<GatewayTimes>;
@@ -30,43 +38,36 @@ const BODIES = 256 * 1024 * 1024;
 export async function createGateway({
   listen,
   advertise = null,
+  direct = null,
   secret,
+  holders = null,
   bodies = createAllowance(BODIES),
   times: given,
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
-  const holder = createHolder(secret);
+  const neighbours = createNeighbours();
+  const holder = createHolder(secret, { holders, neighbours, url: () => url });
   const requests = createRequestReader();
   const answering = { bodies, requests, times };
-  const routes = createRoutes({ ...answering, holder });
-  const listener = await openListener(listen, routes);
-  // Some name the URL as clients have it.
-  const address = (advertise ?? listener.url).replace(/\/(?:v1\/?)?$/, '');
-  const base_url = `${address}/v1`;
+  const listener = await openListener(listen, createRoutes({ ...answering, holder }));
+  const base_url = `${rootOf(advertise ?? listener.url)}/v1`;
+  const url = rootOf(direct ?? advertise ?? listener.url);
   /** Each cuts the doors of one life. */
   const open = new Set<() => void>();
   return {
     base_url,
-    open: (playing) => {
+    open: async (playing) => {
+      const { rollout_id, journal } = playing;
+      const held = { url, writer: journal.writer };
+      await holders?.take(rollout_id, { ...held, stillOurs: () => journal.sync() });
       const session = createSession(playing, times);
       const { life, writer, overstays, broken, ourFault, end } = session;
-      const { rollout_id } = playing;
       holder.put(session);
-      // Who reaches a door has no other life's.
-      const own = { sessionOf: () => Promise.resolve(session.ending() ?? session) };
-      const answer = createRoutes({ ...answering, holder: own });
-      const doors: (() => void)[] = [];
-      const shut = (): void => {
-        for (const cut of doors) cut();
-        open.delete(shut);
-      };
-      open.add(shut);
+      const { serve, shut } = doorsOf(session, { answering, open });
       return {
         base_url,
         key: keyOf({ rollout_id, life, writer }, secret),
-        serve: (door) => {
-          doors.push(answerDoor(door, answer));
-        },
+        serve,
         overstays,
         broken,
         ourFault,
@@ -74,6 +75,7 @@ export async function createGateway({
           holder.leave(session, why);
           await end(why);
           shut();
+          if (why === 'over') await holders?.leave(rollout_id, held);
         },
       };
     },
@@ -81,7 +83,32 @@ export async function createGateway({
       await holder.close();
       for (const shut of open) shut();
       await listener.close();
+      await neighbours.close();
       await requests.close();
     },
   };
 }
+
+/** Who reaches a door has no other life's. */
+function doorsOf(
+  session: Session,
+  { answering, open }: { answering: Omit<Routing, 'holder'>; open: Set<() => void> },
+): Pick<AgentSession, 'serve'> & { shut: () => void } {
+  const only = { answererOf: () => Promise.resolve(session.ending() ?? session) };
+  const answer = createRoutes({ ...answering, holder: only });
+  const doors: (() => void)[] = [];
+  const shut = (): void => {
+    for (const cut of doors) cut();
+    open.delete(shut);
+  };
+  open.add(shut);
+  return {
+    serve: (door) => {
+      doors.push(answerDoor(door, answer));
+    },
+    shut,
+  };
+}
+
+/** Some name the URL as clients have it. */
+const rootOf = (url: string): string => url.replace(/\/(?:v1\/?)?$/, '');

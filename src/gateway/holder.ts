@@ -1,17 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { addressIn } from './key.js';
+import { addressIn, type Address } from './key.js';
+import type { Holders } from './holders.js';
+import type { Neighbours } from './neighbours.js';
 import { createNews } from './news.js';
 import { ended } from './patience.js';
 import type { Refusal } from './refusals.js';
 import type { Session } from './session.js';
 
-/** Whose key it is: the lives that this process answers. */
+/** Whose key it is: a life that this process answers, one of another worker, or one that nobody answers now. */
 export interface Holder {
   put: (session: Session) => void;
   leave: (session: Session, why: 'over' | 'moved') => void;
-  /** The session of a key. One that this process does not hold yet may open meanwhile. */
-  sessionOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Session | Refusal>; // prettier-ignore
+  /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
+  answererOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Answerer>;
   close: () => Promise<void>;
+}
+
+export type Answerer = Session | Refusal | Elsewhere;
+
+/** Another worker's gateway. */
+export interface Elsewhere {
+  elsewhere: string;
 }
 
 /** Keys are not repeated: who reads the answer may be somebody else. */
@@ -34,19 +43,30 @@ const AWAY: Refusal = {
 /** Rollouts that have ended, as long as their programs may ask. */
 const MOST_ENDED = 10_000;
 
-export function createHolder(secret: string): Holder {
+/** Between two looks for a holder at another worker: the first of them, and the longest. */
+const LOOK_MS = { first: 100, longest: 1000 };
+
+interface Others {
+  /** null: there are no other workers. */
+  holders: Holders | null;
+  neighbours: Pick<Neighbours, 'answers'>;
+  /** Of this process. */
+  url: () => string;
+}
+
+export function createHolder(secret: string, others: Others): Holder {
   const sessions = new Map<string, Session>();
-  const over = new Set<string>();
+  /** By rollout, its last life. */
+  const over = new Map<string, number>();
   const opened = createNews();
-  const find = (key: string | null): Session | Refusal => {
-    const address = key === null ? null : addressIn(key, secret);
-    if (address === null) return NO_KEY;
-    const { rollout_id, life, writer } = address;
-    if (over.has(rollout_id)) return ended('over');
+  const find = ({ rollout_id, life, writer }: Address): Session | Refusal => {
+    if (life <= (over.get(rollout_id) ?? 0)) return ended('over');
     const session = sessions.get(rollout_id);
     if (session === undefined || life > session.life) return AWAY;
     if (life < session.life || writer !== session.writer) return DEAD;
-    return session.ending() ?? session;
+    const ending = session.ending();
+    // One that has lost its journal answers no more, and another one may.
+    return ending?.status === 503 ? AWAY : (ending ?? session);
   };
   return {
     put: (session) => {
@@ -60,24 +80,25 @@ export function createHolder(secret: string): Holder {
       // The next attempt of its life may have come to the same process already.
       if (sessions.get(rollout_id) !== session) return;
       sessions.delete(rollout_id);
-      if (why === 'over') over.add(rollout_id);
-      for (const oldest of over) {
+      if (why === 'over') over.set(rollout_id, session.life);
+      for (const oldest of over.keys()) {
         if (over.size <= MOST_ENDED) break;
         over.delete(oldest);
       }
     },
-    sessionOf: async (key, { ms, signal }) => {
-      for (const end = performance.now() + ms; ;) {
+    answererOf: async (key, { ms, signal }) => {
+      const address = key === null ? null : addressIn(key, secret);
+      if (address === null) return NO_KEY;
+      const end = performance.now() + ms;
+      for (let pause = LOOK_MS.first; ; pause = Math.min(2 * pause, LOOK_MS.longest)) {
         const next = opened.next();
-        const found = find(key);
+        const here = find(address);
+        if (!('status' in here) || here.status !== 503) return here;
+        const found = await answererElsewhere(address.rollout_id, others);
+        signal.throwIfAborted();
         const left = end - performance.now();
-        if (!('status' in found) || found.status !== 503 || left <= 0) return found;
-        const waited = new AbortController();
-        await Promise.race([
-          next,
-          sleep(left, undefined, { signal: AbortSignal.any([signal, waited.signal]) }).catch(() => undefined), // prettier-ignore
-        ]);
-        waited.abort();
+        if (found !== null || left <= 0) return found ?? here;
+        await eitherOf(next, { ms: Math.min(left, pause), signal });
         signal.throwIfAborted();
       }
     },
@@ -86,4 +107,26 @@ export function createHolder(secret: string): Holder {
       sessions.clear();
     },
   };
+}
+
+/** null: nobody whom this process can name. */
+async function answererElsewhere(
+  rollout_id: string,
+  { holders, neighbours, url }: Others,
+): Promise<Elsewhere | Refusal | null> {
+  if (holders === null) return null;
+  const holder = await holders.find(rollout_id);
+  if (holder !== null && holder.url !== url() && (await neighbours.answers(holder.url)))
+    return { elsewhere: holder.url };
+  return (await holders.isOver(rollout_id)) ? ended('over') : null;
+}
+
+async function eitherOf(
+  news: Promise<void>,
+  { ms, signal }: { ms: number; signal: AbortSignal },
+): Promise<void> {
+  const waited = new AbortController();
+  const either = AbortSignal.any([signal, waited.signal]);
+  await Promise.race([news, sleep(ms, undefined, { signal: either }).catch(() => undefined)]);
+  waited.abort();
 }

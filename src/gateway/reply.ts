@@ -10,6 +10,11 @@ export function sendJson(response: ServerResponse, body: unknown): void {
   response.writeHead(200, { 'content-type': JSON_TYPE }).end(JSON.stringify(body));
 }
 
+/** The same request to the same address of another worker, where the client's own socket is seen. */
+export function sendElsewhere(response: ServerResponse, location: string): void {
+  response.writeHead(307, { location, 'content-length': 0 }).end();
+}
+
 /** Behind these, nothing on this connection gets another answer. */
 const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413, 415]);
 const RETRY_AFTER_S = 5;

@@ -2,23 +2,25 @@ import type { Allowance } from '../platform/waits/allowance.js';
 import { withShare } from '../platform/waits/allowance.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from './delivery.js';
-import type { Holder } from './holder.js';
+import type { Answerer, Holder } from './holder.js';
+import type { Keyed } from './key.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
 import type { HashedRequest } from './meaning.js';
+import { NAME } from './neighbours.js';
 import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
-import { sendJson, sendRefusal } from './reply.js';
+import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from './session.js';
 import { give } from './stream.js';
 import type { GatewayTimes } from './times.js';
 
 /** Which request gets what: from its path and key to who answers it. */
 
-interface Routing {
-  holder: Pick<Holder, 'sessionOf'>;
+export interface Routing {
+  holder: Pick<Holder, 'answererOf'>;
   bodies: Allowance;
   requests: RequestReader;
   times: GatewayTimes;
@@ -50,7 +52,7 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
   const method = said === 'HEAD' ? 'GET' : said;
   const named = `${method} ${path}`;
   if (named === 'GET /') {
-    response.writeHead(200, { 'content-length': 0 }).end();
+    response.writeHead(200, { ...NAME, 'content-length': 0 }).end();
     return;
   }
   const isChat = named === 'POST /v1/chat/completions';
@@ -59,13 +61,33 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
   });
-  const session = await holder.sessionOf(key, {
-    ms: answering.times.parked_ms,
-    signal: gone.signal,
-  });
-  if ('status' in session) throw new Refused(session);
-  if (isChat) await chat(exchange, { session, ...answering, gone: gone.signal });
-  else sendJson(response, models(session));
+  const answerer = await parked(exchange, { key, holder, times: answering.times, gone: gone.signal }); // prettier-ignore
+  if ('status' in answerer) throw new Refused(answerer);
+  if ('elsewhere' in answerer) {
+    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${path}`);
+    if (!request.complete) request.resume();
+  } else if (isChat) await chat(exchange, { session: answerer, ...answering, gone: gone.signal });
+  else sendJson(response, models(answerer));
+}
+
+/**
+ * Who answers it. A client that waits for that gets signs of life (102) which decide nothing: its answer may be a
+ * redirect yet.
+ */
+async function parked(
+  { request, response }: Exchange,
+  { key, holder, times, gone }: Pick<Routing, 'holder' | 'times'> & Pick<Keyed, 'key'> & { gone: AbortSignal }, // prettier-ignore
+): Promise<Answerer> {
+  // Clients of HTTP/1.0 know none.
+  const isTold = request.httpVersion === '1.1';
+  const alive = setInterval(() => {
+    if (isTold) response.writeProcessing();
+  }, times.keep_alive_ms);
+  try {
+    return await holder.answererOf(key, { ms: times.parked_ms, signal: gone });
+  } finally {
+    clearInterval(alive);
+  }
 }
 
 /** Clients that take this for a proxy send a whole address. */

@@ -6,7 +6,7 @@ export interface GatewayTimes {
   linger_ms: number;
   /** How long a program may go on behind a limit. */
   overstay_ms: number;
-  /** Between two signs of life of a stream without news. */
+  /** Between two signs of life of a stream without news, and of a call without a holder. */
   keep_alive_ms: number;
   /** How long a client may take nothing of what it was sent. */
   stalled_ms: number;
@@ -17,7 +17,7 @@ export interface GatewayTimes {
 }
 
 export const TIMES: GatewayTimes = {
-  parked_ms: 4000,
+  parked_ms: 60_000,
   linger_ms: 30_000,
   overstay_ms: 30_000,
   keep_alive_ms: 5000,

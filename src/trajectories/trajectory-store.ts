@@ -1,5 +1,6 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { StoredRequest, StreamRequest } from '../model/stream/stream-request.js';
+import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
@@ -188,6 +189,8 @@ export interface ResultFiles {
   failures: string;
   groups: string;
   metrics: string;
+  /** rollouts.arrow. */
+  sequences?: string;
 }
 
 /** The parts that slices close on their own, and the whole that the batch joins from them. */
@@ -197,7 +200,7 @@ export interface BatchOutputs {
   isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, from `resume` on if a predecessor stopped there. */
   openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
-  /** Concatenates closed parts, in order, into rollouts.jsonl and failures.jsonl; yields their summary lines. */
+  /** Joins closed parts, in order, into rollouts.jsonl, rollouts.arrow and failures.jsonl; yields their summary lines. */
   join(parts: readonly RowRange[]): Promise<string[]>;
   /** The lines of rollouts.jsonl, in order, once the parts are joined. */
   readRollouts(): AsyncIterable<string>;
@@ -227,12 +230,22 @@ export interface PartPosition {
   attempt: string;
   /** Rollouts written, in manifest order. */
   written: number;
-  offsets: { rollouts: number; failures: number; summaries: number };
+  /** Bytes; of sequences always the end of a record batch. */
+  offsets: { rollouts: number; failures: number; summaries: number; sequences?: number };
+}
+
+export interface WrittenRollout {
+  row: string;
+  summary: string;
+  valid: boolean;
+  /** What the row is in rollouts.arrow. */
+  sequences: () => readonly ArrowRow[];
 }
 
 export interface PartWriter {
+  /** The last one at which all files had the same rollouts. */
   readonly position: PartPosition;
-  write(rollout: { row: string; summary: string; valid: boolean }): Promise<void>;
+  write(rollout: WrittenRollout): Promise<void>;
   /** Syncs and gives the files their final names. */
   close(): Promise<void>;
   abandon(): Promise<void>;

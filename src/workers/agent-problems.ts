@@ -2,7 +2,7 @@ import type { EnvironmentSettings } from '../environments/registry.js';
 import { preview } from '../model/problems.js';
 
 interface Deployed {
-  worker: { roles: readonly string[]; gateway: { listen: string; advertise: string | null } };
+  worker: { gateway: { listen: string; advertise: string | null } };
   environments: Record<string, EnvironmentSettings>;
 }
 
@@ -19,12 +19,8 @@ const UNJUDGED =
 
 /** What is wrong between an agent and the rest of temporal.yaml. */
 export function agentProblems({ worker, environments }: Deployed): Found[] {
-  const { roles, gateway } = worker;
-  const alone = roles.includes('gateway') && !roles.includes('environment');
-  const message = 'expected environment beside gateway: a worker answers the programs of the rollouts that it plays'; // prettier-ignore
   return [
-    ...(alone ? [{ path: ['worker', 'roles'], message }] : []),
-    ...nowhere(gateway),
+    ...nowhere(worker.gateway),
     ...Object.entries(environments).flatMap(([name, settings]) => {
       if (settings.kind !== 'agent') return [];
       if (settings.verify === null)

@@ -6,6 +6,7 @@ import { bytesOf } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
 import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
+import { FORMATS } from '../model/results/arrow/formats.js';
 import { recordOf } from '../model/untrusted.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
@@ -53,11 +54,20 @@ const TemporalSettings = z
 /** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
 const ReadersSetting = z.enum(READERS).default('owner');
 const DEFAULT_ROOT = '.rollouts/trajectories';
+const FormatsSetting = z
+  .array(z.enum(FORMATS))
+  .refine(
+    (formats) => formats.includes('jsonl') && new Set(formats).size === formats.length,
+    'expected [jsonl] or [jsonl, arrow]',
+  )
+  .default(['jsonl'])
+  .describe('of valid rollouts: rollouts.jsonl, and rollouts.arrow beside it');
 
 const FileStoreSettings = z.strictObject({
   kind: z.literal('file').describe('files of one host'),
   root: z.string().default(DEFAULT_ROOT).describe('folder of journals and results'),
   readers: ReadersSetting.describe("who may read besides the worker's user, who alone writes"),
+  outputs: z.strictObject({ formats: FormatsSetting }).prefault({}).describe('results'),
 });
 
 /** The URL contains a password, so the settings only say where it is. */
@@ -87,6 +97,7 @@ const PostgresStoreSettings = z
         readers: ReadersSetting.describe(
           "who may read besides the worker's user, who alone writes",
         ),
+        formats: FormatsSetting,
       })
       .prefault({})
       .describe(

@@ -1,10 +1,11 @@
+import { createHolders } from '../activities/agent/holder-facts.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { createGateway } from '../gateway/gateway.js';
 import { keepSecret, readSecret } from '../platform/secrets.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config } from './config.js';
 
-/** Whether programs run here: those of agents, whose rollouts this worker plays. */
+/** Whether programs ask here: where their rollouts are played, or to be led there. */
 const answersPrograms = ({
   worker,
   environments,
@@ -16,10 +17,14 @@ const answersPrograms = ({
 /** Answers programs where this worker listens; null: it plays none. Rejects if it cannot listen there. */
 export async function openGateway(
   config: Config,
-  { opened, env }: { opened: Pick<OpenStore, 'keySecret'>; env: NodeJS.ProcessEnv },
+  {
+    opened,
+    store,
+    env,
+  }: Pick<OpenStore, 'store'> & { opened: Pick<OpenStore, 'keySecret'>; env: NodeJS.ProcessEnv },
 ): Promise<Gateway | null> {
   if (!answersPrograms(config)) return null;
-  const { listen, advertise, secret_env } = config.worker.gateway;
+  const { listen, advertise, direct, secret_env } = config.worker.gateway;
   const secret =
     secret_env === null
       ? await opened.keySecret()
@@ -28,8 +33,9 @@ export async function openGateway(
           setting: 'worker.gateway.secret_env',
         });
   keepSecret(secret);
+  const holders = createHolders(store);
   try {
-    return await createGateway({ listen, advertise, secret });
+    return await createGateway({ listen, advertise, direct, secret, holders });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`worker.gateway.listen: cannot listen on ${listen}: ${why}`, { cause });

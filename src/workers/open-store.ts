@@ -21,8 +21,8 @@ export function openStore(
   }: { env: NodeJS.ProcessEnv; max_cached_bytes: number; max_request_bytes: number },
 ): OpenStore {
   if (store.kind === 'postgres') return openPostgresStore({ ...settingsOf(store, env), ...bounds });
-  const { root, readers } = store;
-  const files = createFileStore({ root, readers, ...bounds });
+  const { root, readers, outputs } = store;
+  const files = createFileStore({ root, readers, formats: outputs.formats, ...bounds });
   return {
     store: files,
     ids: async ({ make }) => ({

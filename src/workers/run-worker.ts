@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
@@ -5,6 +6,7 @@ import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import { createActivities } from '../activities/index.js';
+import type { Gateway } from '../gateway/agent-session.js';
 import { describeError } from '../platform/errors.js';
 import type { StoreIds } from '../platform/pollers.js';
 import { REPORTS_EVERY_S } from '../platform/pollers.js';
@@ -15,7 +17,6 @@ import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
 import { reachDeployed } from './deaths/deployed.js';
-import type { Gateway } from '../gateway/agent-session.js';
 import { openGateway } from './gateway.js';
 import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
@@ -70,7 +71,9 @@ async function runParts(
   if (started === null) return;
   const { workers, connected, gateway, policies, stuck, endDeaths, lookForOthers } = started;
   const { connection, address, namespace } = connected;
-  const running = workers.map((worker) => worker.run());
+  // A gateway alone has no tasks.
+  const running =
+    workers.length > 0 ? workers.map((worker) => worker.run()) : [once(signal, 'abort')];
   const shutDown = (): void => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };

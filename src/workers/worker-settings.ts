@@ -34,6 +34,11 @@ const GatewaySettings = z
       .describe(
         "the URL by which programs reach it, without `/v1`; null: the listener's own, which only this host reaches",
       ),
+    direct: BaseUrl.nullable()
+      .default(null)
+      .describe(
+        'the URL by which programs reach this worker alone, where `advertise` leads to several; null: `advertise`',
+      ),
     secret_env: z
       .string()
       .min(1)
@@ -53,7 +58,7 @@ export const WorkerSettings = z
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
       .default(['workflow', 'generation', 'environment'])
       .describe(
-        'which activities and workflows this process runs; `gateway` is where agents run: with role `environment` and an agent',
+        'which activities and workflows this process runs; `gateway` leads programs to the worker that answers them: so does role `environment` with an agent',
       ),
     max_generations: z
       .int()

@@ -25,6 +25,7 @@ export async function policy(input: unknown): Promise<never> {
   const changes = handleReplicaUpdates(service, shown);
   const history = watchHistory();
   const ticket = watchTicket({ isRepairable: () => canRepair(shown.record()) });
+  shown.asks(() => ticket.news(Date.now()));
   for (;;) {
     // 1. Replicas that do not serve get `version` again, until the next update. Those of a transfer are its holder's.
     const survey = await surveyReplicas({ service });

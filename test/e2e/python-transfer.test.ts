@@ -6,6 +6,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { exampleIn } from '../docs/example.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { isPaused, startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
 import { install, skip } from '../harness/python-package.js';
@@ -18,16 +19,17 @@ describe('a trainer in Python that sends weights itself', { skip }, () => {
   after(() => bed.end());
 
   /** The last line that it prints. */
-  async function trainer(how: string): Promise<unknown> {
+  async function trainer(how: string, input = ''): Promise<unknown> {
     const { address, namespace } = bed.server();
     const program = spawn(
       install.python,
       [path.join(PYTHON_PACKAGES, 'tests', 'send_weights.py'), how],
       {
         env: { ...process.env, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1', ADDRESS: address, NAMESPACE: namespace, TASK_QUEUE }, // prettier-ignore
-        stdio: ['ignore', 'pipe', 'pipe'],
+        stdio: ['pipe', 'pipe', 'pipe'],
       },
     );
+    program.stdin.end(input);
     const [out, err] = [text(program.stdout), text(program.stderr)];
     const [code] = (await once(program, 'close')) as [number | null];
     assert.equal(code, 0, `${await out}${await err}`);
@@ -42,6 +44,12 @@ describe('a trainer in Python that sends weights itself', { skip }, () => {
       const told = (await (await fetch(`${engine.process().url}/weight_info`)).json()) as object;
       assert.deepEqual(told, { weight_version: '1' });
     }
+  });
+
+  test('is as short as the page says', async () => {
+    const block = await exampleIn('docs/weights.md', 'transfer(holder="grpo"');
+    const { replicas } = (await trainer('printed', block)) as { replicas: object };
+    assert.deepEqual(Object.values(replicas), [{ state: 'current' }, { state: 'current' }]);
   });
 
   test('gives the engines up where its block raises, and they stay paused', async () => {

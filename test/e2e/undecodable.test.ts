@@ -102,7 +102,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     const { handle, outcome } = await startBatch(bed.batch(id, QUEUE), { ...request, generation });
     const rollout = bed.server.client.workflow.getHandle(`${id}/0-0`);
     const isAt = (turn: number) =>
-      eventually({ what: `turn ${turn}`, timeout_ms: 30_000 }, async () => {
+      eventually({ what: `turn ${turn}`, timeout_ms: 90_000 }, async () => {
         const progress = await rollout.query<RolloutProgress>('progress').catch(() => null);
         return progress !== null && progress.turn >= turn;
       });

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { ArrowRow } from '../../src/model/results/arrow/columns.js';
 import type { RowRange } from '../../src/model/workflow-safe/slices.js';
 import type {
   BatchOutputs,
@@ -15,9 +16,28 @@ const isValid = (row: number): boolean => row % 3 !== 2;
 const textOf = (row: number): string => JSON.stringify({ row, text: 'é'.repeat(row % 5) });
 const linesOf = (rows: number[]): string => rows.map((row) => `${textOf(row)}\n`).join('');
 
+/** Of a group of four; the ids are as many as its number, and the row is the rest. */
+export const sequencesOf = (row: number): ArrowRow[] => [
+  {
+    ...{ rollout_id: `batch/${row}-0`, row, repeat: 0, sequence: 0, parent: null, fork: 0 },
+    ...{ group: Math.floor(row / 4), step: null, total_reward: row / 7, loss_multiplier: 1 },
+    ...{ stop_reason: 'terminated', terminated: true, truncated: false, prompt_tokens: 0 },
+    ...{ sampled_tokens: row, lag_max: row % 2 === 0 ? null : row, rest: textOf(row) },
+    input_ids: Int32Array.from({ length: row }, (_, id) => id),
+    loss_mask: new Uint8Array(row).fill(1),
+    logprobs: new Float32Array(row).fill(-row),
+    versions: new Int32Array(row).fill(row),
+  },
+];
+
 export async function writeRow(writer: PartWriter, row: number): Promise<void> {
   const valid = isValid(row);
-  await writer.write({ row: textOf(row), summary: JSON.stringify({ row, valid }), valid });
+  await writer.write({
+    row: textOf(row),
+    summary: JSON.stringify({ row, valid }),
+    valid,
+    sequences: () => sequencesOf(row),
+  });
 }
 
 /** Continues from a position, as an attempt does from its predecessor's heartbeat. */

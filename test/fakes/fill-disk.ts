@@ -42,7 +42,12 @@ async function fillWithAnswer(succeeded: () => void): Promise<void> {
 async function fillRows(succeeded: () => void): Promise<void> {
   const writer = await store.outputs(BATCH).openPart({ first: 0, last: 9 }, null);
   for (let row = 0; row < ROOM_FOR_ANY_LIMIT; row++) {
-    await writer.write({ row: JSON.stringify('x'.repeat(997)), summary: '{}', valid: true });
+    await writer.write({
+      row: JSON.stringify('x'.repeat(997)),
+      summary: '{}',
+      valid: true,
+      sequences: () => [],
+    });
     succeeded();
   }
 }

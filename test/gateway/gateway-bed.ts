@@ -68,6 +68,8 @@ export interface Given {
   row?: number;
   /** Its own engine. */
   pool?: Pool;
+  /** Of its first call; absent: the same for each life. */
+  seed?: number;
   /** The next attempt of the same life. */
   again?: boolean;
   restart?: 'replay' | 'fresh';
@@ -156,7 +158,16 @@ export const poolFor = (service: GenerationService): Pool => ({
 });
 
 async function openLife(
-  { settings, limits, generation, rollout, row = 0, again = false, restart = 'replay' }: Given,
+  {
+    settings,
+    limits,
+    generation,
+    rollout,
+    row = 0,
+    again = false,
+    restart = 'replay',
+    seed = 0,
+  }: Given,
   { gateway, pool, store, journalFile }: { gateway: Gateway; pool: Pool; store: TrajectoryStore; journalFile: (row: number) => string }, // prettier-ignore
 ): Promise<Life> {
   const ref = { ...REF, row };
@@ -199,7 +210,7 @@ async function openLife(
     pool,
     waits: UNWATCHED,
     sharer: asking.sharer,
-    seed: ({ turn, inherited }) => 1000 * turn + inherited,
+    seed: ({ turn, inherited }) => seed + 1000 * turn + inherited,
     eos_ids: () => new Set(),
     ...engineOf(pool, asking),
     failed: async (error, turn) => {
@@ -211,7 +222,7 @@ async function openLife(
     },
     signal: abort.signal,
   };
-  const session = gateway.open(playing);
+  const session = await gateway.open(playing);
   const headers = { authorization: `Bearer ${session.key}`, 'content-type': 'application/json' };
   return {
     session,

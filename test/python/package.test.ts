@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
-import { BatchRequest } from '../../src/model/batch-request.js';
+import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import { Begin } from '../../src/model/policy/transfer.js';
@@ -43,6 +43,13 @@ interface Losses {
   after: number[] | null;
 }
 
+/** It has no default, and its columns are the user's. */
+function withoutSample(schema: Record<string, unknown>): unknown {
+  const { sample, ...properties } = schema['properties'] as Record<string, unknown>;
+  assert.ok(sample);
+  return { ...schema, properties, required: [] };
+}
+
 const indices = (start: number, end: number): number[] =>
   Array.from({ length: end - start }, (_, k) => start + k);
 
@@ -59,6 +66,7 @@ describe('package durable_rollouts', { skip }, () => {
     const schemas = path.join(await temporaryFolder(t), 'schemas.json');
     const requests = {
       BatchRequest: jsonSchemaOf(BatchRequest),
+      RolloutSettings: withoutSample(jsonSchemaOf(SingleRollout)),
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
       BeginRequest: jsonSchemaOf(Begin),

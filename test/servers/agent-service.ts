@@ -32,6 +32,8 @@ export interface AgentService {
   started: { run: string; task: ServiceTask }[];
   stopped: string[];
   polls: () => number;
+  /** How many programs have not ended. */
+  running: () => number;
   /** Answers every request itself, if it returns something. */
   instead: ((method: string, path: string) => { status: number; body: string; headers?: Record<string, string> } | 'hang' | null) | null; // prettier-ignore
   /** As if it had been restarted. */
@@ -62,6 +64,7 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
     started: [],
     stopped: [],
     polls: () => polls,
+    running: () => [...runs.values()].filter(({ state }) => state['state'] === 'running').length,
     instead: null,
     forget: () => {
       server.closeAllConnections();

@@ -53,7 +53,7 @@ describe('in place of a file of a store', () => {
         await store.facts.put(FACT);
         await store.storeId();
         const part = await store.outputs(BATCH).openPart(PART, null);
-        await part.write({ row: '{}', summary: '{}', valid: true });
+        await part.write({ row: '{}', summary: '{}', valid: true, sequences: () => [] });
         await part.close();
         const file = path.join(root, BATCH, name);
         await mkdir(path.dirname(file), { recursive: true });

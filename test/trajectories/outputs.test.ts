@@ -94,7 +94,7 @@ describe('parts', () => {
     for (const part of many) {
       const writer = await outputs.openPart(part, null);
       const row = JSON.stringify({ row: part.first, text: '漢'.repeat(60_000) });
-      await writer.write({ row, summary: '{}', valid: true });
+      await writer.write({ row, summary: '{}', valid: true, sequences: () => [] });
       await writer.close();
     }
     await outputs.join(many);

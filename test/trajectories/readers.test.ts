@@ -24,7 +24,7 @@ async function modesOf(
   // An attempt that continues another one's work, and one that closes.
   for (const closes of [false, true]) {
     const writer = await outputs.openPart(part, null);
-    await writer.write({ row: '{}', summary: '{}', valid: true });
+    await writer.write({ row: '{}', summary: '{}', valid: true, sequences: () => [] });
     await (closes ? writer.close() : writer.abandon());
   }
   const found = { files: new Set<string>(), directories: new Set<string>() };

@@ -21,7 +21,12 @@ async function closeStep(store: TrajectoryStore): Promise<StepOutputs> {
   const outputs = store.stepOutputs(STEP);
   const part = { first: 0, last: 0 };
   const writer = await outputs.openPart(part, null);
-  await writer.write({ row: '{"row":0}', summary: '{"valid":true}', valid: true });
+  await writer.write({
+    row: '{"row":0}',
+    summary: '{"valid":true}',
+    valid: true,
+    sequences: () => [],
+  });
   await writer.close();
   assert.deepEqual(await outputs.join([part]), ['{"valid":true}']);
   await outputs.putGroupTable(['{"row":0}']);

@@ -10,7 +10,7 @@ import type { Config } from '../../src/workers/config.js';
 import { loadConfig } from '../../src/workers/config.js';
 import { openGateway } from '../../src/workers/gateway.js';
 import { openStore } from '../../src/workers/open-store.js';
-import { temporaryFolder } from '../fakes/temporary-store.js';
+import { temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
 import { startAgentService } from '../servers/agent-service.js';
 
 const RUN = { url: 'http://127.0.0.1:9100' };
@@ -47,9 +47,10 @@ describe('temporal.yaml with agents', () => {
     assert.match(alone, /\(of which this file has none\), got "tests"/);
   }); // prettier-ignore
 
-  test('is refused a gateway without programs, and one whose address is none', async (t) => {
+  test('is refused a gateway whose address is none, and may have it alone', async (t) => {
     const worker = (more: object) => refused(t, { environments: { swe: agent() }, worker: more });
-    assert.match(await worker({ roles: ['gateway'] }), /worker\.roles: expected environment beside gateway/);
+    assert.equal(await worker({ roles: ['gateway'] }), '');
+    assert.equal(await worker({ gateway: { listen: '10.0.0.7:8099', advertise: 'http://all', direct: 'http://10.0.0.7:8099' } }), '');
     assert.match(await worker({ gateway: { listen: '0.0.0.0:8099' } }), /worker\.gateway\.advertise: expected the URL by which programs reach this worker, .*since worker\.gateway\.listen is 0\.0\.0\.0:8099; got none/);
     assert.match(await worker({ gateway: { listen: '8099' } }), /worker\.gateway\.listen: expected host:port/);
     assert.equal(await worker({ gateway: { listen: '0.0.0.0:8099', advertise: 'http://here:8099' } }), '');
@@ -89,6 +90,13 @@ describe('check', () => {
   });
 }); // prettier-ignore
 
+/** What a worker has beside its settings. */
+const givenOf = async (t: TestContext, opened = { keySecret: () => Promise.resolve('of-these-tests') }) => ({
+  opened,
+  store: (await temporaryStore(t)).store,
+  env: {},
+}); // prettier-ignore
+
 describe("the secret of programs' keys", () => {
   const bounds = { max_cached_bytes: 0, max_request_bytes: 0 };
 
@@ -112,23 +120,25 @@ describe("the secret of programs' keys", () => {
     const service = { kind: 'agent', run: RUN };
     const worker = { gateway: { secret_env: 'OWN_SECRET' } };
     const config = await configOf(t, { environments: { swe: service }, worker });
-    const opened = { keySecret: () => Promise.reject(new Error('the store was asked')) };
-    const gateway = await openGateway(config, { opened, env: { OWN_SECRET: 'of-these-tests' } });
+    const given = await givenOf(t, { keySecret: () => Promise.reject(new Error('the store was asked')) });
+    const gateway = await openGateway(config, { ...given, env: { OWN_SECRET: 'of-these-tests' } });
     await gateway?.close();
-    await assert.rejects(openGateway(config, { opened, env: {} }), /worker\.gateway\.secret_env: expected the environment variable OWN_SECRET/);
+    await assert.rejects(openGateway(config, given), /worker\.gateway\.secret_env: expected the environment variable OWN_SECRET/);
   }); // prettier-ignore
 
   test('is asked for by no worker that runs no programs', async (t) => {
     const config = await configOf(t, { environments: { math: { kind: 'math' } } });
-    const opened = { keySecret: () => Promise.reject(new Error('the store was asked')) };
-    assert.equal(await openGateway(config, { opened, env: {} }), null);
+    const given = await givenOf(t, {
+      keySecret: () => Promise.reject(new Error('the store was asked')),
+    });
+    assert.equal(await openGateway(config, given), null);
   });
 
   test('signs for an address that is named with or without /v1', async (t) => {
     for (const advertise of ['http://here:8099', 'http://here:8099/', 'http://here:8099/v1']) {
       const worker = { gateway: { advertise } };
       const config = await configOf(t, { environments: { swe: { kind: 'agent', run: RUN } }, worker });
-      const gateway = await openGateway(config, { opened: { keySecret: () => Promise.resolve('of-these-tests') }, env: {} });
+      const gateway = await openGateway(config, await givenOf(t));
       assert.equal(gateway?.base_url, 'http://here:8099/v1');
       await gateway.close();
     }
@@ -136,7 +146,7 @@ describe("the secret of programs' keys", () => {
 
   test('an address that is taken is an error with the setting', async (t) => {
     const of = (listen: string) => configOf(t, { environments: { swe: { kind: 'agent', run: RUN } }, worker: { gateway: { listen } } });
-    const given = { opened: { keySecret: () => Promise.resolve('of-these-tests') }, env: {} };
+    const given = await givenOf(t);
     const first = await openGateway(await of('127.0.0.1:0'), given);
     const { host } = new URL(first?.base_url ?? '');
     await assert.rejects(openGateway(await of(host), given), new RegExp(`^Error: worker\\.gateway\\.listen: cannot listen on ${host}: .*EADDRINUSE`));

@@ -89,6 +89,7 @@ class Requests(unittest.TestCase):
     maxDiff = None
     TYPES = {
         "BatchRequest": (requests.BatchRequest, requests.BATCH_DEFAULTS),
+        "RolloutSettings": (requests.RolloutSettings, requests.ROLLOUT_DEFAULTS),
         "StreamRequest": (requests.StreamRequest, requests.STREAM_DEFAULTS),
         "PublishRequest": (requests.PublishRequest, requests.PUBLISH_DEFAULTS),
         "BeginRequest": (requests.BeginRequest, requests.BEGIN_DEFAULTS),
@@ -114,6 +115,9 @@ class Requests(unittest.TestCase):
         self.assertIsNone(requests.first_difference(requests.with_defaults(there, requests.BATCH_DEFAULTS), filled))
         here = requests.with_defaults({**there, "generation": {}}, requests.BATCH_DEFAULTS)
         self.assertEqual(requests.first_difference(filled, here), "generation.temperature: 0.5 there, 1 here")
+        asked, other = ({"message_log": [{"role": "user", "content": text}]} for text in ("a", "b"))
+        self.assertEqual(requests.first_difference(asked, other), "message_log.0.content: 'a' there, 'b' here")
+        self.assertEqual(requests.first_difference({"a": [1]}, {"a": [1, 2]}), "a: [1] there, [1, 2] here")
 
 
 class Results(unittest.TestCase):

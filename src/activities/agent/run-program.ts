@@ -96,7 +96,8 @@ async function playLife(running: Running): Promise<void> {
     // Whoever starts while nothing serves would only wait, and give up.
     served: () => serves(hold, { settings, dependencies }),
   });
-  const session = gateway.open(playedAgent(hold, { rules: program.rules, settings, dependencies }));
+  const played = playedAgent(hold, { rules: program.rules, settings, dependencies });
+  const session = await gateway.open(played);
   const { serve } = session;
   const plays = async (): Promise<ProgramEnd> => {
     const start = async () => program.start(run, { task: await taskOf(session, running), serve, signal }); // prettier-ignore

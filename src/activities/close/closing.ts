@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { writeJson } from '../../platform/json/kept.js';
+import { arrowRows } from '../../model/results/arrow/rows.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
@@ -8,12 +9,12 @@ import { groupTable } from '../../model/results/group-table.js';
 import { Summary } from '../../model/results/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
-import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
+import type { BatchOutputs, PartWriter } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { BatchResult, CloseBatch, CloseSlice, Counts } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
-import type { BatchToFold } from './fold-rows.js';
+import type { BatchToFold, Place } from './fold-rows.js';
 import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
 
 /**
@@ -109,7 +110,12 @@ const Checkpoint = z.object({
   position: z.object({
     attempt: z.string(),
     written: z.number(),
-    offsets: z.object({ rollouts: z.number(), failures: z.number(), summaries: z.number() }),
+    offsets: z.object({
+      rollouts: z.number(),
+      failures: z.number(),
+      summaries: z.number(),
+      sequences: z.number().exactOptional(),
+    }),
   }),
 });
 
@@ -125,19 +131,34 @@ export async function closePart(
   // By place, not by number: an outdated worker may have opened the journal of a replacement since. Without the
   // predecessor's files, from the beginning.
   const written = writer.position.written > 0 ? before?.at : undefined;
+  const behind = behindPosition(writer);
   try {
     for await (const { place, row, summary } of foldRows(rows, { ...closing, written })) {
       await writer.write({
         row: writeJson(row),
         summary: JSON.stringify(summary),
         valid: isValid(summary),
+        sequences: () => arrowRows(row),
       });
-      attempt.checkpoint = { first: part.first, at: place, position: writer.position };
+      const at = behind(place);
+      if (at !== null) attempt.checkpoint = { first: part.first, at, position: writer.position };
     }
     await writer.close();
   } finally {
     await writer.abandon();
   }
+}
+
+/** The last rollout that the writer's position covers, told each one that it wrote; null: it has not moved. */
+function behindPosition(writer: PartWriter): (place: Place) => Place | null {
+  const places: Place[] = [];
+  let counted = writer.position.written;
+  return (place) => {
+    places.push(place);
+    const covered = places.splice(0, writer.position.written - counted);
+    counted += covered.length;
+    return covered.at(-1) ?? null;
+  };
 }
 
 /** The position of a predecessor, if it was in this part. */

@@ -5,6 +5,7 @@ import type {
   ReplicaNeeds,
   ReplicaState,
   Rule,
+  TransferNews,
 } from '../../model/workflow-safe/policy.js';
 
 /** What workflow `policy` and its activities exchange. */
@@ -135,6 +136,8 @@ export interface PolicyStatus {
   phases: Record<string, Phase>;
   /** The last ten, oldest first. */
   updates: PublishSummary[];
+  /** Of the open transfer; absent: none is open. */
+  transfer?: TransferNews;
 }
 
 export interface UpdateReplica {

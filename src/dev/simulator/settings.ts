@@ -92,13 +92,16 @@ const ThinkingRange = z
   .tuple([count, count])
   .refine(([min, max]) => min <= max, { message: 'expected [min, max] with min at most max' });
 
+/** Many short and some long ones, as of real policies. */
+const LogNormal = z.strictObject({ median: z.number().positive(), sigma: z.number().positive() });
+
 /** Settings that may change while the simulator runs. */
 const changeable = {
   /** Speed of each request; 0: no limit, the whole answer is sent at once. */
   tokens_per_second: z.number().nonnegative(),
   ms_to_first_token: z.number().nonnegative(),
-  /** Tokens before the action: a number, or a range from which each turn draws. */
-  thinking_tokens: z.union([count, ThinkingRange]),
+  /** Tokens before the action: a number, or a range or a log-normal law from which each turn draws. */
+  thinking_tokens: z.union([count, ThinkingRange, LogNormal]),
   /** 0 plays at random; from 3 on nearly every move is a best one. */
   skill: z.number().nonnegative(),
   /** The thoughts are between `<think>` and `</think>`. */
@@ -131,6 +134,8 @@ export const SimulatorSettings = z.strictObject({
    * `/reset_prefix_cache` and the routes of a transfer, whose `update_info` is {weights: {name, skill, seed}, part, parts}. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
+  /** How many processes answer at its URL in turn, each with a label of its own. */
+  front_ends: z.int().positive().default(1),
   /** What `/get_world_size` says. */
   world_size: z.int().positive().default(1),
   /**

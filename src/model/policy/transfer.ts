@@ -86,12 +86,6 @@ export const Begin = z.strictObject({
 });
 export type Begin = z.infer<typeof Begin>;
 
-/** Signal `alive`. */
-export const Alive = z.strictObject({
-  ticket,
-  done: z.number().nonnegative().describe('tensors or bytes so far'),
-});
-
 export const Finish = z.strictObject({
   ticket,
   sent: groups.describe('the groups that have all weights'),

@@ -26,6 +26,9 @@ export const BatchResult = z.strictObject({
       failures: path('failures.jsonl, the others'),
       groups: path('groups.jsonl, a line for each group'),
       metrics: path('metrics.json, which has this result'),
+      sequences: path(
+        'rollouts.arrow, the sequences of the valid rollouts, where temporal.yaml asks for it',
+      ).exactOptional(),
     })
     .describe("absolute paths on the worker's host"),
   metadata: foreignObject().describe("the request's"),

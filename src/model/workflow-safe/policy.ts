@@ -165,7 +165,7 @@ const pathIn = ({ weights }: PolicyView, version: number | undefined): string | 
 export const TRANSFER = 'transfer' as const;
 
 /** It did not answer when its transfer ended. */
-export const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
+const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
   needs === 'restart' || (needs === 'load' && state === 'unknown' && paused_until !== null);
 
 /** Waits of 5 s, then ever longer ones: someone may repair the replica meanwhile. */
@@ -208,6 +208,43 @@ const remedyFor = (version: number | null): string =>
   version === null
     ? 'publish a version that loads'
     : `version ${version} is tried again; or publish one that loads`;
+
+/** What each replica that needs something waits for, and what to do. */
+export const needsTexts = (view: PolicyView): string[] =>
+  Object.entries(view.replicas).flatMap(([url, { needs }]) =>
+    needs === undefined ? [] : [`${url} ${needs === 'restart' ? HANGS : halfText(view)}`],
+  );
+
+const HANGS = 'waits inside a transfer and answers nothing: restart its process';
+
+function halfText(view: PolicyView): string {
+  const { version } = view;
+  const remedy = canRestore(view)
+    ? `version ${version ?? 'none'} is loaded from its files`
+    : `${version === null ? '' : `attach files of version ${version}, `}publish a version, or begin the next transfer`;
+  return `is half loaded, cut off and paused: ${remedy}`;
+}
+
+/** What the holder of a transfer has said. */
+export interface TransferNews {
+  /** Tensors or bytes; null: nothing. */
+  done: number | null;
+  silent_s: number;
+  /** It has been silent for longer than `stall_limit`. */
+  is_stale: boolean;
+}
+
+/** Who holds engines, and until when. */
+export function holderText(
+  { holder, version, engines, paused_until }: TicketView,
+  news: TransferNews | null,
+): string {
+  // prettier-ignore
+  const until = new Date(paused_until).toISOString().slice(11, 19);
+  const done = news === null || news.done === null ? 'nothing has been said' : `${news.done} sent`;
+  const silent = news === null ? '' : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`; // prettier-ignore
+  return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} ${engines.length === 1 ? 'engine' : 'engines'} for version ${version}, at most until ${until} UTC: ${done}${silent}`;
+}
 
 /** A note after a version: another one is on its way, or has failed. */
 export function aimOf(

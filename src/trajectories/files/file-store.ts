@@ -1,4 +1,5 @@
 import type { RolloutRef } from '../../model/batch-request.js';
+import type { Formats } from '../../model/results/arrow/formats.js';
 import type { Disk, Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
 import { storing } from '../storing.js';
@@ -38,6 +39,7 @@ export function createFileStore({
   max_cached_bytes,
   max_request_bytes = DEFAULT_REQUEST_BYTES,
   readers = 'owner',
+  formats = ['jsonl'],
 }: {
   root: string;
   /** Memory limit of cached folds of journals. */
@@ -45,6 +47,8 @@ export function createFileStore({
   /** Size limit of the batch.json files whose requests are cached; the latest one always is. */
   max_request_bytes?: number;
   readers?: Readers;
+  /** Of the valid rollouts in results. */
+  formats?: Formats;
 }): TrajectoryStore {
   const disk = createDisk(readers);
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
@@ -87,8 +91,8 @@ export function createFileStore({
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>
       storing(`journal of ${rolloutId(ref)}`, () => journalSize(journalIn(ref))),
-    outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
-    stepOutputs: (place) => createStepOutputs(stepOf(root, place), disk),
+    outputs: (batchId) => createFileOutputs(batchIn(batchId), { disk, formats }),
+    stepOutputs: (place) => createStepOutputs(stepOf(root, place), { disk, formats }),
     forgetJournals: ({ rows, repeats, batch_id }) =>
       storing(`journals of ${batch_id}`, () =>
         forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),

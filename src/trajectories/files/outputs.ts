@@ -1,62 +1,74 @@
-import { randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import { copyFile, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { writeJson } from '../../platform/json/kept.js';
+import type { Formats } from '../../model/results/arrow/formats.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { Fault, THE_STORE } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
-import { exists, syncDirectory } from '../../platform/files.js';
+import { exists } from '../../platform/files.js';
 import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
-import type { BatchOutputs, PartPosition, PartWriter } from '../trajectory-store.js';
+import { END, HEAD } from '../arrow/batches.js';
+import type { BatchOutputs } from '../trajectory-store.js';
+import type { Kind } from './part-writer.js';
+import { openPartWriter } from './part-writer.js';
 
-/** In the order in which they get their final names. A part that has all of them is closed. */
-const KINDS = ['rollouts', 'failures', 'summaries'] as const;
-type Kind = (typeof KINDS)[number];
-type PerKind<T> = Record<Kind, T>;
+/** Of a closed part, in the order in which they get their final names. */
+const KINDS: readonly Kind[] = ['rollouts', 'failures', 'summaries'];
 
-const START: PartPosition['offsets'] = { rollouts: 0, failures: 0, summaries: 0 };
+/** Parts by another release, whose sequences have other columns, are closed again. */
+const BATCHES = `sequences-${createHash('sha256').update(HEAD).digest('hex').slice(0, 8)}.batches`;
 
-export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
+/** `formats`: of the valid rollouts. */
+export function createFileOutputs(
+  directory: string,
+  { disk, formats }: { disk: Disk; formats: Formats },
+): BatchOutputs {
+  const kinds: readonly Kind[] = formats.includes('arrow') ? [...KINDS, 'sequences'] : KINDS;
   const batch = path.basename(directory);
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
     failures: path.join(directory, 'failures.jsonl'),
     groups: path.join(directory, 'groups.jsonl'),
     metrics: path.join(directory, 'metrics.json'),
+    ...(kinds.includes('sequences') && { sequences: path.join(directory, 'rollouts.arrow') }),
   };
   const partsDirectory = path.join(directory, 'parts');
   const nameOf = ({ first, last }: RowRange): string => `rows ${first} to ${last} of ${batch}`;
   const fileOf = (part: RowRange, kind: Kind): string =>
-    path.join(partOf(partsDirectory, part), `${kind}.jsonl`);
+    path.join(partOf(partsDirectory, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
 
   return {
     files,
     isClosed: async (part) => {
-      const files = KINDS.map((kind) => fileOf(part, kind));
+      const files = kinds.map((kind) => fileOf(part, kind));
       return (await Promise.all(files.map(exists))).every(Boolean);
     },
     openPart: (part, resume) =>
       storing(`closing ${nameOf(part)}`, async () => {
         await disk.makeDirectory(path.dirname(fileOf(part, 'rollouts')));
-        return await openPartWriter({
-          what: nameOf(part),
-          fileOf: (kind) => fileOf(part, kind),
+        return await openPartWriter(
+          { what: nameOf(part), kinds, fileOf: (kind) => fileOf(part, kind), disk },
           resume,
-          disk,
-        });
+        );
       }),
     join: (parts) =>
       storing(`joining the parts of ${batch}`, async () => {
-        for (const kind of ['rollouts', 'failures'] as const) {
-          const sources = parts.map((part) => fileOf(part, kind));
-          await disk.replaceFile(files[kind], (handle) => concatenate(sources, handle));
-        }
-        return await summariesIn(parts.map((part) => fileOf(part, 'summaries')));
+        const sourcesOf = (kind: Kind): string[] => parts.map((part) => fileOf(part, kind));
+        for (const kind of ['rollouts', 'failures'] as const)
+          await disk.replaceFile(files[kind], (handle) => concatenate(sourcesOf(kind), handle));
+        if (files.sequences !== undefined)
+          await disk.replaceFile(files.sequences, async (handle) => {
+            await handle.writeFile(HEAD);
+            await concatenate(sourcesOf('sequences'), handle);
+            await handle.writeFile(END);
+          });
+        return await summariesIn(sourcesOf('summaries'));
       }),
     readRollouts: () => rowsOf(files.rollouts),
     putGroups: ({ from, to }, lines) =>
@@ -79,109 +91,11 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
   };
 }
 
-async function openPartWriter({
-  what,
-  fileOf,
-  resume,
-  disk: { file_mode },
-}: {
-  what: string;
-  fileOf: (kind: Kind) => string;
-  resume: PartPosition | null;
-  disk: Disk;
-}): Promise<PartWriter> {
-  const attempt = randomUUID().slice(0, 8);
-  const name = (kind: Kind, by: string): string => `${fileOf(kind)}.${by}`;
-  let position: PartPosition = { attempt, written: 0, offsets: START };
-  if (resume !== null && (await copyPredecessor({ name, resume, attempt }))) {
-    position = { ...resume, attempt };
-  }
-  await removeOthers(path.dirname(fileOf('rollouts')), [attempt, resume?.attempt ?? attempt]);
-  const handles: PerKind<FileHandle> = {
-    rollouts: await open(name('rollouts', attempt), 'a', file_mode),
-    failures: await open(name('failures', attempt), 'a', file_mode),
-    summaries: await open(name('summaries', attempt), 'a', file_mode),
-  };
-  const closeAll = async (): Promise<void> => {
-    for (const kind of KINDS) await handles[kind].close().catch(() => undefined);
-  };
-  return {
-    get position() {
-      return position;
-    },
-    write: ({ row, summary, valid }) =>
-      storing(`writing ${what}`, async () => {
-        const kind = valid ? 'rollouts' : 'failures';
-        const rowBytes = await writeLine(handles[kind], row);
-        const summaryBytes = await writeLine(handles.summaries, summary);
-        const { offsets } = position;
-        position = {
-          attempt,
-          written: position.written + 1,
-          offsets: {
-            ...offsets,
-            [kind]: offsets[kind] + rowBytes,
-            summaries: offsets.summaries + summaryBytes,
-          },
-        };
-      }),
-    close: () =>
-      storing(`closing ${what}`, async () => {
-        for (const kind of KINDS) await handles[kind].sync();
-        await closeAll();
-        for (const kind of KINDS) await rename(name(kind, attempt), fileOf(kind));
-        await syncDirectory(path.dirname(fileOf('rollouts')));
-      }),
-    abandon: closeAll,
-  };
-}
-
-/** A predecessor's output counts up to the offsets that its heartbeat reported. */
-async function copyPredecessor({
-  name,
-  resume,
-  attempt,
-}: {
-  name: (kind: Kind, by: string) => string;
-  resume: PartPosition;
-  attempt: string;
-}): Promise<boolean> {
-  try {
-    for (const kind of KINDS) {
-      await copyFile(name(kind, resume.attempt), name(kind, attempt));
-      const { size } = await stat(name(kind, attempt));
-      // After a power cut the file may be shorter than the heartbeat said.
-      if (size < resume.offsets[kind]) throw new Error('the predecessor lost what it had written');
-      await truncate(name(kind, attempt), resume.offsets[kind]);
-    }
-    return true;
-  } catch {
-    // The predecessor's files are gone, renamed or too short: this attempt starts over with empty files.
-    for (const kind of KINDS) await rm(name(kind, attempt), { force: true });
-    return false;
-  }
-}
-
-/** Removes files of attempts before the predecessor: repeated failures of a closing pass must not fill the disk. */
-async function removeOthers(directory: string, attempts: readonly string[]): Promise<void> {
-  for (const name of await readdir(directory)) {
-    const [, attempt] = /\.jsonl\.(.+)$/.exec(name) ?? [];
-    if (attempt !== undefined && !attempts.includes(attempt))
-      await rm(path.join(directory, name), { force: true });
-  }
-}
-
 async function writeLines(
   handle: FileHandle,
   lines: Iterable<string> | AsyncIterable<string>,
 ): Promise<void> {
-  for await (const line of lines) await writeLine(handle, line);
-}
-
-async function writeLine(handle: FileHandle, line: string): Promise<number> {
-  const bytes = Buffer.from(`${line}\n`);
-  await handle.writeFile(bytes);
-  return bytes.length;
+  for await (const line of lines) await handle.writeFile(`${line}\n`);
 }
 
 async function summariesIn(files: readonly string[]): Promise<string[]> {

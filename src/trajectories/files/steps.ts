@@ -1,5 +1,6 @@
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
+import type { Formats } from '../../model/results/arrow/formats.js';
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import { readJson } from '../../platform/json/kept.js';
 import type { Disk } from '../../platform/files.js';
@@ -10,8 +11,11 @@ import { createFileOutputs } from './outputs.js';
 import { storing } from '../storing.js';
 
 /** The rows of a stream's step, in the step's folder. */
-export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
-  const outputs = createFileOutputs(directory, disk);
+export function createStepOutputs(
+  directory: string,
+  options: { disk: Disk; formats: Formats },
+): StepOutputs {
+  const outputs = createFileOutputs(directory, options);
   const { metrics } = outputs.files;
   return {
     ...outputs,
@@ -37,7 +41,7 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
 }
 
 /** Results, parts of them, and files that an interrupted attempt has left. */
-const OUTPUTS = /^(parts$|(rollouts|failures|groups|metrics)\.json)/;
+const OUTPUTS = /^(parts$|(rollouts|failures|groups|metrics)\.json|rollouts\.arrow)/;
 
 async function namesIn(directory: string): Promise<string[]> {
   try {

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
 import { createFileFacts } from '../files/facts.js';
 import { findStoreId, keySecretOf, storeIdOf } from '../store-id.js';
@@ -7,6 +6,7 @@ import type { OpenStore } from '../trajectory-store.js';
 import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
 import { SCHEMA_VERSION, migrate } from './migrations.js';
+import type { OutputSettings } from './postgres-store.js';
 import { createPostgresStore } from './postgres-store.js';
 import { tryOut } from './try-out.js';
 
@@ -18,7 +18,7 @@ export interface PostgresSettings {
   /** Schema of its tables in the database. */
   schema: string;
   max_connections: number;
-  outputs: { root: string; readers?: Readers };
+  outputs: OutputSettings;
   /** How long a statement waits for an unavailable server; default: 20 s. */
   patience_ms?: number;
 }

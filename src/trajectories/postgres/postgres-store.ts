@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { Formats } from '../../model/results/arrow/formats.js';
 import type { Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
 import { reopenBatch } from '../files/batch.js';
@@ -21,6 +22,13 @@ import { claimJournal, readJournal } from './journal.js';
 import type { JournalTable } from './journal-table.js';
 import { createJournalTable } from './journal-table.js';
 
+/** The folder of results. */
+export interface OutputSettings {
+  root: string;
+  readers?: Readers;
+  formats?: Formats;
+}
+
 /**
  * Trajectories in PostgreSQL, for any number of hosts: journals, requests, samples and facts are rows, results are files
  * that trainers read, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, groups.jsonl, metrics.json}`, in a
@@ -38,11 +46,12 @@ export function createPostgresStore({
   database: Database;
   /** Schema of its tables. */
   schema: string;
-  outputs: { root: string; readers?: Readers };
+  outputs: OutputSettings;
   max_cached_bytes: number;
   max_request_bytes: number;
 }): TrajectoryStore {
   const disk = createDisk(outputs.readers ?? 'owner');
+  const { formats = ['jsonl'] } = outputs;
   const batches = createBatchTables(database, schema);
   const facts = createTableFacts(database, schema);
   const readRequest = createRequestReader({
@@ -77,8 +86,8 @@ export function createPostgresStore({
     readSampleText,
     sampleCount: (batchId) =>
       storing(`samples of ${batchId}`, () => batches.sampleCount(checkedBatch(batchId))),
-    outputs: (batchId) => createFileOutputs(directoryFor(batchId), disk),
-    stepOutputs: (place) => createStepOutputs(stepOf(outputs.root, place), disk),
+    outputs: (batchId) => createFileOutputs(directoryFor(batchId), { disk, formats }),
+    stepOutputs: (place) => createStepOutputs(stepOf(outputs.root, place), { disk, formats }),
     facts,
     storeId: () => storeIdOf(facts),
   };

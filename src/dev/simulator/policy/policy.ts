@@ -2,6 +2,7 @@ import { createActions } from './actions.js';
 import { choose, isGreedy, nextBytes } from './distribution.js';
 import type { Distribution, LogprobsMode, Sampling } from './distribution.js';
 import type { Random } from '../random.js';
+import { endsGreedily, roomAt, stopProbability, type Lengths } from './lengths.js';
 import { readScene, type Scene } from './scene.js';
 import type { ScriptedAnswer } from './script.js';
 import { beginsWord, createWords, readWords } from './thinking.js';
@@ -22,10 +23,10 @@ export interface PolicyRequest {
   top_logprobs?: number;
   skill: number;
   /**
-   * Tokens of thought before the action, drawn evenly from this range. The last word may go slightly over, but never
-   * beyond the maximum.
+   * Tokens of thought before the action. The last word may go slightly over what was drawn, but never beyond the maximum
+   * of a range.
    */
-  thinking: readonly [min: number, max: number];
+  thinking: Lengths;
   /** Thoughts are between tags; default false. */
   think_tags?: boolean;
   /** The share of calls of tools that are no JSON; default 0. */
@@ -234,7 +235,8 @@ function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null 
   if (place.said.length === 0) {
     const mayStop = mark !== undefined || writer.mayEnd();
     const stop = mayStop ? stopProbability(place, thinking) : 0;
-    if (isGreedy(sampling) ? stop >= 0.5 : random() < stop) {
+    const stops = isGreedy(sampling) ? mayStop && endsGreedily(place, thinking) : random() < stop;
+    if (stops) {
       if (mark === undefined) return end(Math.log(stop), tools);
       writer.write([mark, Math.log(stop)], () => []);
       return { part: 'closing', said: [mark] };
@@ -242,7 +244,7 @@ function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null 
     goOn = Math.log(1 - stop);
     if (stop > 0) beside = [[mark ?? IM_END, Math.log(stop)]];
   }
-  const room = thinking[1] - place.length;
+  const room = roomAt(place.length, thinking);
   const words = room > 0 ? wordsFor({ sampling, mode: logprobs_mode, room }) : anyWord(tools);
   const spoken = say(words, { said: place.said, extra: goOn, beside, tools });
   return {
@@ -251,19 +253,6 @@ function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null 
     last_start: place.length,
     said: [],
   };
-}
-
-/**
- * The probability of ending the thoughts at the end of a word: that a length drawn evenly from the range lies within
- * the last word, given that it did not lie before.
- */
-function stopProbability(
-  { length, last_start }: { length: number; last_start: number },
-  [min, max]: readonly [number, number],
-): number {
-  if (length >= max) return 1;
-  const passed = Math.max(last_start, min - 1);
-  return Math.max(0, (length - passed) / (max - passed));
 }
 
 function end(logprob: number, { request, writer }: Tools): Place | null {

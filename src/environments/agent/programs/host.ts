@@ -28,16 +28,18 @@ const TRY_MS = 20_000;
 async function problemOf({ executable }: Python): Promise<string | null> {
   if (!isRoot()) return null;
   const uid = randomUid();
+  const child = spawn(executable, ['-I', '-c', 'pass'], {
+    ...{ uid, gid: uid, cwd: '/', env: {}, stdio: 'ignore' },
+  });
+  // The option `timeout` waits on where the program cannot be started.
+  const late = setTimeout(() => child.kill('SIGKILL'), TRY_MS);
   try {
-    const child = await spawned(
-      spawn(executable, ['-I', '-c', 'pass'], {
-        ...{ uid, gid: uid, cwd: '/', env: {}, stdio: 'ignore', timeout: TRY_MS },
-      }),
-    );
-    const [code] = (await once(child, 'exit')) as [number | null];
+    const [code] = (await once(await spawned(child), 'exit')) as [number | null];
     return code === 0 ? null : `it ended with ${code ?? 'a signal'} as another user`;
   } catch (error) {
     return describeError(error);
+  } finally {
+    clearTimeout(late);
   }
 }
 
@@ -86,7 +88,8 @@ export function remedyFor(why: string): string {
   return '';
 }
 
-function contentOf(file: string): string {
+/** Empty if it cannot be read. */
+export function contentOf(file: string): string {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch {

@@ -1,11 +1,12 @@
 import { existsSync, lstatSync } from 'node:fs';
 import path from 'node:path';
-import { SYSTEM } from '../../code/sandbox/levels.js';
+import { installed, SYSTEM } from '../../code/sandbox/levels.js';
+import { contentOf } from './host.js';
 
 /** What programs see of this machine, beside what python/sandbox/view.py makes for them. */
 
-/** As they see it, in each life the same. */
-export const FOLDER = '/work';
+/** As they see it, in each life the same. Hosts have none of this name, which mounts could be below. */
+export const FOLDER = '/rollout';
 /** Their folders, by the names that these have in the life's folder on this machine. */
 export const WRITABLE: Readonly<Record<string, string>> = {
   [FOLDER]: 'work',
@@ -18,7 +19,7 @@ const TAKEN = ['/', '/proc', '/dev', '/sys', ...Object.keys(WRITABLE)];
 
 /** null: programs can have these. */
 export function problemOf(mounts: readonly string[]): string | null {
-  for (const mount of mounts) {
+  for (const mount of [...mounts, ...pythonsOf(mounts)]) {
     const taken = TAKEN.find(
       (one) => mount === one || (one !== '/' && mount.startsWith(`${one}/`)),
     );
@@ -33,8 +34,17 @@ export function problemOf(mounts: readonly string[]): string | null {
 /** The system's programs and libraries, and mounts: the outer before what is in them. */
 export const readableWith = (mounts: readonly string[]): string[] => [
   ...SYSTEM.filter((name) => !name.startsWith('/etc/')),
-  ...[...mounts].sort(),
+  ...[...mounts, ...pythonsOf(mounts)].sort(),
 ];
+
+/** A virtual environment has links to the Python that it was made of, which may be in any folder. */
+function pythonsOf(mounts: readonly string[]): string[] {
+  const parts = mounts.flatMap((mount) => {
+    const [, programs] = /^home *= *(\/.*)$/m.exec(contentOf(path.join(mount, 'pyvenv.cfg'))) ?? [];
+    return programs === undefined ? [] : installed(path.dirname(programs));
+  });
+  return [...new Set(parts)].filter((part) => !SYSTEM.includes(part) && existsSync(part));
+}
 
 /** A mount with programs in it, such as a virtual environment, has them found by their names. */
 export function variablesWith(mounts: readonly string[]): Record<string, string> {

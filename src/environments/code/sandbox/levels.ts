@@ -59,16 +59,17 @@ const environmentOf = (home: string): Record<string, string> => ({
  * applications with their data may be in /usr/src or /usr/local.
  */
 const PARTS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libexec', 'include'];
-const partsOf = (folder: string): string[] => PARTS.map((part) => `${folder}/${part}`);
+/** Below a folder that may contain much else, above all in a home folder. */
+export const installed = (prefix: string): string[] => PARTS.map((part) => path.join(prefix, part));
 export const SYSTEM = [
-  ...[...partsOf(''), ...partsOf('/usr'), '/usr/share', ...partsOf('/usr/local')],
+  ...[...installed('/'), ...installed('/usr'), '/usr/share', ...installed('/usr/local')],
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];
 
-/** What a Python needs of its installation folder, which may contain much else, above all in a home folder. */
+/** What a Python needs of its installation folder. */
 const readableOf = ({ prefixes }: Python): string[] => [
   ...SYSTEM,
-  ...prefixes.flatMap((prefix) => [...partsOf(prefix), `${prefix}/pyvenv.cfg`]),
+  ...prefixes.flatMap((prefix) => [...installed(prefix), `${prefix}/pyvenv.cfg`]),
 ];
 
 const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c', BOOTSTRAP];

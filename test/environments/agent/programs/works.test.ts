@@ -8,7 +8,7 @@ describe('in the sandbox of programs', { skip }, () => {
     const life = await openLife(programs(t));
     assert.equal(
       await shell(life, 'pwd; whoami; hostname; id -u'),
-      '/work\nrollout\nrollout\n1000',
+      '/rollout\nrollout\nrollout\n1000',
     );
     const git = 'git -c user.name=a -c user.email=a@b';
     assert.match(

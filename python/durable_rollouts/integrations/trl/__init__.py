@@ -1,0 +1,18 @@
+"""Rollouts for TRL's trainers (docs/trainers.md).
+
+    from durable_rollouts import Client
+    from durable_rollouts.integrations.trl import Publish, Rollouts, reward
+
+    client = Client.connect()
+    trainer = GRPOTrainer(
+        model=…, args=…, train_dataset=dataset,
+        rollout_func=Rollouts(client, dataset, run="math-3", task_name="math"),
+        reward_funcs=reward,
+        callbacks=[Publish(client.policy(), "/shared/weights")],
+    )
+"""
+
+from .publish import Publish
+from .rollouts import Rollouts, reward
+
+__all__ = ["Publish", "Rollouts", "reward"]

@@ -1,0 +1,158 @@
+"""``GRPOTrainer``: its ``rollout_func`` and its reward.
+
+TRL hands over prompts alone, on each rank its part of the batch. A prompt's sample is found by its hash. The id of a
+rollout is made of the step and of its place among all ranks, so a trainer that was killed asks for the same ones again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+
+from typing_extensions import Unpack
+
+from ...faults import InvalidBatchRequest
+from ...plain import compact, plain
+from ...requests import RolloutSettings
+from ...results import Row
+from ...shapes import Shape
+from ...starting import check_id
+from ...sync import Client, _run
+from .rows import columns_of
+
+PROMPT = "prompt"
+
+
+class Samples:
+    """The sample of each prompt.
+
+    rows: of the trainer's data set, each with its ``prompt``
+    columns, task_name: as in ``Client.start_batch``; without ``columns`` a row that has no ``message_log`` gets it from
+      ``prompt``
+    """
+
+    def __init__(self, rows: Iterable[Any], columns: Optional[Mapping[str, str]], task_name: Optional[str]) -> None:
+        self._samples: Dict[str, Any] = {}
+        for at, given in enumerate(rows):
+            row = plain(given, of=f"rows.{at}", fault=InvalidBatchRequest)
+            if not isinstance(row, dict) or PROMPT not in row:
+                raise InvalidBatchRequest(f"rows.{at}: expected a column {PROMPT!r}, which TRL hands over, got {row!r:.80}")
+            names = columns if columns is not None else {} if "message_log" in row else {PROMPT: PROMPT}
+            [sample] = Shape(names, task_name).samples([row])
+            if self._samples.setdefault(hash_of(row[PROMPT]), sample) != sample:
+                raise InvalidBatchRequest(f"rows.{at}: another row has the same prompt, and other columns: TRL cannot tell them apart")
+        if not self._samples:
+            raise InvalidBatchRequest("rows: expected at least one")
+
+    def of(self, prompt: Any) -> Any:
+        """Raises ``InvalidBatchRequest`` for a prompt that no row has."""
+        found = self._samples.get(hash_of(prompt))
+        if found is None:
+            raise InvalidBatchRequest(f"expected a prompt of the rows that Rollouts was made with, got {prompt!r:.200}")
+        return found
+
+
+def hash_of(prompt: Any) -> str:
+    """Tables give every message every column; where a message has none, there is None."""
+    return hashlib.sha256(compact(_without_none(plain(prompt, of=PROMPT, fault=InvalidBatchRequest)))).hexdigest()[:16]
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(one) for name, one in sorted(value.items()) if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
+
+
+class Rollouts:
+    """A ``rollout_func`` of ``GRPOTrainer``, which plays rollouts of this project. With ``use_vllm=False``: the engines are
+    those of temporal.yaml, and get weights by ``Publish``.
+
+    client: ``durable_rollouts.Client``
+    rows: the trainer's data set, and that of its evaluation
+    run: names this training; another training needs another name, or gets these rollouts
+    columns, task_name: as in ``Client.start_batch``
+    settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
+
+        rollouts = Rollouts(client, dataset, run="math-3", task_name="math", max_rollout_turns=4)
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        rows: Iterable[Any],
+        *,
+        run: str,
+        columns: Optional[Mapping[str, str]] = None,
+        task_name: Optional[str] = None,
+        **settings: Unpack[RolloutSettings],
+    ) -> None:
+        check_id(f"{run}:eval1000000.100:{'0' * 16}-1000")
+        self._client = client
+        self._samples = Samples(rows, columns, task_name)
+        self._run = run
+        self._settings = settings
+        self._asked: Counter[str] = Counter()
+        self._step = -1
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> Dict[str, List[Any]]:
+        """What TRL expects of a ``rollout_func``, and ``rollout_reward``, ``rollout_id`` for reward functions. Raises a
+        rollout's failure by name: a failure is no reward. Started again, the trainer asks for the same rollouts.
+        """
+        check_settings(trainer.args)
+        ids = self._ids(prompts, trainer)
+        return columns_of(_run(self._play([self._samples.of(prompt) for prompt in prompts], ids)))
+
+    def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
+        """Of this rank's rollouts."""
+        if trainer.state.global_step != self._step:
+            self._step = trainer.state.global_step
+            self._asked.clear()
+        kind = "" if trainer.model.training else "eval"
+        place = f"{self._run}:{kind}{self._step}.{self._asked[kind]}"
+        self._asked[kind] += 1
+        hashes = [hash_of(prompt) for prompt in prompts]
+        before = _of_earlier_ranks(hashes, trainer.accelerator)
+        ids: List[str] = []
+        for one in hashes:
+            ids.append(f"{place}:{one}-{before[one]}")
+            before[one] += 1
+        return ids
+
+    async def _play(self, samples: List[Any], ids: List[str]) -> List[Row]:
+        client = self._client._aio
+        playing = [asyncio.ensure_future(client.rollout(one, id, **self._settings)) for one, id in zip(samples, ids)]
+        try:
+            return list(await asyncio.gather(*playing))
+        finally:
+            for one in playing:
+                one.cancel()
+            await asyncio.gather(*playing, return_exceptions=True)
+
+
+def _of_earlier_ranks(hashes: List[str], accelerator: Any) -> Counter[str]:
+    """How often they have each prompt: a group may be on several ranks."""
+    if accelerator.num_processes == 1:
+        return Counter()
+    from accelerate.utils import gather_object
+
+    return Counter(gather_object(hashes)[: accelerator.process_index * len(hashes)])
+
+
+def check_settings(args: Any) -> None:
+    """Raises ``ValueError``, which names the setting."""
+    if args.use_vllm:
+        raise ValueError("use_vllm: expected False: engines of temporal.yaml play, and Publish gives them weights; got True")
+    if args.mask_truncated_completions:
+        raise ValueError(
+            "mask_truncated_completions: expected False: TRL takes each completion that ends with an observation for truncated; "
+            'give overlong="mask" to Rollouts; got True'
+        )
+
+
+def reward(prompts: Sequence[Any], completions: Sequence[Any], rollout_reward: Optional[List[float]] = None, **_: Any) -> List[float]:
+    """A reward function for ``reward_funcs``: the environment's rewards, as ``Rollouts`` has them."""
+    if rollout_reward is None or len(rollout_reward) != len(completions):
+        raise ValueError("reward: expected rewards of rollout_func=Rollouts(…), got none; the trainer has another rollout_func")
+    return rollout_reward

@@ -1,0 +1,44 @@
+"""Asks for very many rollouts at once, and prints them in the order in which they were asked for.
+
+STACK: a file with ``samples``, ``settings`` and ``rollouts``. Each end is a line on standard error. Another client of
+this process waits for a batch meanwhile.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from durable_rollouts import aio
+
+with open(os.environ["STACK"]) as file:
+    STACK = json.load(file)
+
+
+async def play(client, k):
+    samples = STACK["samples"]
+    row = await client.rollout(samples[k % len(samples)], f"many:{k}", **STACK["settings"])
+    print(f"ended {k}", file=sys.stderr, flush=True)
+    return {
+        "id": row["rollout_id"],
+        "ids": [id for message in row["message_log"] for id in message["token_ids"]],
+        "reward": row["total_reward"],
+        "attempts": row["attempts"],
+    }
+
+
+async def other():
+    """A batch of another client."""
+    client = await aio.Client.connect()
+    batch = await client.start_batch({"samples": STACK["samples"][:1], **STACK["settings"]}, f"other-{os.getpid()}")
+    return (await batch.wait())["counts"]["completed"]
+
+
+async def main():
+    client = await aio.Client.connect()
+    beside = asyncio.ensure_future(other())
+    rows = await asyncio.gather(*(play(client, k) for k in range(STACK["rollouts"])))
+    print(json.dumps({"rows": rows, "other": await beside}))
+
+
+asyncio.run(main())

@@ -1,0 +1,70 @@
+import { z } from 'zod';
+import type { HolderFact, Holders } from '../../gateway/holders.js';
+import type { RolloutRef } from '../../model/batch-request.js';
+import { Fault } from '../../model/faults.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import { factsOf } from '../facts.js';
+
+const Holder = z.strictObject({ url: z.string(), writer: z.string() });
+
+/**
+ * Facts of the store, one series a rollout: each attempt that answers it puts the next one. Only the last one counts, and
+ * none is left behind the end.
+ */
+export function createHolders({
+  facts,
+  findEnd,
+}: Pick<TrajectoryStore, 'facts' | 'findEnd'>): Holders {
+  const of = (rollout_id: string) =>
+    factsOf(seriesOf(refOf(rollout_id)), {
+      schema: Holder,
+      facts,
+      name: `holder of ${rollout_id}`,
+    });
+  return {
+    take: async (rollout_id, { stillOurs, ...own }) => {
+      const series = of(rollout_id);
+      // Each round, another attempt was first; an attempt that is not the last one is no longer its journal's.
+      for (;;) {
+        const before = await series.last(-1);
+        await stillOurs();
+        if (isSame(await series.put((before?.n ?? -1) + 1, own), own)) return;
+      }
+    },
+    find: async (rollout_id) => (await known(() => of(rollout_id).last(-1)))?.value ?? null,
+    leave: async (rollout_id, own) => {
+      const series = of(rollout_id);
+      const last = await series.last(-1);
+      if (last === null || !isSame(last.value, own)) return;
+      await series.forget(Array.from({ length: last.n + 1 }, (_, n) => n));
+    },
+    isOver: async (rollout_id) => (await known(() => findEnd(refOf(rollout_id)))) !== null,
+  };
+}
+
+const isSame = (one: HolderFact, other: HolderFact): boolean =>
+  one.url === other.url && one.writer === other.writer;
+
+/** A store that is away says nothing: who asks waits, and asks again. */
+async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof Fault && error.type === 'StoreFault') return null;
+    throw error;
+  }
+}
+
+/** No batch has such a name. */
+const seriesOf = ({ batch_id, row, repeat }: RolloutRef) =>
+  ['_holders', batch_id, `${row}-${repeat}`] as const;
+
+/** Of a key that this deployment has signed. */
+function refOf(rollout_id: string): RolloutRef {
+  const at = rollout_id.lastIndexOf('/');
+  const [row, repeat] = rollout_id
+    .slice(at + 1)
+    .split('-')
+    .map(Number);
+  return { batch_id: rollout_id.slice(0, at), row: row ?? NaN, repeat: repeat ?? NaN };
+}

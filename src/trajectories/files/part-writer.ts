@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import { copyFile, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
+import type { Disk } from '../../platform/files.js';
+import { syncDirectory } from '../../platform/files.js';
+import type { Packing } from '../arrow/packing.js';
+import { packing } from '../arrow/packing.js';
+import { storing } from '../storing.js';
+import type { PartPosition, PartWriter, WrittenRollout } from '../trajectory-store.js';
+
+/** In the order in which they get their final names. A part that has all of them is closed. */
+export type Kind = keyof PartPosition['offsets'];
+type PerKind<T> = Partial<Record<Kind, T>>;
+
+export interface PartFiles {
+  /** For messages. */
+  what: string;
+  kinds: readonly Kind[];
+  fileOf: (kind: Kind) => string;
+  disk: Disk;
+}
+
+/** Writes a part's files under names of this attempt, and renames them once they are whole. */
+export async function openPartWriter(
+  { what, kinds, fileOf, disk }: PartFiles,
+  resume: PartPosition | null,
+): Promise<PartWriter> {
+  const attempt = randomUUID().slice(0, 8);
+  const name = (kind: Kind, by: string): string => `${fileOf(kind)}.${by}`;
+  const directory = path.dirname(fileOf('rollouts'));
+  const hasTaken = resume !== null && (await takeOver({ name, kinds, resume, attempt }));
+  await removeOthers(directory, [attempt, resume?.attempt ?? attempt]);
+  const handles: PerKind<FileHandle> = {};
+  for (const kind of kinds) handles[kind] = await open(name(kind, attempt), 'a', disk.file_mode);
+  const start = Object.fromEntries(kinds.map((kind) => [kind, 0])) as PartPosition['offsets'];
+  const files = writing(handles, hasTaken ? { ...resume, attempt } : { attempt, written: 0, offsets: start }); // prettier-ignore
+  const closeAll = async (): Promise<void> => {
+    for (const kind of kinds) await handles[kind]?.close().catch(() => undefined);
+  };
+  return {
+    get position() {
+      return files.position;
+    },
+    write: (rollout) => storing(`writing ${what}`, () => files.write(rollout)),
+    close: () =>
+      storing(`closing ${what}`, async () => {
+        await files.flush();
+        for (const kind of kinds) await handles[kind]?.sync();
+        await closeAll();
+        for (const kind of kinds) await rename(name(kind, attempt), fileOf(kind));
+        await syncDirectory(directory);
+      }),
+    abandon: closeAll,
+  };
+}
+
+interface Writing extends Pick<PartWriter, 'position'> {
+  write(rollout: WrittenRollout): Promise<void>;
+  flush(): Promise<void>;
+}
+
+/**
+ * Rollouts go into the files as they come, sequences in whole record batches. The position is the last one at which all
+ * files had the same rollouts.
+ */
+function writing(handles: PerKind<FileHandle>, from: PartPosition): Writing {
+  let reached = from;
+  let position = from;
+  const put = async (kind: Kind, bytes: Buffer): Promise<void> => {
+    await handles[kind]?.writeFile(bytes);
+    const before = reached.offsets[kind] ?? 0;
+    reached = { ...reached, offsets: { ...reached.offsets, [kind]: before + bytes.length } };
+  };
+  const arrow: Packing | null = handles.sequences === undefined ? null : packing((batch) => put('sequences', batch)); // prettier-ignore
+  const report = (): void => {
+    if (arrow?.isWhole !== false) position = reached;
+  };
+  return {
+    get position() {
+      return position;
+    },
+    write: async ({ row, summary, valid, sequences }) => {
+      const rows = valid && arrow !== null ? sequences() : null;
+      if (rows !== null) await arrow?.makeRoom(rows);
+      report();
+      await put(valid ? 'rollouts' : 'failures', Buffer.from(`${row}\n`));
+      await put('summaries', Buffer.from(`${summary}\n`));
+      if (rows !== null) await arrow?.add(rows);
+      reached = { ...reached, written: reached.written + 1 };
+      report();
+    },
+    flush: async () => {
+      await arrow?.flush();
+      report();
+    },
+  };
+}
+
+/** A predecessor's output counts up to the offsets that its heartbeat reported. */
+async function takeOver({
+  name,
+  kinds,
+  resume,
+  attempt,
+}: {
+  name: (kind: Kind, by: string) => string;
+  kinds: readonly Kind[];
+  resume: PartPosition;
+  attempt: string;
+}): Promise<boolean> {
+  try {
+    for (const kind of kinds) {
+      const offset = resume.offsets[kind];
+      if (offset === undefined) throw new Error('the predecessor wrote other files');
+      await copyFile(name(kind, resume.attempt), name(kind, attempt));
+      const { size } = await stat(name(kind, attempt));
+      // After a power cut the file may be shorter than the heartbeat said.
+      if (size < offset) throw new Error('the predecessor lost what it had written');
+      await truncate(name(kind, attempt), offset);
+    }
+    return true;
+  } catch {
+    // The predecessor's files are gone, renamed or too short: this attempt starts over with empty files.
+    for (const kind of kinds) await rm(name(kind, attempt), { force: true });
+    return false;
+  }
+}
+
+/** Removes files of attempts before the predecessor: repeated failures of a closing pass must not fill the disk. */
+async function removeOthers(directory: string, attempts: readonly string[]): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const [, attempt] = /\.(?:jsonl|batches)\.(.+)$/.exec(name) ?? [];
+    if (attempt !== undefined && !attempts.includes(attempt))
+      await rm(path.join(directory, name), { force: true });
+  }
+}

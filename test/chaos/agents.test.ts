@@ -1,0 +1,131 @@
+/** What the chaos of agents sees: each thing that may go wrong is found. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { answerBytes } from '../../chaos/agents/answers.js';
+import type { Heard } from '../../chaos/agents/heard.js';
+import { triesIn } from '../../chaos/agents/heard.js';
+import type { Evidence } from '../../chaos/agents/judge.js';
+import { judge } from '../../chaos/agents/judge.js';
+import { killUntilEnd, plannedKill, VICTIMS } from '../../chaos/agents/kills.js';
+import { readOptions } from '../../chaos/agents/options.js';
+import { judgedRun, linesOfRun } from '../../chaos/agents/report.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { author, foldOf } from '../fakes/journal-lines.js';
+import { stream } from './evidence.js';
+
+const ID = 'b/0-0';
+const by = author('a');
+const CALL: JournalLine[] = [
+  by.call({ stream: true, cause: 'first' }),
+  by.chunk({ token_ids: [1, 2, 3] }),
+  by.generation({ token_count: 3 }),
+  by.answer({ content: 'one two → three' }),
+];
+const JOURNAL: JournalLine[] = [by.claim(), by.start({ plays: 'agent', prompt: [] }), by.life(), ...CALL]; // prettier-ignore
+const BYTES = answerBytes(foldOf(JOURNAL), { rollout_id: ID, turn: 0, stream: true }) ?? '';
+
+const tryOf = (change: Partial<Heard['tries'][number]> = {}) => ({ name: '0a', number: 0, stream: true, status: 200, bytes: BYTES, whole: true, ...change }); // prettier-ignore
+const heardOf = (change: Parameters<typeof tryOf>[0] = {}, life = 1): Heard => ({ rollout_id: ID, life, pid: 1, tries: [tryOf(change)] }); // prettier-ignore
+
+const EVIDENCE: Evidence = {
+  requested: 1,
+  rows: [{ rollout_id: ID, row: 0, repeat: 0, total_reward: 0.5 }],
+  failures: [],
+  journals: new Map([[ID, JOURNAL]]),
+  heard: [heardOf()],
+  streams: [stream({ tokens_sent: 3 })],
+  struck: [],
+  rewards: new Map([[0, 0.5]]),
+  answers: 1,
+  pace: { tokens_per_second: 100, heartbeat_timeout_s: 5, commit_s: 0 },
+};
+
+const judgedOf = (change: Partial<Evidence> = {}) =>
+  judgedRun({ name: 'undisturbed', kills: {}, left: [], duration_s: 1, ...judge({ ...EVIDENCE, ...change }) }, VICTIMS); // prettier-ignore
+
+describe('what came of agents', () => {
+  test('is not broken where all is as it was, and is said in a line', () => {
+    const report = judgedOf();
+    assert.deepEqual(report.broken, []);
+    assert.match(linesOfRun(report)[0] ?? '', /rollouts 1, lost 0, lives 1, samples 1; .* tokens 3, beyond the journals 0 .*: ok$/); // prettier-ignore
+  });
+
+  const other = BYTES.replace('two', 'six');
+  const secondLife = [...JOURNAL, by.life({ life: 2 })];
+  const cases: [what: string, change: Partial<Evidence>, broken: RegExp][] = [
+    ['a rollout that is lost', { rows: [] }, /^lost: expected 0, got 1/],
+    ['one that is there twice', { failures: [{ rollout_id: ID }] }, /^duplicated: expected 0, got 1/],
+    ['an answer of the last life that is not the journal’s', { heard: [heardOf({ bytes: other })] }, /^different: .*try 0: call 0: at byte \d+ of \d+ expected "two/],
+    ['one that an earlier life was given', { journals: new Map([[ID, [...secondLife, by.served({ life: 2 })]]]), heard: [heardOf({ bytes: other })], answers: 2 }, /^taken_back: .*call 0/],
+    ['a beginning that the answer does not have', { heard: [heardOf({ bytes: other.slice(0, -30), whole: false })] }, /^taken_back: /],
+    ['a beginning of a call without an answer', { journals: new Map([[ID, JOURNAL.slice(0, -1)]]), heard: [heardOf({ bytes: BYTES.slice(0, -30), whole: false })] }, /^taken_back: .*call 0 has no answer/],
+    ['tokens that the engine sampled once more', { streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 1, arrived_at: 500 })] }, /^beyond: expected at most 0 tokens, got 1/],
+    ['an answer that is asked for though it was whole', { journals: new Map([[ID, [...JOURNAL, author('b').claim()]]]), streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 0, writer: 'b-1' })] }, /^sampled_again: expected 0, got 1/],
+    ['a sample too many', { answers: 0 }, /^miscounted: .*expected 0 samples/],
+    ['a reward that kills have changed', { rewards: new Map([[0, 1]]) }, /^rewards_wrong: .*expected reward 1, got 0.5/],
+    ['a call that the last life did not ask for again', { journals: new Map([[ID, secondLife]]) }, /^abandoned: expected 0, got 1/],
+  ]; // prettier-ignore
+  for (const [what, change, broken] of cases)
+    test(`shows ${what}`, () => {
+      assert.match(judgedOf(change).broken.join(' '), broken);
+    });
+
+  test('may have cost 25 tokens for each stream that a kill hit, and what the engine sent until it saw it', () => {
+    const streams = [stream({ tokens_sent: 30 })];
+    const limitOf = (struck: Evidence['struck']): number => judgedOf({ streams, struck }).beyond_limit; // prettier-ignore
+    assert.equal(limitOf([{ victim: 'engine', at: 200, back_at: 900 }]), 25);
+    // Nine of its thirty tokens came behind the kill.
+    assert.equal(limitOf([{ victim: 'gateway', at: 200, back_at: 900 }]), 25 + 9);
+    assert.equal(limitOf([{ victim: 'engine', at: 900, back_at: 999 }]), 0);
+    // Without the server, a worker loses what it plays somewhat later.
+    const late = [stream({ arrived_at: 8000, tokens_sent: 30 })];
+    assert.equal(judgedOf({ streams: late, struck: [{ victim: 'server', at: 0, back_at: 1000 }] }).beyond_limit, 25); // prettier-ignore
+  });
+
+  test('is broken where no kill struck', () => {
+    const run = { name: 'killed' as const, kills: { engine: 2 }, left: ['folder x'], duration_s: 1, ...judge(EVIDENCE) }; // prettier-ignore
+    assert.deepEqual(judgedRun(run, ['engine', 'server']).broken, ['left: expected none, got 1', 'folder x', 'kills: expected some of server, got 0', 'hit: expected some streams, got 0']); // prettier-ignore
+  });
+});
+
+describe('what an agent wrote down', () => {
+  test('is read by request and try, without signs of life, errors and a torn line', () => {
+    const lines = [
+      { asks: '0a', number: 0, stream: true },
+      { of: '0a', number: 0, status: 200, part: 'data: {"id"' },
+      { asks: '1a', number: 0, stream: false },
+      { of: '0a', number: 0, status: 200, part: ':1}\n\n: \n' },
+      { of: '0a', number: 0, status: 200, part: 'data: {"error":{}}\n\n' },
+      { asks: '0a', number: 1, stream: true },
+      { of: '0a', number: 1, whole: true },
+    ].map((line) => JSON.stringify(line));
+    assert.deepEqual(triesIn(`${lines.join('\n')}\n{"of":"0a","num`), [
+      { name: '0a', number: 0, stream: true, status: 200, bytes: 'data: {"id":1}\n\n', whole: false },
+      { name: '1a', number: 0, stream: false, status: null, bytes: '', whole: false },
+      { name: '0a', number: 1, stream: true, status: null, bytes: '', whole: true },
+    ]); // prettier-ignore
+  });
+});
+
+describe('kills', () => {
+  test('strike each part once in a round, after 5 to 15 s, and the same by the same seed', () => {
+    const planned = Array.from({ length: 40 }, (_, k) => plannedKill({ seed: 3, victims: VICTIMS }, k)); // prettier-ignore
+    for (let round = 0; round < 10; round++) {
+      const victims = planned.slice(4 * round, 4 * round + 4).map(({ victim }) => victim);
+      assert.deepEqual([...victims].sort(), [...VICTIMS].sort());
+    }
+    assert.ok(planned.every(({ after_ms }) => after_ms >= 5000 && after_ms < 15_000));
+    assert.deepEqual(plannedKill({ seed: 3, victims: VICTIMS }, 7), planned[7]);
+  });
+
+  test('end with what they disturb, which settles as it does alone', async () => {
+    assert.deepEqual(await killUntilEnd({ seed: 1, kills: {} }, Promise.resolve('played')), { result: 'played', struck: [] }); // prettier-ignore
+    await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() } }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
+  });
+
+  test('are chosen by name, and what is unknown is refused by name', () => {
+    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], json: null }); // prettier-ignore
+    for (const [args, why] of [[['--store', 'disk'], /--store: expected file or postgres, got disk/], [['--only', 'disk'], /--only: expected some of gateway/], [['--seed', 'x'], /--seed: expected a whole number, got x/], [['--x'], /Unknown option '--x'/]] as const)
+      assert.throws(() => readOptions(args), why); // prettier-ignore
+  });
+});

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { openLife, programs, run, skip } from './program-bed.js';
+
+describe('what a mount brings', { skip }, () => {
+  test('a virtual environment brings the Python that it was made of, and its programs by name', async (t) => {
+    const folder = mkdtempSync('/var/tmp/program-mounts-');
+    t.after(() => {
+      rmSync(folder, { recursive: true });
+    });
+    const venv = path.join(folder, 'venv');
+    execFileSync('python3', ['-m', 'venv', '--without-pip', venv], { cwd: '/' });
+    const life = await openLife(programs(t, { mounts: [venv] }));
+    const code = 'import sys, json, ctypes; print(sys.prefix, sys.base_prefix)';
+    const { text, tail } = await run(life, ['python', '-c', code]);
+    const outside = execFileSync(path.join(venv, 'bin', 'python'), ['-c', code]).toString();
+    assert.equal(text, outside, tail);
+    assert.ok(text.startsWith(`${venv} `), text);
+  });
+
+  test('one that programs would see in place of their own is refused by name', async (t) => {
+    for (const mount of ['/', '/rollout', '/tmp', '/dev/shm', '/proc/1'])
+      await assert.rejects(openLife(programs(t, { mounts: [mount] })), {
+        type: 'EnvironmentRejected',
+        message: `environments.swe.run.mounts: expected mounts outside of /proc, /dev, /sys, /rollout, /tmp, /dev/shm, and not all of /, got ${mount}`,
+      });
+    const absent = '/var/no-such-folder';
+    await assert.rejects(openLife(programs(t, { mounts: [absent] })), {
+      message: `environments.swe.run.mounts: expected a file or folder of this host, there is none at ${absent}`,
+    });
+  });
+});

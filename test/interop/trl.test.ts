@@ -1,0 +1,110 @@
+/** A real TRL: `GRPOTrainer` on a CPU trains on rollouts of this project, and is killed. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { eventually } from '../harness/waiting.js';
+import { suite } from './engine.js';
+import type { Program, TrlBed } from './trl-bed.js';
+import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
+
+const STEPS = 3;
+const ROWS_OF_STEP = 8;
+
+interface Step {
+  step: number;
+  furthest: number;
+  columns: {
+    rollout_id: string[];
+    completion_ids: number[][];
+    env_mask: number[][];
+    logprobs: number[][];
+    rollout_reward: number[];
+  };
+}
+
+const linesOf = (folder: string): (Step | { asked: number })[] =>
+  readFileSync(path.join(folder, 'steps.jsonl'), 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Step);
+
+const stepsOf = (folder: string): Step[] => linesOf(folder).filter((line) => 'step' in line);
+
+suite('a real TRL', {
+  skip: WITHOUT_TRL,
+  timeout: 1_200_000,
+  tests: () => {
+    let bed: TrlBed;
+    before(async () => {
+      bed = await startTrlBed('interop-trl', { tick_s: 0.02 });
+    });
+    after(() => bed.end());
+
+    const folderOf = (name: string): string => path.join(bed.bed.directory, name);
+    const train = (name: string, ...more: string[]): Program =>
+      bed.run('train.py', ['--folder', folderOf(name), '--store', bed.bed.store_root, '--model', bed.model, ...more]); // prettier-ignore
+    const trained = async (name: string, ...more: string[]): Promise<Record<string, unknown>> => {
+      const { said, ended } = train(name, ...more);
+      assert.equal(await ended, 0, said.join('\n'));
+      return JSON.parse(said.findLast((line) => line.startsWith('{')) ?? '') as Record<string, unknown>; // prettier-ignore
+    };
+
+    test('trains as on the same rows fed by hand, with ratios of 1', async () => {
+      const losses = await trained('whole', '--run', 'whole');
+      const steps = stepsOf(folderOf('whole'));
+      assert.deepEqual(steps.map(({ step }) => step), [0, 1, 2]); // prettier-ignore
+      for (const { step, furthest, columns } of steps) {
+        assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
+        assert.equal(columns.rollout_id.length, ROWS_OF_STEP);
+        assert.ok(columns.env_mask.every((mask) => mask.includes(0) && mask.includes(1)));
+        assert.ok(new Set(columns.rollout_reward).size > 1);
+      }
+      assert.equal(bed.loads().length, STEPS + 1);
+      const byHand = await trained('hand', '--run', 'hand', '--hand', folderOf('whole'));
+      assert.deepEqual(Object.keys(byHand), Object.keys(losses));
+      const compared = bed.run('compare.py', [folderOf('whole'), folderOf('hand')]);
+      assert.equal(await compared.ended, 0, compared.said.join('\n'));
+      const furthest = JSON.parse(compared.said.at(-1) ?? '') as Record<string, number>;
+      console.log({ losses, ratios: steps.map((one) => one.furthest), furthest });
+      assert.ok(Object.keys(furthest).length === STEPS);
+      for (const distance of Object.values(furthest)) assert.ok(distance <= 1e-6);
+      assert.deepEqual(byHand, losses);
+    });
+
+    test('killed in a step, it gets that step again, and nothing is sampled again', async () => {
+      const first = train('killed', '--run', 'killed');
+      const isOf = (step: number) => (one: { request: string }) => one.request.startsWith(`killed:${step}.`); // prettier-ignore
+      await eventually({ what: 'the second step', timeout_ms: 300_000 }, () => {
+        assert.equal(first.child.exitCode, null, first.said.join('\n'));
+        return bed.sampled().filter(isOf(1)).length > ROWS_OF_STEP;
+      });
+      first.child.kill('SIGKILL');
+      await first.ended;
+      assert.deepEqual(stepsOf(folderOf('killed')).map(({ step }) => step), [0]); // prettier-ignore
+      await quiet(() => bed.sampled().length);
+      const before = bed.sampled().filter(isOf(1));
+
+      await trained('killed', '--run', 'killed');
+      const steps = stepsOf(folderOf('killed'));
+      assert.deepEqual(steps.map(({ step }) => step), [0, 1, 2]); // prettier-ignore
+      assert.deepEqual(bed.sampled().filter(isOf(1)), before);
+      for (const { columns } of steps)
+        for (const [at, id] of columns.rollout_id.entries()) {
+          const trainedOn = columns.completion_ids[at]!.filter((_, k) => columns.env_mask[at]![k] === 1); // prettier-ignore
+          const sampled = bed.sampled().filter(({ request }) => request.startsWith(`${id}.`));
+          assert.deepEqual(trainedOn, sampled.map((one) => one.id), id); // prettier-ignore
+        }
+    });
+  },
+});
+
+/** Waits until a count stays as it is for two seconds. */
+async function quiet(count: () => number): Promise<void> {
+  let [last, since] = [count(), performance.now()];
+  await eventually({ what: 'the rollouts to end', timeout_ms: 120_000 }, () => {
+    const now = count();
+    if (now !== last) [last, since] = [now, performance.now()];
+    return performance.now() - since > 2000;
+  });
+}
