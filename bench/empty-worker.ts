@@ -128,6 +128,7 @@ function cannedActivities({
     abandonTransfer: notPlayed,
     attachCheckpoint: notPlayed,
     surveyReplicas: notPlayed,
+    changeReplicas: notPlayed,
     planStream: notPlayed,
     admitGroups: notPlayed,
     endGroup: notPlayed,

@@ -46,12 +46,27 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
-from .results import BatchProgress, BatchResult, Counts, Group, PolicyStatus, PublishResult, Row, Step, StepResult, StreamProgress, to_groups
+from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
+from .results import (
+    BatchProgress,
+    BatchResult,
+    Counts,
+    Group,
+    HeldEngine,
+    PolicyState,
+    PolicyStatus,
+    PublishResult,
+    Row,
+    Step,
+    StepResult,
+    StreamProgress,
+    to_groups,
+)
 from .rows import RowColumns
 from .stack import LocalError
-from .sync import Batch, Client, Policy, Stream
+from .sync import Batch, Client, Engines, Policy, Stream, Transfer
 from .trajectories import Trajectory, trajectories, trajectory
+from .transfer import WeightSyncClient
 
 __version__ = "0.1.0"
 
@@ -63,9 +78,11 @@ __all__ = [
     "BatchProgress",
     "BatchRequest",
     "BatchResult",
+    "BeginRequest",
     "Cancelled",
     "Client",
     "Counts",
+    "Engines",
     "EnvironmentFailed",
     "EnvironmentRejected",
     "EnvironmentStateLost",
@@ -73,6 +90,7 @@ __all__ = [
     "GenerationRejected",
     "GenerationUnavailable",
     "Group",
+    "HeldEngine",
     "InvalidBatchRequest",
     "JournalLost",
     "Limits",
@@ -81,6 +99,7 @@ __all__ = [
     "LocalError",
     "NotFound",
     "Policy",
+    "PolicyState",
     "PolicyStatus",
     "PolicyUpdateFailed",
     "PolicyVersionMismatch",
@@ -110,7 +129,9 @@ __all__ = [
     "TimedOut",
     "TooFewValid",
     "Trajectory",
+    "Transfer",
     "UpdateRefused",
+    "WeightSyncClient",
     "advantages",
     "local",
     "to_arrays",

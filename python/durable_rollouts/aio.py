@@ -19,12 +19,23 @@ from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
 from .arrow import Sequences
-from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, RolloutSettings, StreamRequest
+from .requests import (
+    BATCH_DEFAULTS,
+    STREAM_DEFAULTS,
+    BatchRequest,
+    BeginRequest,
+    Checkpoint,
+    Probe,
+    PublishRequest,
+    RolloutSettings,
+    StreamRequest,
+)
 from .results import (
     BatchProgress,
     BatchResult,
     Failures,
     Group,
+    PolicyState,
     PolicyStatus,
     PublishResult,
     Row,
@@ -40,6 +51,10 @@ from .results import (
 from .shapes import Shape
 from .single import Single
 from .steering import Steered
+from .transfer import Engines as Engines
+from .transfer import Transfer as Transfer
+from .transfer import WeightSyncClient as WeightSyncClient
+from .transfer import incarnation
 from .waits import Sight, Waits, told
 
 T = TypeVar("T")
@@ -669,15 +684,99 @@ class Policy:
             "pause_limit": pause_limit,
             "drain_limit": drain_limit,
         }
-        result: PublishResult = await connection.ask_or_start(
+        result: PublishResult = await self._update("publish", request)
+        return result
+
+    async def _update(self, update: str, request: Mapping[str, Any]) -> Any:
+        return await connection.ask_or_start(
             self._temporal,
             ("policy", {"service": self.service}),
             id=self._id,
             task_queue=self._task_queue,
-            update="publish",
+            update=update,
             request=request,
         )
-        return result
+
+    def transfer(
+        self,
+        version: Optional[int] = None,
+        *,
+        holder: str = "trainer",
+        checkpoint: Optional[str] = None,
+        only: Optional[List[str]] = None,
+        base: Optional[int] = None,
+        mode: Literal["keep", "abort"] = "keep",
+        cache: Literal["reset", "keep"] = "reset",
+        groups: Optional[int] = None,
+        quorum: Optional[int] = None,
+        probe: Union[Literal["agree"], Probe, None] = "agree",
+        tolerance: float = 0.05,
+        same: bool = False,
+        pause_limit: str = "10m",
+        stall_limit: str = "2m",
+        code: Literal["ours", "trainer"] = "ours",
+        own_label: Optional[str] = None,
+    ) -> "Transfer":
+        """Holds the engines for weights that this process sends itself: ``with policy.transfer() as engines``.
+
+        At the end of the block they serve them. An exception in it, ``KeyboardInterrupt`` too, gives the transfer up.
+
+        version: above all that an engine has served; None: the next one, as ``engines.version`` says
+        holder: the trainer's name, the same after it was restarted; each process is an incarnation of it
+        checkpoint: files with the same weights, which each engine can read: what repairs an engine
+        only: URLs of some engines; None: all of them
+        base: the weights are a difference to this version: engines with another one are left out
+        mode: running generations are frozen (``keep``) or cut
+        cache: the prefix cache: emptied, or kept
+        groups: how many collectives the engines form; None: one each
+        quorum: how many groups must have it; None: all that are not away
+        probe: ``agree``: what engines compute changes, and is the same on all; or the trainer's own logprobs; None: none
+        tolerance: of probe ``agree``, for each logprob
+        same: the weights may be those that an engine already has
+        pause_limit: the longest pause, whatever is said
+        stall_limit: the longest silence, before a repair may begin
+        code: who calls the engines' routes for weights: this package, or the trainer's own code
+        own_label: the label that the trainer's code gives the engines; None: none
+
+        Returns the block. Raises nothing here: entering it raises ``PolicyUpdateFailed`` where another trainer has the
+        engines, and leaving it where too few of them have the weights.
+
+            with client.policy().transfer(groups=1) as engines:
+                trainer_engine(client=engines.client()).send_weights()
+
+        docs/weights.md has the rules.
+        """
+        request: BeginRequest = {
+            "version": version,
+            "holder": {"name": holder, "incarnation": incarnation()},
+            "checkpoint": checkpoint,
+            "only": only,
+            "base": base,
+            "mode": mode,
+            "cache": cache,
+            "groups": groups,
+            "quorum": quorum,
+            "probe": probe,
+            "tolerance": tolerance,
+            "same": same,
+            "pause_limit": pause_limit,
+            "stall_limit": stall_limit,
+            "code": code,
+            "own_label": own_label,
+        }
+        return Transfer(self, request)
+
+    async def attach(self, version: int, checkpoint: str) -> PolicyState:
+        """Names files of weights that a trainer has sent: engines that are late or lost are loaded from there.
+
+        version: whose weights the files have
+        checkpoint: a path that each engine reads itself
+
+        Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for another version than the
+        record's. An unavailable server is waited for.
+        """
+        state: PolicyState = await self._update("attach", {"version": version, "checkpoint": checkpoint})
+        return state
 
     async def status(self) -> PolicyStatus:
         """The record (version, target, replicas) and the last ten updates.

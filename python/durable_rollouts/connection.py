@@ -207,6 +207,30 @@ def _says_paused(error: RPCError) -> bool:
     return error.status is RPCStatusCode.FAILED_PRECONDITION and "is paused" in error.message
 
 
+async def signal_or_start(
+    client: TemporalClient,
+    workflow: Tuple[str, Mapping[str, Any]],
+    *,
+    id: str,
+    task_queue: str,
+    signal: str,
+    request: Mapping[str, Any],
+) -> None:
+    """A signal that starts its workflow if it does not run."""
+    name, given = workflow
+    await patiently(
+        lambda: client.start_workflow(
+            name,
+            given,
+            id=id,
+            task_queue=task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=signal,
+            start_signal_args=[dict(request)],
+        )
+    )
+
+
 async def _raise_fault_of(run: Handle) -> None:
     """Of a run that has ended by a fault of its own. One that was terminated, cancelled or continued may be asked again."""
     try:

@@ -335,6 +335,58 @@ class PublishRequest(TypedDict, total=False):
     quorum: Optional[int]
 
 
+
+class Holder(TypedDict):
+    """Who sends weights.
+
+    name: of the trainer, the same after it was restarted
+    incarnation: of its process: made anew at each start
+    """
+
+    name: str
+    incarnation: str
+
+
+class BeginRequest(TypedDict, total=False):
+    """Engines for weights that a trainer sends itself; docs/weights.md explains each field.
+
+    version: above all that an engine has served; None: the next one, as the answer says
+    holder: who sends the weights
+    checkpoint: files with the same weights, which each engine can read: what repairs an engine
+    only: URLs of some engines; None: all of them
+    base: the weights are a difference to this version: engines with another one are left out
+    mode: streams: ``keep`` freezes them, ``abort`` cuts them (default ``"keep"``)
+    cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
+    groups: how many collectives the engines form; None: one each
+    quorum: how many groups must have it; None: all that are not away
+    probe: ``agree``: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones; None:
+      none (default ``"agree"``)
+    tolerance: of probe ``agree``, for each logprob (default ``0.05``)
+    same: the weights may be those that an engine already has (default ``False``)
+    pause_limit: the longest pause, whatever ``alive`` says (default ``"10m"``)
+    stall_limit: the longest silence, before a repair may begin (default ``"2m"``)
+    code: who calls the engines' routes for weights: this package, or the trainer's own code (default ``"ours"``)
+    own_label: the label that the trainer's code gives the engines; None: none
+    """
+
+    version: Optional[int]
+    holder: Required[Holder]
+    checkpoint: Optional[str]
+    only: Optional[List[str]]
+    base: Optional[int]
+    mode: Literal["keep", "abort"]
+    cache: Literal["reset", "keep"]
+    groups: Optional[int]
+    quorum: Optional[int]
+    probe: Union[Literal["agree"], Probe, None]
+    tolerance: float
+    same: bool
+    pause_limit: str
+    stall_limit: str
+    code: Literal["ours", "trainer"]
+    own_label: Optional[str]
+
+
 ROLLOUT_DEFAULTS: Dict[str, Any] = {
     "schema_version": 1,
     "generation": {
@@ -420,6 +472,25 @@ PUBLISH_DEFAULTS: Dict[str, Any] = {
     "quorum": None,
 }
 """The defaults of a publish order."""
+
+BEGIN_DEFAULTS: Dict[str, Any] = {
+    "version": None,
+    "checkpoint": None,
+    "only": None,
+    "base": None,
+    "mode": "keep",
+    "cache": "reset",
+    "groups": None,
+    "quorum": None,
+    "probe": "agree",
+    "tolerance": 0.05,
+    "same": False,
+    "pause_limit": "10m",
+    "stall_limit": "2m",
+    "code": "ours",
+    "own_label": None,
+}
+"""The defaults of a transfer."""
 
 
 def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ from typing_extensions import NotRequired, TypedDict
 from .columns import failure_of
 from .arrow import Sequences, read_sequences
 from .faults import NotFound, StepOutOfOrder, StoreFault
-from .requests import Checkpoint
+from .requests import Holder
 
 T = TypeVar("T")
 Row = Dict[str, Any]
@@ -217,6 +217,7 @@ class StreamProgress(TypedDict):
 
 
 ReplicaState = Literal["current", "updating", "unknown", "away"]
+ReplicaNeeds = Literal["load", "restart"]
 
 
 class Replica(TypedDict):
@@ -224,10 +225,13 @@ class Replica(TypedDict):
 
     state: ``current``: it serves its version; ``updating``; ``unknown``: it serves nothing until it has weights again;
       ``away``: it does not answer
+    needs: ``load``: it is half loaded, and stays paused until it gets whole weights; ``restart``: only a new process
+      helps; absent: nothing
     fault: why it lacks the weights
     """
 
     state: ReplicaState
+    needs: NotRequired[ReplicaNeeds]
     fault: NotRequired[str]
 
 
@@ -237,8 +241,9 @@ class ReplicaRecord(TypedDict):
     state: as in ``Replica``
     version: of its weights; None: unknown
     epoch: changes whenever its weights may
-    paused_until: seconds since 1970; None: it is not paused
+    paused_until: milliseconds since 1970; None: it is not paused
     fault: its last one; None: none
+    needs: as in ``Replica``
     """
 
     state: ReplicaState
@@ -246,6 +251,58 @@ class ReplicaRecord(TypedDict):
     epoch: int
     paused_until: Optional[float]
     fault: Optional[str]
+    needs: NotRequired[ReplicaNeeds]
+
+
+class TicketRecord(TypedDict):
+    """An open transfer of weights.
+
+    nonce: of its ticket
+    version: that the weights get
+    holder: who sends them
+    paused_until: milliseconds since 1970, at most
+    stall_ms: how long its holder may be silent
+    engines: URLs
+    """
+
+    nonce: str
+    version: int
+    holder: Holder
+    paused_until: float
+    stall_ms: int
+    engines: List[str]
+
+
+class HeldEngine(TypedDict):
+    """An engine that a transfer holds.
+
+    url: its base URL
+    control_url: where its weights are changed
+    instance: of its process; None: nobody says it
+    world_size: how many ranks it has
+    rank_offset: its first rank in the collective of its group; the trainer is rank 0
+    group: engines of one group fail together
+    backend: of its transfers; None: the engine does not say it
+    """
+
+    url: str
+    control_url: str
+    instance: Optional[str]
+    world_size: int
+    rank_offset: int
+    group: int
+    backend: Optional[str]
+
+
+class KnownWeights(TypedDict):
+    """Weights of a version.
+
+    kind: ``checkpoint``: files; ``transfer``: only a trainer has them
+    path: of files
+    """
+
+    kind: Literal["checkpoint", "transfer"]
+    path: NotRequired[str]
 
 
 class PolicyRecord(TypedDict):
@@ -256,13 +313,15 @@ class PolicyRecord(TypedDict):
     target: the one that is being brought, or the last one; None: none yet
     weights: of ``version`` and ``target``, by version
     replicas: by URL
+    ticket: of the transfer that is open; absent: none is
     """
 
     epoch: int
     version: Optional[int]
     target: Optional[int]
-    weights: Dict[str, Checkpoint]
+    weights: Dict[str, KnownWeights]
     replicas: Dict[str, ReplicaRecord]
+    ticket: NotRequired[TicketRecord]
 
 
 class PolicyUpdate(TypedDict):
@@ -281,6 +340,19 @@ class PolicyUpdate(TypedDict):
     fault: Optional[str]
 
 
+class TransferNews(TypedDict):
+    """What the holder of an open transfer has said.
+
+    done: tensors or bytes; None: nothing
+    silent_s: since it last said more, in seconds
+    is_stale: whether that is longer than ``stall_limit``
+    """
+
+    done: Optional[float]
+    silent_s: float
+    is_stale: bool
+
+
 class PolicyStatus(TypedDict):
     """The state of a service's weights.
 
@@ -288,12 +360,25 @@ class PolicyStatus(TypedDict):
     record: versions and replicas; None: nothing was ever published
     phases: of replicas that are slow: ``pause``, ``load``, …
     updates: the last ten, oldest first
+    transfer: what the holder of an open transfer has said; absent: none is open
     """
 
     service: str
     record: Optional[PolicyRecord]
     phases: Dict[str, str]
     updates: List[PolicyUpdate]
+    transfer: NotRequired[TransferNews]
+
+
+class PolicyState(TypedDict):
+    """What a service serves after a change.
+
+    version: that enough replicas have; None: none
+    replicas: by URL, as in ``PublishResult``
+    """
+
+    version: Optional[int]
+    replicas: Dict[str, Replica]
 
 
 class PublishResult(TypedDict):

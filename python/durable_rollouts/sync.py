@@ -6,7 +6,8 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Type, TypeVar, Union
+from types import TracebackType
+from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from typing_extensions import Unpack
 
@@ -14,8 +15,21 @@ from . import aio
 from .arrow import Sequences
 from .listing import Listed
 from .requests import BatchRequest, Checkpoint, Limits, Probe, RolloutSettings, StreamRequest
-from .results import BatchProgress, BatchResult, Failures, Group, PolicyStatus, PublishResult, Row, Step, StreamProgress
+from .results import (
+    BatchProgress,
+    BatchResult,
+    Failures,
+    Group,
+    HeldEngine,
+    PolicyState,
+    PolicyStatus,
+    PublishResult,
+    Row,
+    Step,
+    StreamProgress,
+)
 from .steering import Steered
+from .transfer import CALL_S, WeightSyncClient
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -298,8 +312,117 @@ class Policy:
             )
         )
 
+    def transfer(
+        self,
+        version: Optional[int] = None,
+        *,
+        holder: str = "trainer",
+        checkpoint: Optional[str] = None,
+        only: Optional[List[str]] = None,
+        base: Optional[int] = None,
+        mode: Literal["keep", "abort"] = "keep",
+        cache: Literal["reset", "keep"] = "reset",
+        groups: Optional[int] = None,
+        quorum: Optional[int] = None,
+        probe: Union[Literal["agree"], Probe, None] = "agree",
+        tolerance: float = 0.05,
+        same: bool = False,
+        pause_limit: str = "10m",
+        stall_limit: str = "2m",
+        code: Literal["ours", "trainer"] = "ours",
+        own_label: Optional[str] = None,
+    ) -> "Transfer":
+        return Transfer(
+            self._aio.transfer(
+                version,
+                holder=holder,
+                checkpoint=checkpoint,
+                only=only,
+                base=base,
+                mode=mode,
+                cache=cache,
+                groups=groups,
+                quorum=quorum,
+                probe=probe,
+                tolerance=tolerance,
+                same=same,
+                pause_limit=pause_limit,
+                stall_limit=stall_limit,
+                code=code,
+                own_label=own_label,
+            )
+        )
+
+    def attach(self, version: int, checkpoint: str) -> PolicyState:
+        return _run(self._aio.attach(version, checkpoint))
+
     def status(self) -> PolicyStatus:
         return _run(self._aio.status())
 
     def __repr__(self) -> str:
         return repr(self._aio)
+
+
+@_mirrors(aio.Transfer)
+class Transfer:
+    def __init__(self, transfer: aio.Transfer) -> None:
+        self._aio = transfer
+
+    def __enter__(self) -> "Engines":
+        return Engines(_run(self._aio.__aenter__()))
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        _run(self._aio.__aexit__(kind, error, trace))
+
+
+@_mirrors(aio.Engines)
+class Engines:
+    """The engines that a transfer holds: paused, and nobody else's, until its block ends.
+
+    ticket: of this transfer
+    version: that the weights get
+    engines: each with ``control_url``, ``group``, ``rank_offset`` and ``world_size``
+    fleet: names engines, places and groups; a collective that was made for another fleet is not for this one
+    init: whether the collectives have to be made anew
+
+        with client.policy().transfer() as engines:
+            send(engines.client())
+    """
+
+    def __init__(self, engines: aio.Engines) -> None:
+        self._aio = engines
+        self.ticket: str = engines.ticket
+        self.version: int = engines.version
+        self.engines: List[HeldEngine] = engines.engines
+        self.fleet: str = engines.fleet
+        self.init: bool = engines.init
+
+    @property
+    def groups(self) -> List[int]:
+        """Each is a collective of its own."""
+        return self._aio.groups
+
+    @property
+    def result(self) -> Optional[PublishResult]:
+        """Of the transfer, once its block has ended."""
+        return self._aio.result
+
+    def sent(self, groups: Sequence[int]) -> None:
+        self._aio.sent(groups)
+
+    def alive(self, done: float) -> None:
+        _run(self._aio.alive(done))
+
+    def check(self) -> None:
+        _run(self._aio.check())
+
+    def client(
+        self, *, group: Optional[int] = None, timeout: float = CALL_S, headers: Optional[Mapping[str, str]] = None
+    ) -> WeightSyncClient:
+        return self._aio.client(group=group, timeout=timeout, headers=headers)
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+

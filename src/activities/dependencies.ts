@@ -80,8 +80,16 @@ export interface GenerationPool extends Replicas {
 
 export interface PolicyService {
   records: PolicyRecords;
-  /** One for each replica of temporal.yaml. */
-  controls: readonly WeightControl[];
+  /** The replicas that temporal.yaml names: the first entries of a record. */
+  urls: readonly string[];
+  /** One for each of these, and for each that has joined by the record as it was read last. */
+  readonly controls: readonly WeightControl[];
+  /** Why no engine may join at this URL; null: temporal.yaml allows it, by the address that its name leads to now. */
+  refusalOf: (url: string) => Promise<string | null>;
+  /** Served name of temporal.yaml; null: the engines' first. */
+  model: string | null;
+  /** How long a replica that has joined may be away; null: for ever. */
+  forget_after_ms: number | null;
   /** Shows the phase of a slow replica; best effort. */
   sayPhase: (news: PhaseNews) => Promise<void>;
   /** Makes the workflow read the record again, and starts it if it does not run. */

@@ -10,6 +10,7 @@ import { createBeginTransfer } from './policy/begin-transfer.js';
 import { createConcludePublish } from './policy/conclude-publish.js';
 import { createFinishTransfer } from './policy/finish-transfer.js';
 import { createSettlePublish } from './policy/settle-publish.js';
+import { createChangeReplicas } from './policy/change-replicas.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';
 import { createUpdateReplica } from './policy/update-replica.js';
 import { createFindInputs } from './plan/find-inputs.js';
@@ -48,6 +49,7 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     abandonTransfer: createAbandonTransfer(dependencies),
     attachCheckpoint: createAttachCheckpoint(dependencies),
     surveyReplicas: createSurveyReplicas(dependencies),
+    changeReplicas: createChangeReplicas(dependencies),
     planStream: createPlanStream(dependencies),
     admitGroups: createAdmitGroups(dependencies),
     endGroup: createEndGroup(dependencies),

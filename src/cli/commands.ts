@@ -102,6 +102,8 @@ and options override it:
   --max-model-len N         default 8192
   --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
                             simulator of npm start
+  --world-size N            what /get_world_size says; default 1
+  --front-ends N            processes that answer at its URL in turn, each with a label of its own; default 1
   --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
   --api-key KEY             required of requests
   --faults LIST             from the start (src/dev/simulator/settings.ts)
@@ -124,6 +126,19 @@ the fields of the update as JSON, for example a probe; options override them. On
 replica's progress. begin to attach are for a trainer that sends weights to the engines itself (docs/weights.md); they
 print the answer as JSON. The exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
+  },
+  engine: {
+    usage: `temporal-rollout engine list [--service NAME] [--config FILE]
+temporal-rollout engine join --url URL [--control-url URL] [--instance ID] …
+temporal-rollout engine drain --url URL [--drain-limit 1m] [--force] …
+temporal-rollout engine leave --url URL [--force] …
+temporal-rollout engine attend --url URL [--drain-limit 1m] … -- COMMAND …
+
+Which engines a generation service (default "default") has beside those of temporal.yaml, whose \`allow\` says where they
+may be. One that joins is examined and gets the current weights before it serves. One that drains gets no new request;
+what it still samples at the limit goes on elsewhere. attend starts COMMAND, such as vllm serve, makes the engine at URL
+join when it is healthy, passes signals on, drains it at SIGTERM, and makes it leave at its end.`,
+    load: async () => (await import('./engine.js')).engineCommand,
   },
   stream: {
     usage: `temporal-rollout stream status --id STREAM [--watch] [--config FILE]

@@ -31,6 +31,10 @@ export interface PolicyAnswers {
   finish: PublishResult;
   abandon: PolicyState;
   attach: PolicyState;
+  engines: PolicyState;
+  join: PolicyState;
+  drain: PolicyState;
+  leave: PolicyState;
 }
 export type PolicyUpdate = keyof PolicyAnswers;
 

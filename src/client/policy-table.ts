@@ -1,17 +1,17 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
-import { aimOf, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { aimOf, holderText, needsTexts, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { inColumns } from './text-line.js';
 
 /** `policy status`: one line for each replica, then the last updates. */
 export function policyTable(
-  { service, record, phases, updates }: PolicyStatus,
+  { service, record, phases, updates, transfer }: PolicyStatus,
   now: number,
 ): string[] {
   if (record === null) return [`${service}: nothing has been published`];
   const { version, replicas, weights } = record;
-  const path = version === null ? '' : ` ${weights[String(version)]?.path ?? ''}`;
+  const path = version === null ? '' : (weights[String(version)]?.path ?? '');
   const rows = Object.entries(replicas).map(([url, one]) => [
     url,
     phases[url] === undefined ? one.state : `${one.state}: ${phases[url]}`,
@@ -29,8 +29,11 @@ export function policyTable(
     shortened(fault ?? 'done'),
   ]);
   return [
-    plainLine(`${service}: version ${version ?? 'none'}${path}${aimOf(record, updates)}`),
+    plainLine(
+      `${service}: version ${version ?? 'none'}${path && ` ${path}`}${aimOf(record, updates)}`,
+    ),
     ...silence(record, updates).map(plainLine),
+    ...holding(record, transfer).map(plainLine),
     '',
     ...columns([['replica', 'state', 'version', 'pause', ''], ...rows]),
     ...(said.length === 0
@@ -38,6 +41,16 @@ export function policyTable(
       : ['', ...columns([['update at', 'version', 'paused', 'in all', ''], ...said])]),
   ];
 }
+
+/** Who has the engines, and what each of them needs. */
+const holding = (
+  record: NonNullable<PolicyStatus['record']>,
+  transfer: PolicyStatus['transfer'],
+): string[] => {
+  const { ticket } = record;
+  const holder = ticket == null ? [] : [holderText(ticket, transfer ?? null)];
+  return [...holder, ...needsTexts(record)];
+};
 
 /** Why nothing is sampled, since when, and what to do. */
 function silence(

@@ -223,8 +223,8 @@ export interface Lease {
 }
 
 /**
- * Asks each replica and model once. Asks again after the replica was away, some time after an inconclusive answer, or
- * on demand.
+ * Asks each replica and model once. Asks again after the replica was away or its weights have changed, some time after
+ * an answer (sooner after an inconclusive one), or on demand.
  */
 export type LogprobsModeOf = (
   model: string,
@@ -247,9 +247,18 @@ export interface Replicas {
   ) => Promise<T>;
   /** Asks each replica. Returns at least one description, of those that answer; throws the first fault if none does. */
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
-  /** The same with a question of the caller, while a batch is planned. */
-  askEach: <T>(
-    question: (service: GenerationService, lease: Pick<Lease, 'logprobsMode'>) => Promise<T>,
-    signal: AbortSignal,
-  ) => Promise<{ replica: string; answer: T }[]>;
+  /** The same with a question of the caller, for which the engine does not compute, while a batch is planned. */
+  askEach: AskReplicas;
+  /**
+   * The same with a question that depends on the weights, or for which the engine computes: only replicas that serve are
+   * asked. An engine that is half loaded would end at such a request. Returns no answer if none serves.
+   */
+  askServing: AskReplicas;
+  /** Reads the record: which replicas have joined, left, or have other weights. Throws `StoreFault`. */
+  look: () => Promise<void>;
 }
+
+type AskReplicas = <T>(
+  question: (service: GenerationService, lease: Pick<Lease, 'logprobsMode'>) => Promise<T>,
+  signal: AbortSignal,
+) => Promise<{ replica: string; answer: T }[]>;

@@ -1,3 +1,5 @@
+import type { LogprobsMode } from '../model/logprobs-mode.js';
+import type { EngineIdentity } from '../model/policy/record.js';
 import type { CacheRule, PauseMode, Weights } from '../model/policy/publish.js';
 
 /**
@@ -10,6 +12,13 @@ export interface WeightControl {
   readonly replica: string;
   /** Where its weights are changed. */
   readonly control_url: string;
+  /**
+   * What it is, whatever its weights; it computes nothing for the answer. `GenerationRejected` if several engines answer
+   * at the URL, or if it has no such model (null: its first).
+   */
+  identify(given: { model: string | null }, bound: Bound): Promise<EngineIdentity>;
+  /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
+  logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
   /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
   examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;

@@ -7,6 +7,7 @@ import type {
 import { Fault } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import type { PolicyRecord, ReplicaEntry } from '../model/policy/record.js';
+import { isInTransit } from '../model/policy/ticket.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 
@@ -26,7 +27,10 @@ export interface Labels {
    * because the replica has changed since the request was sent. Throws `PolicyVersionMismatch`.
    */
   ofArrived(through: number): Promise<Label | 'moved'>;
-  /** The labels that the spans of a complete stream give its tokens; the same. */
+  /**
+   * The labels that the spans of a complete stream give its tokens; the same. The last one is pending where the version
+   * of the rest cannot be told, such as that of weights in transit.
+   */
   ofSpans(
     spans: readonly VersionSpan[] | undefined,
   ): Promise<{ from: number; label: Label }[] | 'moved'>;
@@ -90,8 +94,11 @@ export function labelByFence(fenced: Fenced): Labels {
       const labels: { from: number; label: Label }[] = [];
       for (const { version, start } of spans) {
         if (version !== atStart) {
-          if (!hasMoved && fence.version !== null) throw await check.mismatch(version);
-          if (!(await hasServed(version))) return 'moved';
+          const isUnknown = isInTransit(version);
+          if (!hasMoved && !isUnknown && fence.version !== null)
+            throw await check.mismatch(version);
+          if (isUnknown || !(await hasServed(version)))
+            return start === 0 ? 'moved' : [...labels, { from: start, label: PENDING }];
         }
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }

@@ -179,6 +179,7 @@ async function sampleFenced(
   if (spans === 'moved') return spans;
   for (const { from, label } of spans)
     await stream.recorder.relabel({ from: offset + from, ...label });
+  if (spans.at(-1)?.label.version_source === 'pending') return 'moved';
   return isTooMixed(context) ? 'starts_over' : end.value;
 }
 

@@ -1,9 +1,6 @@
+import type { LookupFunction } from 'node:net';
 import type { Logger } from 'pino';
-import type {
-  DeployedEnvironment,
-  GenerationPool,
-  PolicyService,
-} from '../activities/dependencies.js';
+import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import type { ExactEnvironment } from '../environments/environment.js';
@@ -11,14 +8,14 @@ import { isInProcess, isRemote, observationRoles } from '../environments/registr
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
-import { createVllmControl } from '../generation/vllm/control.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
-import type { WeightControl } from '../generation/weight-control.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import { allowedBy } from '../platform/http/allowed.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
-import { readSecret } from '../platform/secrets.js';
 import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { PolicyParts } from './controls.js';
+import { apiKeyOf, createPolicyParts } from './controls.js';
 import type { Config } from './config.js';
 import type { GenerationServiceSettings } from './generation-settings.js';
 import { memoryOf } from './config.js';
@@ -41,8 +38,6 @@ export interface Parts {
   close(): Promise<void>;
 }
 
-export type PolicyParts = Pick<PolicyService, 'records' | 'controls'>;
-
 interface PartsContext {
   env: NodeJS.ProcessEnv;
   log: Logger;
@@ -63,7 +58,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   const policies = new Map(
     services.map(([name, settings]): [string, PolicyParts] => {
       const records = createPolicyRecords({ facts: store.facts, service: name });
-      return [name, { records, controls: createControls(name, { settings, env, replies }) }];
+      return [name, createPolicyParts(name, { settings, env, replies, records })];
     }),
   );
   const pools = new Map(
@@ -93,8 +88,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     answers,
     folds: createAllowance(memory.played_fold_bytes),
     close: async () => {
-      const controls = [...policies.values()].flatMap((policy) => policy.controls);
-      const open = [opened, factory, ...pools.values(), ...controls];
+      const open = [opened, factory, ...pools.values(), ...policies.values()];
       await Promise.all(open.map((one) => one.close()));
     },
   };
@@ -129,9 +123,11 @@ export function createPool(
   { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
 ): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
-  const create = (url: string): GenerationService =>
+  const allowed = allowedBy(settings.allow);
+  const create = (url: string, lookup?: LookupFunction): GenerationService =>
     createVllmService({
       base_url: url,
+      ...(lookup !== undefined && { lookup }),
       wire: settings.wire,
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
@@ -140,9 +136,19 @@ export function createPool(
       ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
       answers: replies,
     });
-  const replicas = createReplicas(settings.base_urls.map(create), {
-    max_concurrent: settings.max_concurrent ?? evenShare(config, settings),
+  const given = settings.base_urls.map((url) => create(url));
+  const replicas = createReplicas(given, {
+    max_concurrent: settings.max_concurrent ?? evenShare(config),
     ...(policy !== undefined && { policy }),
+    connect: (url) => {
+      const refusal = allowed.refusal(url);
+      if (refusal === null) return create(url, allowed.lookupFor(url));
+      log.warn(
+        { service: name, replica: url },
+        `an engine has joined that is not allowed: ${refusal}`,
+      );
+      return null;
+    },
     report: ({ replica, set_aside, why }) => {
       if (set_aside) log.warn({ service: name, replica, why }, 'replica set aside');
       else log.info({ service: name, replica, why }, 'replica is back');
@@ -152,48 +158,12 @@ export function createPool(
   return { ...replicas, model, special_tokens, api_key_env, images, role_map };
 }
 
-/** One for each replica. */
-export function createControls(
-  name: string,
-  {
-    settings: { base_urls, control, model, ...settings },
-    env,
-    replies,
-  }: { settings: GenerationServiceSettings; env: NodeJS.ProcessEnv; replies: Allowance },
-): WeightControl[] {
-  const { urls, api_key_env } = control;
-  const api_key = apiKeyOf(name, { settings, env });
-  const control_api_key = apiKeyOf(`${name}.control`, { settings: { api_key_env }, env });
-  return base_urls.map((url, i) =>
-    createVllmControl({
-      replica: url,
-      control_url: urls?.[i] ?? null,
-      api_key,
-      control_api_key,
-      model,
-      answers: replies,
-    }),
-  );
-}
-
 /**
  * Together the replicas take everything that the worker runs, so a single one never has a line before it. If one fails,
  * the others get no more than their share. The rest waits here, where it is measured, instead of in an overloaded
  * engine.
  */
-const evenShare = (config: Config, { base_urls }: GenerationServiceSettings): number =>
-  Math.ceil(memoryOf(config).generations / base_urls.length);
-
-const apiKeyOf = (
-  name: string,
-  {
-    settings,
-    env,
-  }: { settings: Pick<GenerationServiceSettings, 'api_key_env'>; env: NodeJS.ProcessEnv },
-): string | null =>
-  settings.api_key_env === null
-    ? null
-    : readSecret(settings.api_key_env, {
-        env: (variable) => env[variable],
-        setting: `generation.${name}.api_key_env`,
-      });
+function evenShare(config: Config): (replicas: number) => number {
+  const { generations } = memoryOf(config);
+  return (replicas) => Math.ceil(generations / Math.max(1, replicas));
+}

@@ -6,7 +6,8 @@ import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import { isOpen } from '../platform/workflow-status.js';
-import type { Parts } from './parts.js';
+import type { GenerationPool } from '../activities/dependencies.js';
+import type { PolicyParts } from './controls.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** Requests of activities and workers to the `policy` workflows, one per service. */
@@ -58,7 +59,10 @@ const LOOK_MS = 3000;
  * workflow again, which then repairs what is left. Returns a function that ends the checks.
  */
 export function keepPolicies(
-  parts: Pick<Parts, 'policies'>,
+  parts: {
+    policies: ReadonlyMap<string, Pick<PolicyParts, 'records' | 'urls'>>;
+    pools: ReadonlyMap<string, Pick<GenerationPool, 'look'>>;
+  },
   {
     workflows,
     log,
@@ -74,11 +78,12 @@ export function keepPolicies(
     let woken_at_epoch = -1;
     let seen = { epoch: -1, since: 0 };
     const look = async (): Promise<void> => {
+      await parts.pools.get(service)?.look();
       const record = await policy.records.latest();
       if (record === null) return;
       const now = nowMs();
       if (record.epoch !== seen.epoch) seen = { epoch: record.epoch, since: now };
-      const urls = policy.controls.map(({ replica }) => replica);
+      const { urls } = policy;
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
       // A running workflow gets one signal per epoch; it may have its reasons.
       if (!isLeft && record.epoch === woken_at_epoch) return;

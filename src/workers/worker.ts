@@ -119,6 +119,7 @@ const POLICY_VERBS = [
   'abandonTransfer',
   'attachCheckpoint',
   'surveyReplicas',
+  'changeReplicas',
 ] as const;
 
 const STREAM_VERBS = [

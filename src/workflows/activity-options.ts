@@ -26,6 +26,7 @@ import { named } from '../platform/plain.js';
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
  * | settlePublish, concludePublish, attachCheckpoint | 2 min | 10 min | short questions; a longer outage of the store fails the update |
  * | surveyReplicas | 1 min | – | nothing can be repaired without it |
+ * | changeReplicas | 1 min | 10 min | one change of the record; a longer outage of the store fails the update |
  * | planStream | 10 min | 24 h | as planBatch |
  * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; the stream cannot continue without them |
  * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; the caller may repeat it |
@@ -108,6 +109,12 @@ export const { settlePublish, concludePublish, attachCheckpoint } =
     startToCloseTimeout: '2m',
     scheduleToCloseTimeout: '10m',
   });
+
+export const { changeReplicas } = proxyActivities<PolicyActivities>({
+  ...BEATING,
+  startToCloseTimeout: '1m',
+  scheduleToCloseTimeout: '10m',
+});
 
 export const { surveyReplicas } = proxyActivities<PolicyActivities>({
   ...BEATING,

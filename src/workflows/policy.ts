@@ -1,4 +1,4 @@
-import { continueAsNew } from '@temporalio/workflow';
+import { condition, continueAsNew } from '@temporalio/workflow';
 import type { PublishResult } from '../activities/contract/policy.js';
 import { canRepair } from '../model/workflow-safe/policy.js';
 import { settlePublish, surveyReplicas } from './activity-options.js';
@@ -10,6 +10,7 @@ import { watchHistory } from './long-history.js';
 import type { Order } from './policy/orders.js';
 import { handleOrders } from './policy/orders.js';
 import { showPolicy } from './policy/policy-view.js';
+import { handleReplicaUpdates } from './policy/replica-updates.js';
 import { watchTicket } from './policy/ticket-watch.js';
 import { abandon, attach, begin, endTransfer, finish } from './policy/transfers.js';
 
@@ -21,8 +22,10 @@ export async function policy(input: unknown): Promise<never> {
   const { service, updates = [] } = checkPolicyInput(input);
   const shown = showPolicy(service, updates);
   const orders = handleOrders();
+  const changes = handleReplicaUpdates(service, shown);
   const history = watchHistory();
   const ticket = watchTicket({ isRepairable: () => canRepair(shown.record()) });
+  shown.asks(() => ticket.news(Date.now()));
   for (;;) {
     // 1. Replicas that do not serve get `version` again, until the next update. Those of a transfer are its holder's.
     const survey = await surveyReplicas({ service });
@@ -30,16 +33,35 @@ export async function policy(input: unknown): Promise<never> {
     ticket.sees(survey.view?.ticket ?? null);
     const serving: Serving = { service, heartbeat_ms: survey.heartbeat_timeout_ms, shown };
     const restoring = restore(survey, { service, shown });
-    await orders.news(() => history.isLong(), ticket.leftMs(Date.now()));
+    const soon = (): number | null =>
+      soonest(ticket.leftMs(Date.now()), changes.leftMs(Date.now()));
+    const isNews = (): boolean => history.isLong() || changes.isDue(Date.now());
+    await orders.news(isNews, soon());
+    // Engines come and go beside what is being loaded.
+    while (changes.isDue(Date.now()) && !orders.isAny() && !history.isLong()) {
+      changes.seen();
+      const next = await surveyReplicas({ service });
+      shown.recorded(next.view);
+      restoring.follow(next);
+      if (!orders.isAny()) await orders.news(isNews, soon());
+    }
     const overdue = orders.isAny() ? null : ticket.overdue(Date.now());
     await restoring.stop();
     // 2. Updates, one after the other; a transfer whose holder is silent for too long ends by itself.
     const next = orders.next();
     if (next !== null) await next.answer(() => carryOut(next, serving));
     else if (overdue !== null) await endTransfer(overdue, serving);
-    else if (history.isLong()) await continueAsNew<typeof policy>(shown.forNextRun());
+    else if (history.isLong()) {
+      await condition(changes.isIdle);
+      await continueAsNew<typeof policy>(shown.forNextRun());
+    }
   }
 }
+
+const soonest = (...times: (number | null)[]): number | null => {
+  const known = times.filter((one) => one !== null);
+  return known.length === 0 ? null : Math.min(...known);
+};
 
 const carryOut = ({ name, input }: Order, serving: Serving): Promise<unknown> =>
   ({ publish, begin, finish, abandon, attach })[name](input, serving);

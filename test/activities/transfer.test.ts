@@ -33,12 +33,12 @@ async function fleet(t: TestContext, { path = null }: { path?: string | null } =
   };
   const refusal = async (given: object): Promise<string> => {
     const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
-    return (await bench.failure('beginTransfer', input)).message ?? '';
+    return (await bench.failure('beginTransfer', input)).message;
   };
   const finish = (ticket: string, given: object = {}) =>
     bench.result('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } }); // prettier-ignore
   const refusedFinish = async (ticket: string, given: object = {}): Promise<string> =>
-    (await bench.failure('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } })).message ?? ''; // prettier-ignore
+    (await bench.failure('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } })).message; // prettier-ignore
   const abandon = (ticket: string, touched: number[]) =>
     bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon: { ticket, touched } }); // prettier-ignore
   const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
@@ -158,7 +158,7 @@ describe('engines whose weights a trainer sends', () => {
   test('are refused where two processes answer at one URL', async (t) => {
     const { engines, refusal } = await fleet(t);
     let asked = 0;
-    const said = engines[1].said;
+    const said = engines[1].said.bind(engines[1]);
     engines[1].said = (bound) => ((asked += 1) % 3 === 0 ? Promise.resolve('default') : said(bound)); // prettier-ignore
     assert.match(await refusal({}), /expected one engine behind the URL.*name each engine by a URL of its own/); // prettier-ignore
   });
@@ -262,6 +262,6 @@ describe('a trainer', () => {
     await bench.result('attachCheckpoint', { service: 'default', attach });
     assert.deepEqual((await records.latest())?.weights['18']?.weights, { kind: 'checkpoint', path: '/weights-18' }); // prettier-ignore
     const { message } = await bench.failure('attachCheckpoint', { service: 'default', attach: { ...attach, version: 17 } }); // prettier-ignore
-    assert.match(message ?? '', /version: expected 18, got 17/);
+    assert.match(message, /version: expected 18, got 17/);
   });
 });

@@ -53,6 +53,25 @@ test('while no replica serves, a table says since when, which, why, and what to 
   assert.equal(silence({ record: status.record, updates: [failed] }), '', 'one serves');
 });
 
+test('a table says who has the engines, until when, and what each engine needs', () => {
+  const ticket = { nonce: 'n', version: 19, holder: { name: 'grpo', incarnation: 'x1' }, paused_until: at + 60_000, stall_ms: 120_000, engines: ['http://b/v1'] }; // prettier-ignore
+  const replicas = {
+    'http://a/v1': { ...entry, state: 'unknown' as const, needs: 'load' as const },
+    'http://b/v1': { ...entry, state: 'updating' as const },
+    'http://c/v1': { ...entry, state: 'unknown' as const, needs: 'restart' as const },
+  };
+  const lines = (weights: { kind: string }, transfer?: PolicyStatus['transfer']) =>
+    policyTable({ ...status, record: { ...status.record!, weights: { 17: weights }, replicas, ticket }, ...(transfer && { transfer }) }, at); // prettier-ignore
+  const half = 'http://a/v1 is half loaded, cut off and paused: ';
+  const said = lines({ kind: 'transfer' }, { done: 40, silent_s: 130.4, is_stale: true });
+  assert.deepEqual(said.slice(2, 5), [
+    'grpo (incarnation x1) has 1 engine for version 19, at most until 12:31:00 UTC: 40 sent, silent for 130 s (stale)',
+    `${half}attach files of version 17, publish a version, or begin the next transfer`,
+    'http://c/v1 waits inside a transfer and answers nothing: restart its process',
+  ]);
+  assert.equal(lines({ kind: 'checkpoint' })[3], `${half}version 17 is loaded from its files`);
+});
+
 test('what an engine says is plain text in it', () => {
   assert.ok(policyTable(status, at).every((line) => !line.includes('\u001b')));
 });

@@ -112,7 +112,7 @@ describe('weights that a trainer sends itself', () => {
     const published = await bed.weights(held.version + 1);
     assert.match(await reasonOf(bed.publish(published)), /"grpo" \(incarnation "writer"\) has the engines/); // prettier-ignore
     await trainer.send(held);
-    await post(held.engines[0]!.control_url, '/finish_weight_update', { weight_version: 'mine' });
+    await post(`${held.engines[0]!.control_url}/finish_weight_update`, { weight_version: 'mine' });
     await trainer.endSession(held, [1]);
     const why = await reasonOf(trainer.finish(held));
     assert.match(why, /label: expected "\d+\?\w+", got "mine": another process, or another writer/);

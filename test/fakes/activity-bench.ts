@@ -10,6 +10,7 @@ import type { Slots } from '../../src/activities/slots.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type {
   Dependencies,
+  PolicyService,
   DeployedEnvironment,
   Deployment,
 } from '../../src/activities/dependencies.js';
@@ -74,6 +75,9 @@ export interface Parts {
   silent_ms?: number;
   /** Controls of the replicas' weights; absent: the service has no policy. */
   controls?: WeightControl[];
+  /** Those of temporal.yaml; default: all of these. */
+  urls?: string[];
+  refusalOf?: PolicyService['refusalOf'];
 }
 
 export interface AttemptOptions {
@@ -198,6 +202,10 @@ export async function activityBench(
       parts.controls && {
         records: createPolicyRecords({ facts: files.store.facts, service }),
         controls: parts.controls,
+        urls: parts.urls ?? parts.controls.map(({ replica }) => replica),
+        refusalOf: parts.refusalOf ?? (() => Promise.resolve(null)),
+        model: null,
+        forget_after_ms: 3_600_000,
         sayPhase: () => Promise.resolve(),
         wake: () => Promise.resolve(),
       },

@@ -1,5 +1,7 @@
 import { Fault } from '../../src/model/faults.js';
 import type { FaultType } from '../../src/model/faults.js';
+import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
+import type { EngineIdentity } from '../../src/model/policy/record.js';
 import type { WeightControl } from '../../src/generation/weight-control.js';
 
 export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'control_url' | 'close'>;
@@ -12,6 +14,9 @@ export interface ControlledEngine extends WeightControl {
   /** The path that was loaded last. */
   weights: () => string | null;
   label_now: () => string | null;
+  /** What it is. */
+  identity: EngineIdentity;
+  mode: LogprobsMode;
   lacks: string[];
   tells_label: boolean;
   /** Called before each call is executed; an error that it throws becomes the call's failure. */
@@ -32,6 +37,8 @@ export function controlledEngine(replica: string): ControlledEngine {
   };
   const engine: ControlledEngine = {
     replica,
+    identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
+    mode: 'processed',
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     lacks: [],
@@ -40,6 +47,14 @@ export function controlledEngine(replica: string): ControlledEngine {
     isPaused: () => state.paused,
     weights: () => state.weights,
     label_now: () => state.label,
+    identify: async () => {
+      await meet('identify');
+      return engine.identity;
+    },
+    logprobsMode: async () => {
+      await meet('logprobsMode');
+      return engine.mode;
+    },
     examine: async () => {
       await meet('examine');
       return { lacks: engine.lacks, tells_label: engine.tells_label };

@@ -9,6 +9,7 @@ export interface FakeReplica extends GenerationService {
   /** What `describe` throws; null: it answers. */
   down: Error | null;
   paused: boolean;
+  closed: boolean;
   /** How often it was probed. */
   probes: () => number;
 }
@@ -24,6 +25,7 @@ export function fakeReplica(replica: string): FakeReplica {
     replica,
     down: null,
     paused: false,
+    closed: false,
     probes: () => probes,
     describe: () => {
       probes += 1;
@@ -39,7 +41,10 @@ export function fakeReplica(replica: string): FakeReplica {
     tokenize: never,
     detokenize: never,
     promptLogprobs: never,
-    close: () => Promise.resolve(),
+    close: () => {
+      fake.closed = true;
+      return Promise.resolve();
+    },
   };
   return fake;
 }

@@ -19,13 +19,24 @@ const chooseWithin =
 const choose = chooseWithin(1);
 
 describe('the replica of a rollout', () => {
-  test('is the same whatever the order of the URLs, and whatever the others carry', () => {
+  test('is the same whatever the order of the URLs, and up to 1.25 times the mean load and one', () => {
     const all = [1, 2, 3].map((i) => standing(i));
     for (const session of sessions.slice(0, 50)) {
       const own = choose(all, session);
       assert.equal(choose(all.toReversed(), session), own);
-      const busy = all.map((one) => (one.replica === own ? { ...one, load: 4 } : one));
-      assert.equal(chooseWithin(5)(busy, session), own);
+      const loaded = (own_load: number, load: number): Standing[] =>
+        all.map((one) => ({ ...one, load: one.replica === own ? own_load : load }));
+      // Means of 8.67 and 9: bounds of 11.8 and 12.25.
+      for (const [own_load, load] of [
+        [10, 8],
+        [12, 9],
+        [1, 0],
+        [0, 50],
+      ] as const)
+        // prettier-ignore
+        if (own_load <= (1.25 * (own_load + 2 * load)) / 3 + 1)
+          assert.equal(chooseWithin(100)(loaded(own_load, load), session), own);
+        else assert.fail(`${own_load} beside ${load} is above the bound`);
     }
   });
 
@@ -64,19 +75,54 @@ describe('the replica of a rollout', () => {
     }
   });
 
-  test('that is full is left for the least loaded that has room', () => {
+  test('that is full, or above the bound, is left for the next in the order of the rollout', () => {
+    const all = [1, 2, 3, 4].map((i) => standing(i));
     for (const session of sessions.slice(0, 50)) {
-      const own = choose(
-        [1, 2, 3].map((i) => standing(i)),
+      const own = choose(all, session);
+      const next = choose(
+        all.filter(({ replica }) => replica !== own),
         session,
       );
-      const others = [1, 2, 3].filter((i) => urlOf(i) !== own);
-      const loaded = [1, 2, 3].map((i) => {
-        if (urlOf(i) === own) return standing(i, { load: 5 });
-        return standing(i, { load: i === others[0] ? 4 : 3 });
-      });
-      assert.equal(chooseWithin(5)(loaded, session), urlOf(others[1]!));
+      const full = all.map((one) => (one.replica === own ? { ...one, load: 5 } : one));
+      assert.equal(chooseWithin(5)(full, session), next);
+      // A mean of 1.25: 2.57 are allowed.
+      assert.equal(chooseWithin(100)(full, session), next);
     }
+  });
+
+  test('runs at most 1.25 times the mean and two, whatever the rollouts, and none is left out', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(fc.string(), { maxLength: 200 }),
+        (count, ids) => {
+          const all = Array.from({ length: count }, (_, i) => ({ ...standing(i) }));
+          for (const session_id of ids) {
+            const chosen = chooseReplica(all, { session_id, limit: Infinity });
+            assert.ok(chosen !== null);
+            chosen.load += 1;
+          }
+          const most = Math.max(...all.map(({ load }) => load));
+          assert.ok(
+            most <= 1.25 * (ids.length / count) + 2,
+            `${most} of ${ids.length} on ${count}`,
+          );
+        },
+      ),
+    );
+  });
+
+  test('that joins takes its share of what begins', () => {
+    const before = [1, 2, 3].map((i) => standing(i, { load: 30 }));
+    const all = [...before, standing(4)].map((one) => ({ ...one }));
+    const begun = new Map<string, number>();
+    for (const session_id of sessions.slice(0, 100)) {
+      const chosen = chooseReplica(all, { session_id, limit: Infinity });
+      assert.ok(chosen !== null);
+      chosen.load += 1;
+      begun.set(chosen.replica, (begun.get(chosen.replica) ?? 0) + 1);
+    }
+    assert.ok((begun.get(urlOf(4)) ?? 0) >= 20, JSON.stringify([...begun]));
   });
 
   test('is none while all healthy ones are full: those that are set aside are not asked', () => {

@@ -46,19 +46,17 @@ export function sendingTrainer(
     const meant = held.engines.filter(({ group }) => only?.includes(group) ?? true);
     await Promise.all(
       meant.map(async ({ control_url }) => {
-        if (first === 0) await post(control_url, '/start_weight_update');
+        if (first === 0) await post(`${control_url}/start_weight_update`);
         for (let part = first; part <= last; part++) {
           const update_info = { weights: weightsOf(held.version), part, parts: PARTS };
-          await post(control_url, '/update_weights', { update_info });
+          await post(`${control_url}/update_weights`, { update_info });
         }
       }),
     );
   };
   const endSession: SendingTrainer['endSession'] = async (held, only) => {
     const meant = held.engines.filter(({ group }) => only?.includes(group) ?? true);
-    await Promise.all(
-      meant.map(({ control_url }) => post(control_url, '/finish_weight_update', {})),
-    );
+    await Promise.all(meant.map(({ control_url }) => post(`${control_url}/finish_weight_update`)));
   };
   const finish: SendingTrainer['finish'] = (held, sent = groupsOf(held)) =>
     update('finish', { ticket: held.ticket, sent });
@@ -86,12 +84,13 @@ export const weightsOf = (version: number) => ({
   seed: version,
 });
 
-export async function post(url: string, path: string, body: object = {}): Promise<void> {
-  const response = await fetch(`${url}${path}`, {
+/** To a control route of an engine. */
+export async function post(url: string, body: object = {}): Promise<void> {
+  const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
   if (response.status !== 200)
-    throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    throw new Error(`${url}: ${response.status} ${await response.text()}`);
 }

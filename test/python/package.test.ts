@@ -11,6 +11,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { Begin } from '../../src/model/policy/transfer.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
@@ -68,6 +69,7 @@ describe('package durable_rollouts', { skip }, () => {
       RolloutSettings: withoutSample(jsonSchemaOf(SingleRollout)),
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
+      BeginRequest: jsonSchemaOf(Begin),
     };
     const results = {
       Row: jsonSchemaOf(Row),

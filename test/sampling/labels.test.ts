@@ -90,6 +90,24 @@ test('a label that an update has changed meanwhile is no other process', async (
   assert.deepEqual(world.distrusted, []);
 });
 
+test('tokens under a label in transit have none, and the stream goes on before them', async () => {
+  const { labels, world } = fenced({ names_spans: true });
+  await labels.ofArrived(20);
+  world.moves(entry({ state: 'updating', epoch: 5 }));
+  await labels.ofArrived(60);
+  world.moves(entry({ version: 18, epoch: 6 }));
+  const spans = [
+    { version: '17', start: 0, end: 40 },
+    { version: '18?n1', start: 40, end: 50 },
+    { version: '18', start: 50, end: 90 },
+  ];
+  assert.deepEqual(await labels.ofSpans(spans), [
+    { from: 0, label: { policy_version: '17', version_source: 'engine' } },
+    { from: 40, label: { policy_version: null, version_source: 'pending' } },
+  ]);
+  assert.deepEqual(world.distrusted, []);
+});
+
 test('spans label a stream that has lived through an update, once the record agrees', async () => {
   const { labels, world } = fenced({ names_spans: true });
   await labels.ofArrived(20);

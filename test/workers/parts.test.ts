@@ -7,7 +7,8 @@ import { describe, test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { Config, loadConfig } from '../../src/workers/config.js';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
-import { createControls, createParts, type Parts } from '../../src/workers/parts.js';
+import { createControls } from '../../src/workers/controls.js';
+import { createParts, type Parts } from '../../src/workers/parts.js';
 import { said, stepOne } from '../fakes/environment-steps.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 

@@ -5,7 +5,6 @@ import { createPolicyRecords } from '../../src/activities/policy/policy-records.
 import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { keepPolicies } from '../../src/workers/policies.js';
-import { controlledEngine } from '../fakes/controlled-engine.js';
 import { temporaryStore } from '../fakes/temporary-store.js';
 import { eventually } from '../harness/waiting.js';
 
@@ -31,9 +30,8 @@ async function kept(t: TestContext) {
   mock.timers.enable({ apis: ['setInterval', 'Date'], now: Date.now() });
   const end = keepPolicies(
     {
-      policies: new Map([
-        ['default', { records: counted, controls: [URL, OTHER].map(controlledEngine) }],
-      ]),
+      policies: new Map([['default', { records: counted, urls: [URL, OTHER] }]]),
+      pools: new Map(),
     },
     {
       log: pino({ level: 'silent' }),

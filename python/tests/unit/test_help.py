@@ -87,7 +87,7 @@ def faults_of_class(name, cls):
             yield from faults_of_call(at, member)
 
 
-MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Local", "Step", "StoredBatch", "Document"}
+MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Engines", "Transfer", "WeightSyncClient", "Local", "Step", "StoredBatch", "Document"}
 """Their help says by which call."""
 
 

@@ -9,7 +9,7 @@ from durable_rollouts import aio, faults, sync
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
-PAIRS = [(getattr(sync, name), getattr(aio, name)) for name in ("Client", "Batch", "Stream", "Policy")]
+PAIRS = [(getattr(sync, name), getattr(aio, name)) for name in ("Client", "Batch", "Stream", "Policy", "Engines", "Transfer")]
 
 
 def public(cls):

@@ -92,6 +92,7 @@ class Requests(unittest.TestCase):
         "RolloutSettings": (requests.RolloutSettings, requests.ROLLOUT_DEFAULTS),
         "StreamRequest": (requests.StreamRequest, requests.STREAM_DEFAULTS),
         "PublishRequest": (requests.PublishRequest, requests.PUBLISH_DEFAULTS),
+        "BeginRequest": (requests.BeginRequest, requests.BEGIN_DEFAULTS),
     }
 
     def test_have_the_fields_and_types_of_the_schemas(self):

@@ -5,6 +5,7 @@ import type {
   ReplicaNeeds,
   ReplicaState,
   Rule,
+  TransferNews,
 } from '../../model/workflow-safe/policy.js';
 
 /** What workflow `policy` and its activities exchange. */
@@ -29,6 +30,12 @@ export interface PolicyActivities {
   ) => Promise<AbandonedTransfer>;
   /** Takes the raw input of update `attach`. */
   attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
+  /** Takes the raw input of update `engines`, `join`, `drain` or `leave`. */
+  changeReplicas: (input: {
+    service: string;
+    name: ReplicasUpdate;
+    input: unknown;
+  }) => Promise<PolicyView>;
   /** The record, for the replicas that temporal.yaml has now. */
   surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
 }
@@ -74,6 +81,8 @@ export interface PolicyState {
   version: number | null;
   replicas: PublishResult['replicas'];
 }
+
+export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
 
 export interface PolicySurvey {
   heartbeat_timeout_ms: number;
@@ -127,6 +136,8 @@ export interface PolicyStatus {
   phases: Record<string, Phase>;
   /** The last ten, oldest first. */
   updates: PublishSummary[];
+  /** Of the open transfer; absent: none is open. */
+  transfer?: TransferNews;
 }
 
 export interface UpdateReplica {

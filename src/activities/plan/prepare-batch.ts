@@ -158,13 +158,20 @@ async function checkLogprobs(
 ): Promise<LogprobsMode | null> {
   if (!generation.include_logprobs) return null;
   const answers = await askedOnce(() =>
-    pool.askEach((_, { logprobsMode }) => logprobsMode(model, { signal, again: true }), signal),
+    pool.askServing(async ({ replica }, { logprobsMode }) => {
+      const known = await logprobsMode(model, { signal });
+      // A replica that was started again meanwhile may have another one.
+      const isRefused = refusalOfMode(known, { generation, replica }) !== null;
+      return isRefused ? await logprobsMode(model, { signal, again: true }) : known;
+    }, signal),
   );
   const problems = answers.flatMap(({ replica, answer }) => {
     const what = refusalOfMode(answer, { generation, replica });
     return what === null ? [] : [{ where: 'generation.logprobs_mode', what }];
   });
   if (problems.length > 0) throw invalidBatchRequest(problems);
+  if (answers.length === 0)
+    warn('no replica serves now: each is asked for the mode of its logprobs when a rollout comes');
   for (const { replica, answer } of answers) {
     if (answer === 'unknown')
       warn(
@@ -183,7 +190,7 @@ async function checkVersions({
 }: Asked): Promise<void> {
   if (policy_version === null) return;
   const served = await askedOnce(() =>
-    pool.askEach((service) => service.weightVersion(signal), signal),
+    pool.askServing((service) => service.weightVersion(signal), signal),
   );
   const others = served.filter(({ answer }) => answer !== null && answer !== policy_version);
   if (others.length > 0) {

@@ -65,7 +65,7 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
   const seen = await askEngines(policy, { begin, record: earlier, signal });
   const record = await policy.records.change((before) => {
     check(before, begin);
-    const urls = policy.controls.map(({ replica }) => replica);
+    const { urls } = policy;
     const known = withAway(withReplicas(before ?? firstRecord(urls), urls), seen);
     const ticket = ticketFor(known, { begin, nonce, seen });
     const has = new Set(ticket.engines.map(({ group }) => group)).size;

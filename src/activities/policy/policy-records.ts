@@ -8,6 +8,8 @@ import { factsOf } from '../facts.js';
 
 /** The record of one service's policy. Methods throw `StoreFault`. */
 export interface PolicyRecords extends PolicyReading {
+  /** As it was read last in this process; null: it was not, or there is none. */
+  known: () => PolicyRecord | null;
   /** Applies a change to the current record, and again if another writer was first. Returns the record afterwards. */
   change: (decide: Change) => Promise<PolicyRecord | null>;
 }
@@ -31,6 +33,7 @@ export function createPolicyRecords({
   });
   return {
     latest,
+    known: () => known,
     at: records.find,
     change: async (decide) => {
       for (;;) {

@@ -11,6 +11,7 @@ import {
   withTarget,
 } from '../../model/policy/record.js';
 import { refusalWhileOpen } from '../../model/policy/tickets.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
@@ -34,13 +35,14 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
       const publish: Target = { ...parsed, files: look.files };
       const earlier = await policy.records.latest();
       checkTarget(earlier, publish);
-      const { away, notes } = await examine(policy, { publish, signal });
+      const controls = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
+      const { away, notes } = await examine(controls, { publish, signal });
       const record = await policy.records.change((before) => {
         checkTarget(before, publish);
         return targeted(before, {
           publish,
           away,
-          urls: policy.controls.map(({ replica }) => replica),
+          urls: policy.urls,
         });
       });
       const { version, mode, drain_limit, quorum, order, max_unavailable } = publish;
@@ -49,7 +51,7 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
         mode,
         drain_limit,
         quorum,
-        at_once: order === 'rolling' ? max_unavailable : policy.controls.length,
+        at_once: order === 'rolling' ? max_unavailable : Math.max(1, controls.length),
         notes: [...notes, ...filesNotes(look, { publish, earlier })],
         view: viewOf(record),
       };
@@ -85,7 +87,7 @@ interface Examined {
 }
 
 async function examine(
-  { controls }: PolicyService,
+  controls: PolicyService['controls'],
   { publish, signal }: { publish: Publish; signal: AbortSignal },
 ): Promise<Examined> {
   const bound = { within_ms: QUESTION_MS, signal };
@@ -122,13 +124,20 @@ function targeted(
   { publish, away, urls }: { publish: Target; away: Examined['away']; urls: readonly string[] },
 ): PolicyRecord {
   const known = withReplicas(before ?? firstRecord(urls), urls);
-  const seen = urls.reduce((record, replica) => {
+  const meant = Object.keys(known.replicas).filter((replica) => isMeant(known, replica));
+  const seen = meant.reduce((record, replica) => {
     const wasAway = record.replicas[replica]?.state === 'away';
     const fault = away.get(replica);
     if (wasAway === (fault !== undefined)) return record;
     return fault === undefined
       ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })
-      : withReplica(record, { replica, state: 'away', fault });
+      : withReplica(record, { replica, state: 'away', fault, away_since: commonMs() });
   }, known);
   return withTarget(seen, publish);
+}
+
+/** One that has joined is examined first, and one that leaves gets nothing any more. */
+function isMeant(record: PolicyRecord | null, replica: string): boolean {
+  const entry = record?.replicas[replica];
+  return entry === undefined || (entry.examined && entry.draining_until === null);
 }

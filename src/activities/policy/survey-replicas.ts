@@ -1,4 +1,6 @@
 import { withReplicas } from '../../model/policy/record.js';
+import { withoutOverdue } from '../../model/policy/replicas.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from './policy-view.js';
@@ -11,15 +13,12 @@ export function createSurveyReplicas(
 ): PolicyActivities['surveyReplicas'] {
   return ({ service }) =>
     dependencies.attempt(async () => {
-      const { records, controls } = policyOf(service, dependencies);
-      const urls = controls.map(({ replica }) => replica);
+      const { records, urls, forget_after_ms } = policyOf(service, dependencies);
       const record = await records.change((before) => {
         if (before === null) return null;
-        const next = withReplicas(before, urls);
-        const isSame =
-          Object.keys(before.replicas).length === urls.length &&
-          urls.every((url) => before.replicas[url] !== undefined);
-        return isSame ? null : next;
+        const named = withReplicas(before, urls);
+        const next = withoutOverdue(named, { at: commonMs(), forget_after_ms });
+        return next === before ? null : next;
       });
       const heartbeat_timeout_ms = Math.min(
         MOST_HEARTBEAT_MS,

@@ -66,6 +66,7 @@ function meant(
   const isMeant = ({ replica }: WeightControl): boolean => {
     const entry = record?.replicas[replica];
     const hasBase = entry?.state === 'current' && entry.version === base;
+    if (entry !== undefined && (!entry.examined || entry.draining_until !== null)) return false;
     return (only?.includes(replica) ?? true) && (base === null || hasBase);
   };
   return controls.filter(isMeant);

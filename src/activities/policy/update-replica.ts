@@ -11,9 +11,13 @@ import { TRANSFER } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
 import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import type { Admission } from './admit-joiner.js';
+import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
 import { isOnlyFreed } from './free-half-loaded.js';
+import { halfLoaded } from './half-loaded.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
+import { pause } from './pause-engine.js';
 import { release } from './release.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { lookAt } from './weight-files.js';
@@ -27,6 +31,8 @@ const SLOW_MS = 1000;
 interface Checkpoint {
   paused_until: number;
   failures: number;
+  /** A load has begun and not ended. */
+  is_half?: boolean;
 }
 
 /** What one attempt works with. */
@@ -41,24 +47,30 @@ interface Work extends Pick<Attempt, 'signal'> {
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
+  /** Of this attempt, or of one before it in the same pause. */
+  isHalf: () => boolean;
+  noteHalf: (is_half: boolean) => void;
 }
 
 /**
  * Takes one replica through all phases: record → pause → load → label → cache → resume → probe, and records it as
- * `current`. A later attempt starts over and loads whole again. If it fails, frozen streams are cut, the engine is
- * resumed, and the replica is `unknown` or `away`.
+ * `current`. A later attempt starts over and loads whole again. If it fails, frozen streams are cut and the replica is
+ * `unknown` or `away`; its engine is resumed, unless a load broke: then it stays paused.
  */
 export function createUpdateReplica(dependencies: Dependencies): PolicyActivities['updateReplica'] {
   return (order) =>
     dependencies.attempt(async (attempt) => {
       const policy = policyOf(order.service, dependencies);
-      const control = policy.controls.find(({ replica }) => replica === order.replica);
-      if (control === undefined) throw refused(`temporal.yaml no longer names ${order.replica}`);
-      const work = await begin(order, { policy, control, attempt });
-      if (work === null) {
+      const control = await controlOf(policy, order.replica);
+      const { signal } = attempt;
+      const { identity, done } = await admit(order, { policy, control, signal });
+      if (done !== null) return done;
+      const begun = await begin(order, { policy, control, attempt });
+      if (begun === null) {
         const view = viewOf(await policy.records.latest());
         return { paused_s: 0, load_s: 0, view };
       }
+      const work = { ...begun, identity };
       try {
         return await takeThrough(work);
       } catch (error) {
@@ -127,15 +139,24 @@ async function recordPause(
   const manner = mannerOf(before, version);
   const fresh = commonMs() + toMs(manner.pause_limit);
   const paused_until = own?.paused_until ?? (isAbandoned ? fresh : (left ?? fresh));
-  attempt.checkpoint = { paused_until, failures: own?.failures ?? 0 } satisfies Checkpoint;
+  const noted = { failures: own?.failures ?? 0, is_half: own?.is_half ?? false };
+  attempt.checkpoint = { paused_until, ...noted } satisfies Checkpoint;
   const record = await policy.records.change((now) => {
     mannerOf(now, version);
     return now && withReplica(now, { replica, state: 'updating', paused_until });
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
   const transit = inTransit(version, record?.writer ?? '');
-  return { order, version, policy, control, manner, transit, epoch, paused_until, signal: attempt.signal }; // prettier-ignore
+  return { order, version, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
 }
+
+/** The next attempt has to know it. */
+const halfOf = (attempt: Attempt): Pick<Work, 'isHalf' | 'noteHalf'> => ({
+  isHalf: () => (attempt.checkpoint as Checkpoint).is_half === true,
+  noteHalf: (is_half) => {
+    attempt.checkpoint = { ...(attempt.checkpoint as Checkpoint), is_half } satisfies Checkpoint;
+  },
+});
 
 /** Weights that are neither the record's version nor its target count as unpublished. */
 function mannerOf(record: PolicyRecord | null, version: number): Loadable {
@@ -149,7 +170,7 @@ function mannerOf(record: PolicyRecord | null, version: number): Loadable {
 
 type Loadable = Published & { weights: Weights };
 
-async function takeThrough(work: Work): Promise<UpdatedReplica> {
+async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<UpdatedReplica> {
   const { control, manner, order } = work;
   const inPhase = phases(work);
   const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
@@ -159,7 +180,9 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   await inPhase('label', () => control.label(work.transit, bound()));
   const pausing = performance.now();
   await inPhase('load', async () => {
+    work.noteHalf(true);
     await control.load(manner.weights, bound());
+    work.noteHalf(false);
     await checkFiles(work);
   });
   const load_s = (performance.now() - pausing) / 1000;
@@ -168,11 +191,12 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   await inPhase('resume', () => control.resume(bound()));
   const paused_s = (performance.now() - began) / 1000;
   await inPhase('probe', () => probe(work, bound()));
+  const { replica } = order;
+  const identity = await examineLoaded(work.identity, work);
   const record = await work.policy.records.change((now) => {
     checkOurs(now, work);
-    return (
-      now && withReplica(now, { replica: order.replica, state: 'current', version: work.version })
-    );
+    const next = now && withReplica(now, { replica, state: 'current', version: work.version });
+    return next && asAdmitted(next, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
 }
@@ -214,29 +238,6 @@ function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: W
   throw new Fault({ type: 'StoreFault', message });
 }
 
-const DRAIN_LIMIT = '1m';
-
-/** Streams that do not drain in time are cut. */
-async function pause({ control, order, manner, paused_until, signal }: Work): Promise<void> {
-  const within_ms = paused_until - commonMs();
-  const how = { mode: order.mode, cache: manner.cache };
-  if (order.mode !== 'wait') {
-    await control.pause(how, { within_ms, signal });
-    return;
-  }
-  const drain_ms = Math.min(toMs(order.drain_limit ?? DRAIN_LIMIT), within_ms);
-  try {
-    await control.pause(how, { within_ms: drain_ms, signal });
-  } catch (error) {
-    const isLate = error instanceof Fault && error.status === null;
-    if (!isLate || signal.aborted) throw error;
-    await control.pause(
-      { ...how, mode: 'abort' },
-      { within_ms: paused_until - commonMs(), signal },
-    );
-  }
-}
-
 /** Asks a running engine: a paused one does not answer. */
 async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   if (manner.probe === null) return;
@@ -245,27 +246,36 @@ async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   if (worst !== null) throw refused(worst);
 }
 
+/** After the attempt's own signal has ended, too. */
+const HOLD_MS = 30_000;
+
 async function afterFailure(
   error: unknown,
   { work, attempt }: { work: Work; attempt: Attempt },
 ): Promise<unknown> {
   const { order, policy, control, paused_until } = work;
-  if (isStoreFault(error)) return error;
-  const failures = (attempt.checkpoint as Checkpoint).failures + 1;
+  if (isStoreFault(error)) {
+    // Nobody else ends the pause of an engine that has left meanwhile.
+    if (policy.records.known()?.replicas[order.replica] === undefined) await release(control);
+    return error;
+  }
+  const own = attempt.checkpoint as Checkpoint;
+  const failures = own.failures + 1;
   const mayPass = error instanceof Fault && error.retryable && commonMs() < paused_until;
   if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
-    attempt.checkpoint = { paused_until, failures } satisfies Checkpoint;
+    attempt.checkpoint = { ...own, failures } satisfies Checkpoint;
     return error;
   }
   const message = error instanceof Error ? error.message : String(error);
-  const isThere = await release(control);
+  const outcome = work.isHalf()
+    ? await halfLoaded(control, { why: message, closes: false, paused_until, signal: AbortSignal.timeout(HOLD_MS) }) // prettier-ignore
+    : {
+        state: (await release(control)) ? ('unknown' as const) : ('away' as const),
+        fault: message,
+      };
   await policy.records.change((now) =>
     now !== null && isUnchanged(now, { replica: order.replica, epoch: work.epoch })
-      ? withReplica(now, {
-          replica: order.replica,
-          state: isThere ? 'unknown' : 'away',
-          fault: message,
-        })
+      ? withReplica(now, { replica: order.replica, ...outcome, away_since: commonMs() })
       : null,
   );
   return error instanceof Fault ? refused(`${order.replica}: ${message}`) : error;

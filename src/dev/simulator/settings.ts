@@ -134,6 +134,8 @@ export const SimulatorSettings = z.strictObject({
    * `/reset_prefix_cache` and the routes of a transfer, whose `update_info` is {weights: {name, skill, seed}, part, parts}. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
+  /** How many processes answer at its URL in turn, each with a label of its own. */
+  front_ends: z.int().positive().default(1),
   /** What `/get_world_size` says. */
   world_size: z.int().positive().default(1),
   /**

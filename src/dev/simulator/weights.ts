@@ -16,8 +16,9 @@ export type Weights = z.infer<typeof WeightsFile>;
 /** The weights that the engine samples from, and the label that it was given; nothing ties the two together. */
 export interface WeightStore {
   current: () => Weights;
-  label: () => string;
-  setLabel: (label: string) => void;
+  /** Of one of the processes behind the URL. */
+  label: (front_end?: number) => string;
+  setLabel: (label: string, front_end?: number) => void;
   /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
   load: (file: string, options?: { half: boolean }) => void;
   /** A transfer by a trainer. Until it is over, one request that computes ends the process. */
@@ -42,15 +43,15 @@ export function createWeights(
   changed: () => void,
 ): WeightStore {
   let loaded: Weights | null = null;
-  let label = START;
+  const labels = new Map<number, string>();
   let arrived: Set<number> | null = null;
   let before: Weights | null = null;
   const current = (): Weights => loaded ?? { name: START, skill: settings.skill, seed: 0 };
   return {
     current,
-    label: () => label,
-    setLabel: (next) => {
-      label = next;
+    label: (front_end = 0) => labels.get(front_end) ?? START,
+    setLabel: (label, front_end = 0) => {
+      labels.set(front_end, label);
     },
     load: (file, { half } = { half: false }) => {
       const read = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));

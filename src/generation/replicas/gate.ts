@@ -1,5 +1,5 @@
-import type { PolicyRecord } from '../../model/policy/record.js';
-import { isServing, whyNothingServes } from '../../model/workflow-safe/policy.js';
+import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { isServing, NO_ENGINE, whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
@@ -10,6 +10,10 @@ const SILENT_MS = 1000;
 
 /** Which replicas the policy record allows to serve. Without a record all do. */
 export interface Gate {
+  /** Reads the record. Throws `StoreFault`. */
+  refresh(): Promise<void>;
+  /** Whether it may be asked what does not depend on its weights. */
+  admits(replica: string): boolean;
   serves(replica: string): boolean;
   fenceOf(replica: string): Fence | null;
   /** A request waits. If the gate is the reason, the record is read until that changes. */
@@ -21,17 +25,31 @@ export interface Gate {
   pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
 }
 
+/** It only says which replicas there are: their weights are the engines' own affair. */
+const isUnpublished = ({ version, target }: PolicyRecord): boolean =>
+  version === null && target === null;
+
+/** One that has joined may have another tokenizer until it has been examined. */
+const isAdmitted = ({ examined, state, draining_until }: ReplicaEntry): boolean =>
+  examined && (draining_until === null || state !== 'away');
+
 export function createGate({
   policy,
   clock,
   serve,
   isAwaited,
+  read,
+  isEmpty,
 }: {
   policy: PolicyReading;
   clock: Clock;
   /** There may be room now. */
   serve: () => void;
   isAwaited: () => boolean;
+  /** The record was read, whether it has changed or not. */
+  read: (record: PolicyRecord | null) => void;
+  /** Nobody has named any replica yet. */
+  isEmpty: () => boolean;
 }): Gate {
   let record: PolicyRecord | null = null;
   let isWatching = false;
@@ -39,9 +57,14 @@ export function createGate({
     const entry = record?.replicas[replica];
     return record === null || (entry !== undefined && isServing(entry));
   };
-  const isClosed = (): boolean => record !== null && whyNothingServes(record) !== null;
+  const whyClosed = (): string | null => {
+    if (record === null) return isEmpty() ? NO_ENGINE : null;
+    return whyNothingServes(record);
+  };
+  const isClosed = (): boolean => whyClosed() !== null;
   const refresh = async (): Promise<void> => {
     record = await policy.latest();
+    read(record);
   };
   const lookAgain = async (): Promise<void> => {
     // If the store is unavailable, the last record stays; a request that is sent learns of the fault then.
@@ -56,11 +79,16 @@ export function createGate({
     clock.after(LOOK_EVERY_MS, () => void lookAgain());
   };
   return {
+    refresh,
+    admits: (replica) => {
+      const entry = record?.replicas[replica];
+      return record === null || (entry !== undefined && isAdmitted(entry));
+    },
     serves,
     watch,
     fenceOf: (replica) => {
       const entry = record?.replicas[replica];
-      if (record === null || entry === undefined) return null;
+      if (record === null || entry === undefined || isUnpublished(record)) return null;
       const { version, epoch } = entry;
       return { version, epoch, record_epoch: record.epoch };
     },
@@ -70,7 +98,7 @@ export function createGate({
       const said = { it: false };
       const cancel = clock.after(SILENT_MS, () => {
         said.it = isClosed();
-        if (said.it && record !== null) held?.(whyNothingServes(record));
+        if (said.it) held?.(whyClosed());
       });
       try {
         return await wait();

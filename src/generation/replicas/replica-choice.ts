@@ -10,11 +10,15 @@ export interface Standing {
   load: number;
 }
 
+/** A replica takes up to this share of the mean, and one more, before others take what is its own. */
+const BOUND = 1.25;
+
 /**
  * Chooses the replica of a request. Rendezvous hashing over the healthy ones: a rollout stays on one replica, whichever
  * worker asks, so its prefix cache is warm and no table can be lost. A replica that joins or leaves moves only its own
- * rollouts. A full one spills to the least loaded. If all are set aside, the one whose turn comes first is asked, so a
- * request always gets a real error. null: all that may be asked run `limit` generations.
+ * rollouts. The load is bounded: one that runs more than 1.25 times the mean and one is left for the next in the
+ * rollout's order. If all are set aside, the one whose turn comes first is asked, so a request always gets a real error.
+ * null: all that may be asked run `limit` generations.
  */
 export function chooseReplica<T extends Standing>(
   replicas: readonly T[],
@@ -25,15 +29,13 @@ export function chooseReplica<T extends Standing>(
     healthy.length > 0
       ? inOrderOfWeight(healthy, session_id)
       : replicas.toSorted((a, b) => turnOf(a) - turnOf(b));
-  const [own] = inOrder;
-  if (own !== undefined && own.load < limit) return own;
-  return inOrder
-    .filter(({ load }) => load < limit)
-    .reduce<T | null>(
-      (least, next) => (least !== null && least.load <= next.load ? least : next),
-      null,
-    );
+  const bound = healthy.length > 0 ? BOUND * meanLoad(healthy) + 1 : Infinity;
+  // The least loaded is never above the mean.
+  return inOrder.find(({ load }) => load < limit && load <= bound) ?? null;
 }
+
+const meanLoad = (replicas: readonly Standing[]): number =>
+  replicas.reduce((sum, { load }) => sum + load, 0) / replicas.length;
 
 const turnOf = ({ aside_until }: Standing): number => aside_until ?? 0;
 

@@ -1,9 +1,17 @@
 import { Fault } from '../../model/faults.js';
+import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
-import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
+import type {
+  GenerationService,
+  LogprobsModeOf,
+  PolicyReading,
+  Replicas,
+} from '../generation-service.js';
 import { NOBODY } from '../generation-service.js';
 import { createGate } from './gate.js';
+import type { Member } from './members.js';
+import { createMembers } from './members.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
 import { createSharedLine } from './shares.js';
@@ -11,8 +19,8 @@ import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
 export interface ReplicasOptions {
-  /** How many generations one replica runs for this process. Further ones wait in this process. */
-  max_concurrent: number;
+  /** How many generations one of so many replicas runs for this process. Further ones wait in this process. */
+  max_concurrent: number | ((replicas: number) => number);
   clock?: Clock;
   /** In [0, 1). */
   random?: () => number;
@@ -20,6 +28,8 @@ export interface ReplicasOptions {
   probe?: WatchOptions['probe'];
   /** The policy record of the service. Once there is one, only `current` replicas get generations. */
   policy?: PolicyReading;
+  /** Connects to a replica that the record has beside the given ones; null: temporal.yaml does not allow that. */
+  connect?: (replica: string) => GenerationService | null;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
@@ -29,20 +39,17 @@ const NOTHING_PUBLISHED: PolicyReading = {
   at: () => Promise.resolve(null),
 };
 
-interface Member {
-  watched: WatchedReplica;
-  load: number;
-}
-
 /** The replicas of a service: where and when each request is sent. */
 export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
-  const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED } = options;
+  const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED, connect = () => null } = options;
+  const limit = (): number =>
+    typeof max_concurrent === 'number' ? max_concurrent : max_concurrent(members.all().length);
   const line = createSharedLine((session_id) => {
-    const member = choose(session_id, max_concurrent);
+    const member = choose(session_id, limit());
     if (member === null) gate.watch();
     else member.load += 1;
     return member;
@@ -58,16 +65,33 @@ export function createReplicas(
     };
     return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
   };
-  const members = services.map(memberOf);
-  const gate = createGate({ policy, clock, serve, isAwaited: () => line.length() > 0 });
-  // Small requests beside generation do not depend on the weights.
-  const chooseAny = (session_id: string): Member | null =>
-    chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
-
-  function choose(session_id: string, limit: number): Member | null {
-    const standings = members.filter(({ watched }) => gate.serves(watched.service.replica));
-    return chooseReplica(standings.map(standingOf), { session_id, limit })?.member ?? null;
-  }
+  const members = createMembers(services, { connect, memberOf, joined: serve });
+  const gate = createGate({
+    policy,
+    clock,
+    serve,
+    isAwaited: () => line.length() > 0,
+    read: members.follow,
+    isEmpty: () => members.all().length === 0,
+  });
+  const admitted = (): Member[] =>
+    members.all().filter(({ watched }) => gate.admits(watched.service.replica));
+  const serving = (): Member[] =>
+    members.all().filter(({ watched }) => gate.serves(watched.service.replica));
+  const among = (all: readonly Member[], how: { session_id: string; limit: number }) =>
+    chooseReplica(all.map(standingOf), how)?.member ?? null;
+  const choose = (session_id: string, most: number): Member | null =>
+    among(serving(), { session_id, limit: most });
+  /** Small requests beside generation do not depend on the weights. */
+  const chooseAny = async (session_id: string): Promise<Member> => {
+    const how = { session_id, limit: Infinity };
+    const known = among(admitted(), how);
+    if (known !== null) return known;
+    await gate.refresh();
+    const member = among(admitted(), how);
+    if (member !== null) return member;
+    throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
+  };
 
   return {
     request: async (request, run) => {
@@ -76,15 +100,14 @@ export function createReplicas(
       const asked_at = clock.now();
       const member = is_generation
         ? await gate.pass(() => line.join({ session_id, sharer }, signal), request)
-        : chooseAny(session_id);
-      if (member === null) throw new Error('expected a service with a replica, got one without');
+        : await chooseAny(session_id);
       const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
       const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, policy, pauseOver, logprobsMode }; // prettier-ignore
       try {
         return await watch(request, () => run(service, lease));
       } catch (error) {
-        throw hasHealthyNeighbour(member, members) ? withoutWait(error) : error;
+        throw hasHealthyNeighbour(member, members.all()) ? withoutWait(error) : error;
       } finally {
         if (is_generation) {
           member.load -= 1;
@@ -92,11 +115,9 @@ export function createReplicas(
         }
       }
     },
-    ...questionsTo(members),
-    close: async () => {
-      for (const { watched } of members) watched.close();
-      await Promise.all(services.map((service) => service.close()));
-    },
+    ...questionsTo({ refresh: gate.refresh, admitted, serving }),
+    look: gate.refresh,
+    close: members.close,
   };
 }
 
@@ -120,22 +141,56 @@ function withoutWait(error: unknown): unknown {
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
 }
 
-function questionsTo(members: readonly Member[]): Pick<Replicas, 'describe' | 'askEach'> {
+interface Asked {
+  refresh: () => Promise<void>;
+  admitted: () => readonly Member[];
+  serving: () => readonly Member[];
+}
+
+function questionsTo({
+  refresh,
+  admitted,
+  serving,
+}: Asked): Pick<Replicas, 'describe' | 'askEach' | 'askServing'> {
+  const there = async (): Promise<readonly Member[]> => {
+    await refresh();
+    const members = admitted();
+    if (members.length > 0) return members;
+    throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
+  };
+  const ask =
+    <T>(
+      question: Parameters<typeof askAnswer<T>>[0]['question'],
+      signal: AbortSignal,
+    ): ((replica: WatchedReplica) => Promise<{ replica: string; answer: T }>) =>
+    (watched) =>
+      askAnswer({ watched, question, signal });
   return {
-    describe: (signal) =>
-      askAll(members, async ({ service, describe }) => ({
+    describe: async (signal) =>
+      askAll(await there(), async ({ service, describe }) => ({
         replica: service.replica,
         ...(await describe(signal)),
       })),
-    askEach: (question, signal) =>
-      askAll(members, async ({ service, watch, logprobsMode }) => ({
-        replica: service.replica,
-        answer: await watch({ signal, is_generation: false }, () =>
-          question(service, { logprobsMode }),
-        ),
-      })),
+    askEach: async (question, signal) => askAll(await there(), ask(question, signal)),
+    askServing: async (question, signal) => {
+      await refresh();
+      return await askAll(serving(), ask(question, signal));
+    },
   };
 }
+
+const askAnswer = async <T>({
+  watched: { service, watch, logprobsMode },
+  question,
+  signal,
+}: {
+  watched: WatchedReplica;
+  question: (service: GenerationService, lease: { logprobsMode: LogprobsModeOf }) => Promise<T>;
+  signal: AbortSignal;
+}): Promise<{ replica: string; answer: T }> => ({
+  replica: service.replica,
+  answer: await watch({ signal, is_generation: false }, () => question(service, { logprobsMode })),
+});
 
 /** The answers of available replicas. An unavailable one is set aside; the service is unavailable only if all are. */
 async function askAll<T>(

@@ -32,6 +32,8 @@ export interface WatchedReplica {
   /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
   logprobsMode: LogprobsModeOf;
+  /** It may have other settings from here on. */
+  forget: () => void;
   /** No probe follows. */
   close: () => void;
 }
@@ -88,6 +90,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
         return description;
       }),
     logprobsMode,
+    forget,
     pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,
   };
@@ -95,8 +98,12 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
 
 /** How long after an inconclusive answer it is asked again. */
 const UNKNOWN_FOR_MS = 60_000;
+/** A server that was started again with other settings, while nobody asked it, is noticed then. */
+const KNOWN_FOR_MS = 300_000;
 
-/** By model. A replica that is back may have other settings. */
+/**
+ * By model. A replica that is back may have other settings, and so may one whose entry in the record has changed.
+ */
 function rememberMode(
   service: GenerationService,
   { clock, probe }: Pick<WatchOptions, 'clock' | 'probe'>,
@@ -108,7 +115,7 @@ function rememberMode(
     known.set(model, entry);
     entry.mode.then(
       (mode) => {
-        if (mode === 'unknown') entry.until = clock.now() + UNKNOWN_FOR_MS;
+        entry.until = clock.now() + (mode === 'unknown' ? UNKNOWN_FOR_MS : KNOWN_FOR_MS);
       },
       () => {
         entry.until = clock.now();

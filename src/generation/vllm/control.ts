@@ -1,12 +1,17 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
+import type { Allowed } from '../../platform/http/allowed.js';
 import type { CacheRule } from '../../model/policy/publish.js';
+import { orAborted } from '../../platform/waits/abort.js';
 import { listOf } from '../../model/untrusted.js';
+import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
+import { createAskAnew, identify } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
 /** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
@@ -21,6 +26,8 @@ export interface VllmControlOptions {
   /** Served name; null: the first. */
   model: string | null;
   answers?: HttpOptions['answers'];
+  /** Resolves the names of these URLs; absent: as the system does. */
+  lookupFor?: Allowed['lookupFor'];
 }
 
 const Paused = z.object({ status: z.literal('paused') });
@@ -41,13 +48,19 @@ const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
 const CACHE_ROUTE = '/reset_prefix_cache';
 
 export function createVllmControl(options: VllmControlOptions): WeightControl {
-  const { replica, control_url, api_key, control_api_key, answers } = options;
-  const share = answers === undefined ? {} : { answers };
-  const engine = createHttp({ base_url: replica, api_key, ...share });
-  const key = control_api_key ?? api_key;
-  const control = createHttp({ base_url: control_url ?? replica, api_key: key, ...share });
+  const { replica, control_url, api_key, control_api_key, answers, lookupFor } = options;
+  const httpAt = (base_url: string, key: string | null): Http =>
+    createHttp({
+      base_url,
+      api_key: key,
+      ...(answers !== undefined && { answers }),
+      ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
+    });
+  const engine = httpAt(replica, api_key);
+  const control = httpAt(control_url ?? replica, control_api_key ?? api_key);
   const toEngine = createAsk(engine, replica);
   const { ask, raw } = createAsk(control, replica);
+  const { close: closeQuestions, ...questions } = createQuestions(options, engine);
   const said = async (bound: Bound): Promise<string | null> => {
     const reply = await raw('GET /weight_info', bound);
     if (reply.status === 404) return null;
@@ -59,6 +72,7 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
   return {
     replica,
     control_url: control_url ?? replica.replace(/\/v1$/, ''),
+    ...questions,
     examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica }),
     pause: ({ mode, cache }, bound) =>
       order(`/pause?mode=${mode}&clear_cache=${cache === 'reset'}`, { schema: Paused, ...bound }),
@@ -92,8 +106,35 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
       return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
     },
     close: async () => {
-      await Promise.all([engine.close(), control.close()]);
+      await Promise.all([engine.close(), control.close(), closeQuestions()]);
     },
+  };
+}
+
+/** What joining needs beside the calls of an update. */
+function createQuestions(
+  { replica, api_key, lookupFor }: VllmControlOptions,
+  { call }: Pick<Http, 'call'>,
+): Pick<WeightControl, 'identify' | 'logprobsMode' | 'close'> {
+  const http = {
+    base_url: replica,
+    api_key,
+    ...(lookupFor !== undefined && { lookup: lookupFor(replica) }),
+  };
+  const anew = createAskAnew(http);
+  return {
+    identify: (given, bound) =>
+      identify(given, { engine: { replica, call, askAnew: anew.askAnew }, bound }),
+    logprobsMode: async (model, { within_ms, signal }) => {
+      const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };
+      const service = createVllmService({ ...http, ...timeouts });
+      try {
+        return await orAborted(probeLogprobsMode(service, model), signal);
+      } finally {
+        await service.close();
+      }
+    },
+    close: anew.close,
   };
 }
 

@@ -54,5 +54,5 @@ function nearestOf(url: string, all: readonly [string, Told][]): string {
 
 const distance = (a: readonly number[], b: readonly number[]): number =>
   a.length === b.length
-    ? a.reduce((most, one, i) => Math.max(most, Math.abs(one - (b[i] ?? NaN))), 0)
+    ? Math.max(0, ...a.map((one, i) => Math.abs(one - (b[i] ?? NaN))))
     : Infinity;

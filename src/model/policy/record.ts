@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import {
+  isServing,
   REPLICA_NEEDS,
   REPLICA_STATES,
   restoreDelayMs,
@@ -209,6 +210,12 @@ export function withReplica(
  * examined and to get its weights.
  */
 export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
+  const isSame =
+    urls.every((url) => record.replicas[url]?.owner === null) &&
+    Object.entries(record.replicas).every(
+      ([url, { owner }]) => owner !== null || urls.includes(url),
+    );
+  if (isSame) return record;
   const joined = urls
     .filter((url) => record.replicas[url] === undefined)
     .reduce((next, url) => withJoined(next, { replica: url, owner: null }), record);
@@ -235,6 +242,13 @@ export const withJoined = (
     examined: false,
   });
 
+/** Whether it is only in the record because temporal.yaml names it. */
+export const hasLeft = ({
+  state,
+  draining_until,
+}: Pick<ReplicaEntry, 'state' | 'draining_until'>): boolean =>
+  draining_until !== null && state === 'away';
+
 /** Whether a replica is unchanged since a request or an attempt found it. */
 export const isUnchanged = (
   record: PolicyRecord | null,
@@ -243,13 +257,19 @@ export const isUnchanged = (
 
 /** Whether something is left that only the workflow can repair. */
 export function needsCare(record: PolicyRecord, urls: readonly string[]): boolean {
-  const entries = urls.map((url) => record.replicas[url]);
-  return entries.some((entry) => entry === undefined || entry.state !== 'current');
+  const isNew = urls.some((url) => record.replicas[url] === undefined);
+  return (
+    isNew || Object.values(record.replicas).some((entry) => !isServing(entry) && !hasLeft(entry))
+  );
 }
 
-/** A replica that is paused beyond its limit, so its updater is gone. */
+/** A replica that is paused beyond its limit, so its updater is gone; or one that should have left. */
 export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
-  Object.values(replicas).some(({ paused_until }) => paused_until !== null && paused_until < now);
+  Object.values(replicas).some(
+    (entry) =>
+      (entry.paused_until !== null && entry.paused_until < now) ||
+      (entry.draining_until !== null && entry.draining_until < now && !hasLeft(entry)),
+  );
 
 /** Longer than the workflow waits between two tries, each of which changes the record. */
 const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { BaseUrl } from '../base-url.js';
 import { Duration } from '../durations.js';
 import { listOf } from '../untrusted.js';
-import type { PolicyRecord, ReplicaEntry } from './record.js';
-import { withJoined, withReplica } from './record.js';
+import { preview } from '../problems.js';
+import type { EngineIdentity, PolicyRecord, ReplicaEntry } from './record.js';
+import { hasLeft, withJoined, withReplica } from './record.js';
 
 /**
  * Updates `engines`, `join`, `drain` and `leave` of workflow `policy`: which replicas a service has. The base URLs of
@@ -84,16 +85,17 @@ const isElsewhere = ({ owner, control_url }: ReplicaEntry, joins: Join): boolean
 /** The record with this replica; the same one if it is there and nothing changes. */
 export function withJoin(
   record: PolicyRecord,
-  { joins, owner }: { joins: Join; owner: string },
+  { joins, owner, at }: { joins: Join; owner: string; at: number },
 ): PolicyRecord {
   const { url: replica, control_url, instance } = joins;
   const entry = record.replicas[replica];
-  if (entry === undefined) return withJoined(record, { replica, owner, control_url, instance });
+  if (entry === undefined)
+    return withJoined(record, { replica, owner, control_url, instance, away_since: at });
   const whose = entry.owner === null || owner === JOINED ? entry.owner : owner;
   const where = entry.owner === null ? entry.control_url : control_url;
   const isBack = entry.draining_until !== null && entry.state !== 'current';
   if (isBack || isAnother(entry, joins) || isElsewhere(entry, joins)) {
-    const named = { instance: instance ?? entry.instance, owner: whose, control_url: where };
+    const named = { instance: instance ?? entry.instance, owner: whose, control_url: where, away_since: at }; // prettier-ignore
     return withJoined(record, { replica, ...named });
   }
   if (entry.draining_until === null && entry.owner === whose) return record;
@@ -101,8 +103,9 @@ export function withJoin(
   return { ...record, replicas };
 }
 
-/** One that draining or leaving leaves alone. */
-const stays = ({ draining_until }: ReplicaEntry): boolean => draining_until === null;
+/** One that does not leave, and is not only said to be there. */
+const stays = ({ draining_until, examined }: ReplicaEntry): boolean =>
+  draining_until === null && examined;
 
 /** Why a replica may not drain or leave; null: it may. */
 export function refusalOfLeave(
@@ -148,10 +151,6 @@ export function withoutReplica(
   return withIdentity({ ...record, replicas: Object.fromEntries(others) });
 }
 
-/** Whether it is only in the record because temporal.yaml names it. */
-export const hasLeft = ({ state, draining_until }: ReplicaEntry): boolean =>
-  draining_until !== null && state === 'away';
-
 /** What replicas have in common is forgotten with the last one. */
 const withIdentity = (record: PolicyRecord): PolicyRecord =>
   Object.values(record.replicas).some(({ examined }) => examined)
@@ -176,7 +175,7 @@ export function withEngines(
   record: PolicyRecord,
   { engines: { owner, urls, replace }, at }: { engines: Engines; at: number },
 ): PolicyRecord {
-  const joined = urls.reduce((next, joins) => withJoin(next, { joins, owner }), record);
+  const joined = urls.reduce((next, joins) => withJoin(next, { joins, owner, at }), record);
   const listed = new Set(urls.map(({ url }) => url));
   const gone = Object.entries(joined.replicas).filter(
     ([url, entry]) => replace && entry.owner === owner && !listed.has(url),
@@ -199,3 +198,19 @@ export function withoutOverdue(
     .filter(([, entry]) => isOver(entry))
     .reduce((next, [url]) => withoutReplica(next, { url, at }), record);
 }
+
+/** Why a joiner is not what the others are; null: it is. */
+export function identityProblem(
+  own: EngineIdentity,
+  { model, max_model_len, tokenizer }: EngineIdentity,
+): string | null {
+  if (own.model !== model) return `expected model ${preview(model)}, got ${preview(own.model)}`;
+  if (own.max_model_len !== max_model_len)
+    return `expected max_model_len ${max_model_len ?? 'unknown'}, as the others have, got ${own.max_model_len ?? 'unknown'}`;
+  if (own.tokenizer !== tokenizer)
+    return 'expected the tokenizer and chat template of the others, got other ids for the same texts';
+  return null;
+}
+
+export const sameIdentity = (a: EngineIdentity, b: EngineIdentity): boolean =>
+  identityProblem(a, b) === null && a.logprobs_mode === b.logprobs_mode;

@@ -80,3 +80,4 @@ export const NO_TRANSFERS: Transfers = { open: null, last: null, past: [] };
 
 /** What an engine says of its weights while an update is under way. No token with it has a version. */
 export const inTransit = (version: number, nonce: string): string => `${version}?${nonce}`;
+export const isInTransit = (label: string): boolean => label.includes('?');

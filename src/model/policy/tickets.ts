@@ -9,7 +9,7 @@ import type { Begin, Holder } from './transfer.js';
 /** How many tickets that are over are remembered, so that whoever has one learns why. */
 const MOST_PAST = 16;
 
-export const isHolder = (a: Holder, b: Holder): boolean =>
+const isHolder = (a: Holder, b: Holder): boolean =>
   a.name === b.name && a.incarnation === b.incarnation;
 
 /** The version that this `begin` gets. */
@@ -67,7 +67,7 @@ export function refusalOfTicket(record: PolicyRecord | null, nonce: string): str
   return `ticket: expected that of ${nameOf(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
 }
 
-export const nameOf = ({ name, incarnation }: Holder): string =>
+const nameOf = ({ name, incarnation }: Holder): string =>
   `${JSON.stringify(name)} (incarnation ${JSON.stringify(incarnation)})`;
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();
@@ -195,7 +195,7 @@ export function acceptedLabels(
   }: { url: string; labels: Readonly<Record<string, string>>; transit: string },
 ): string[] {
   const own = labels[url] ?? own_label;
-  return [transit, ...(own === null || own === undefined ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
+  return [transit, ...(own === null ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
 }
 
 /** Places in collectives: the trainer is rank 0 of each. */

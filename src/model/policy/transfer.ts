@@ -66,8 +66,7 @@ export const Begin = z.strictObject({
     .default(null)
     .describe('how many groups must have it; null: all that are not away'),
   probe: z
-    .union([z.literal('agree'), Probe])
-    .nullable()
+    .union([z.literal('agree'), Probe, z.null()])
     .default('agree')
     .describe(
       "`agree`: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones; null: none",
@@ -86,12 +85,6 @@ export const Begin = z.strictObject({
     .describe("the label that the trainer's code gives the engines; null: none"),
 });
 export type Begin = z.infer<typeof Begin>;
-
-/** Signal `alive`. */
-export const Alive = z.strictObject({
-  ticket,
-  done: z.number().nonnegative().describe('tensors or bytes so far'),
-});
 
 export const Finish = z.strictObject({
   ticket,

@@ -54,6 +54,17 @@ export const isServing = ({
   draining_until?: number | null;
 }): boolean => state === 'current' && draining_until === null;
 
+/** Whether updates concern it: it is there, has been examined, and does not leave. */
+export const isConcerned = ({
+  state,
+  examined = true,
+  draining_until = null,
+}: {
+  state: ReplicaState;
+  examined?: boolean;
+  draining_until?: number | null;
+}): boolean => state !== 'away' && examined && draining_until === null;
+
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
   epoch: number;
@@ -92,14 +103,14 @@ export const holders = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;
 
-/** How many replicas must have it; replicas that are away do not count. */
+/** How many replicas must have it; replicas that are away, leave or have just joined do not count. */
 export const neededOf = ({ replicas }: PolicyView, { quorum }: Pick<Rule, 'quorum'>): number =>
-  quorum ?? Object.values(replicas).filter(({ state }) => state !== 'away').length;
+  quorum ?? Object.values(replicas).filter(isConcerned).length;
 
 /** The available replicas that lack a version. Those that do not serve come first, since they have nothing to lose. */
 export function lacking({ replicas }: PolicyView, version: number): string[] {
   const lacks = Object.entries(replicas).filter(
-    ([, { state, version: has }]) => state !== 'away' && (state !== 'current' || has !== version),
+    ([, one]) => isConcerned(one) && (one.state !== 'current' || one.version !== version),
   );
   const serves = ([, { state }]: [string, ReplicaView]): number => Number(state === 'current');
   return lacks.sort((a, b) => serves(a) - serves(b)).map(([url]) => url);
@@ -112,15 +123,28 @@ export const mayReach = (
 ): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
 
 /**
- * Replicas that need `version` again: none if nothing was ever published, or if nobody but a trainer has its weights. An
- * engine that hangs is asked until it answers. Those of an open transfer belong to its holder.
+ * Replicas that need `version` again: none if nobody but a trainer has its weights. If nothing was ever published, those
+ * that have joined are only examined. An engine that hangs is asked until it answers. Those of an open transfer belong to
+ * its holder.
  */
 export function toRestore(view: PolicyView): string[] {
   const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
+  const isDue = (one: ReplicaView): boolean =>
+    hasFiles || hangs(one) || (view.version === null && one.examined === false);
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.state !== 'current' && !held.has(url) && (hasFiles || hangs(one)) ? [url] : [],
+    one.state !== 'current' && one.draining_until === undefined && !held.has(url) && isDue(one)
+      ? [url]
+      : [],
   );
+}
+
+/** When the next replica has drained, in milliseconds since 1970; null: none drains. */
+export function nextDrained({ replicas }: PolicyView): number | null {
+  const times = Object.values(replicas).flatMap(({ state, draining_until }) =>
+    draining_until === undefined || state === 'away' ? [] : [draining_until],
+  );
+  return times.length === 0 ? null : Math.min(...times);
 }
 
 /** Whether there are files of `version`. Histories from before name no weights. */
@@ -141,7 +165,7 @@ const pathIn = ({ weights }: PolicyView, version: number | undefined): string | 
 export const TRANSFER = 'transfer' as const;
 
 /** It did not answer when its transfer ended. */
-export const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
+const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>
   needs === 'restart' || (needs === 'load' && state === 'unknown' && paused_until !== null);
 
 /** Waits of 5 s, then ever longer ones: someone may repair the replica meanwhile. */
@@ -165,6 +189,7 @@ export function whyNothingServes({
 }): string | null {
   const all = Object.entries(replicas);
   if (all.some(([, entry]) => isServing(entry))) return null;
+  if (all.length === 0) return NO_ENGINE;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
     const why = fault === null ? '' : ` (${shortened(fault)})`;
     return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
@@ -174,6 +199,8 @@ export function whyNothingServes({
   return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${remedyFor(version)}`}`;
 }
 
+export const NO_ENGINE = 'no engine is there: temporal.yaml names none, and none has joined';
+
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
@@ -181,6 +208,43 @@ const remedyFor = (version: number | null): string =>
   version === null
     ? 'publish a version that loads'
     : `version ${version} is tried again; or publish one that loads`;
+
+/** What each replica that needs something waits for, and what to do. */
+export const needsTexts = (view: PolicyView): string[] =>
+  Object.entries(view.replicas).flatMap(([url, { needs }]) =>
+    needs === undefined ? [] : [`${url} ${needs === 'restart' ? HANGS : halfText(view)}`],
+  );
+
+const HANGS = 'waits inside a transfer and answers nothing: restart its process';
+
+function halfText(view: PolicyView): string {
+  const { version } = view;
+  const remedy = canRestore(view)
+    ? `version ${version ?? 'none'} is loaded from its files`
+    : `${version === null ? '' : `attach files of version ${version}, `}publish a version, or begin the next transfer`;
+  return `is half loaded, cut off and paused: ${remedy}`;
+}
+
+/** What the holder of a transfer has said. */
+export interface TransferNews {
+  /** Tensors or bytes; null: nothing. */
+  done: number | null;
+  silent_s: number;
+  /** It has been silent for longer than `stall_limit`. */
+  is_stale: boolean;
+}
+
+/** Who holds engines, and until when. */
+export function holderText(
+  { holder, version, engines, paused_until }: TicketView,
+  news: TransferNews | null,
+): string {
+  // prettier-ignore
+  const until = new Date(paused_until).toISOString().slice(11, 19);
+  const done = news === null || news.done === null ? 'nothing has been said' : `${news.done} sent`;
+  const silent = news === null ? '' : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`; // prettier-ignore
+  return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} ${engines.length === 1 ? 'engine' : 'engines'} for version ${version}, at most until ${until} UTC: ${done}${silent}`;
+}
 
 /** A note after a version: another one is on its way, or has failed. */
 export function aimOf(

@@ -4,8 +4,8 @@ import type {
   PolicyStatus,
   PublishSummary,
 } from '../../activities/contract/policy.js';
-import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
-import { aimOf, isPhaseNews } from '../../model/workflow-safe/policy.js';
+import type { PolicyView, ReplicaView, TransferNews } from '../../model/workflow-safe/policy.js';
+import { aimOf, holderText, isPhaseNews, needsTexts } from '../../model/workflow-safe/policy.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
@@ -15,6 +15,8 @@ export interface ShownPolicy {
   /** The record as it is now. */
   recorded(view: PolicyView | null): void;
   record(): PolicyView | null;
+  /** What the holder of an open transfer has said. */
+  asks(news: () => TransferNews | null): void;
   /** A replica could not be given its weights; its workflow tries again. */
   failed(replica: string, fault: string): void;
   published(summary: PublishSummary): void;
@@ -30,7 +32,11 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
     status = { ...status, ...change };
     setCurrentDetails(detailsOf(status));
   };
-  setHandler(policyStatusQuery, () => status);
+  let newsOf = (): TransferNews | null => null;
+  setHandler(policyStatusQuery, () => {
+    const transfer = newsOf();
+    return { ...status, ...(transfer !== null && { transfer }) };
+  });
   setHandler(phaseSignal, (news) => {
     if (isPhaseNews(news) && status.record?.replicas[news.replica] !== undefined)
       show({ phases: { ...status.phases, [news.replica]: news.phase } });
@@ -46,6 +52,9 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
       show({ record, phases: Object.fromEntries(phases) });
     },
     record: () => status.record,
+    asks: (news) => {
+      newsOf = news;
+    },
     failed: (replica, fault) => {
       const { record } = status;
       const entry = record?.replicas[replica];
@@ -74,6 +83,10 @@ function detailsOf({ service, record, phases, updates }: PolicyStatus): string {
     fault === null ? [] : [`${named(url)}: ${quoted(fault)}`],
   );
   if (faults.length > 0) lines.push('', ...faults);
+  const { ticket = null } = record;
+  if (ticket !== null) lines.push('', quoted(holderText(ticket, null)));
+  const needs = needsTexts(record);
+  if (needs.length > 0) lines.push('', ...needs.map(quoted));
   const last = updates.at(-1);
   if (last !== undefined) lines.push('', lastLine(last));
   return lines.join('\n');

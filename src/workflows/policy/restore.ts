@@ -6,16 +6,19 @@ import { failureOf } from '../ending.js';
 import type { ShownPolicy } from './policy-view.js';
 
 export interface Restoring {
+  /** Begins with replicas that have come, and leaves those alone that have gone. */
+  follow(survey: PolicySurvey): void;
   /** Resolves when it no longer touches any replica. */
   stop(): Promise<void>;
 }
 
 /** Gives replicas the record's version again, each independently and as often as it takes. */
 export function restore(
-  { view, heartbeat_timeout_ms }: PolicySurvey,
+  survey: PolicySurvey,
   { service, shown }: { service: string; shown: ShownPolicy },
 ): Restoring {
-  const scope = new CancellationScope();
+  const { heartbeat_timeout_ms } = survey;
+  const running = new Map<string, { scope: CancellationScope; ended: Promise<void> }>();
   const one = async (replica: string): Promise<void> => {
     for (let failures = 0; ; failures++) {
       try {
@@ -29,11 +32,28 @@ export function restore(
       await sleep(restoreDelayMs(failures), { summary: `until ${replica} is tried again` });
     }
   };
-  const all = scope.run(() => Promise.allSettled((view === null ? [] : toRestore(view)).map(one)));
+  const begin = (replica: string): void => {
+    const scope = new CancellationScope();
+    const ended = scope
+      .run(() => one(replica))
+      .catch(() => undefined)
+      .then(() => {
+        if (running.get(replica)?.scope === scope) running.delete(replica);
+      });
+    running.set(replica, { scope, ended });
+  };
+  const follow = ({ view }: PolicySurvey): void => {
+    const due = view === null ? [] : toRestore(view);
+    for (const [replica, { scope }] of running) if (!due.includes(replica)) scope.cancel();
+    for (const replica of due) if (!running.has(replica)) begin(replica);
+  };
+  follow(survey);
   return {
+    follow,
     stop: async () => {
-      scope.cancel();
-      await all.catch(() => undefined);
+      const all = [...running.values()];
+      for (const { scope } of all) scope.cancel();
+      await Promise.all(all.map(({ ended }) => ended));
     },
   };
 }

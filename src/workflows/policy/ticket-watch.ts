@@ -1,5 +1,5 @@
 import { setHandler } from '@temporalio/workflow';
-import type { TicketView } from '../../model/workflow-safe/policy.js';
+import type { TicketView, TransferNews } from '../../model/workflow-safe/policy.js';
 import { aliveSignal } from '../steering/messages.js';
 
 /** Watches the holder of an open transfer: it is silent, or has the engines for too long. */
@@ -11,7 +11,7 @@ export interface TicketWatch {
   /** Why the transfer ends now; null: it does not. */
   overdue(now: number): string | null;
   /** What its holder has said, for people. */
-  shown(now: number): { done: number | null; silent_s: number; is_stale: boolean } | null;
+  news(now: number): TransferNews | null;
 }
 
 /** A timer that fires so much too late ran on a server that was away, where nobody could say anything. */
@@ -54,6 +54,6 @@ export function watchTicket({ isRepairable }: { isRepairable: () => boolean }): 
       }
       return `stall_limit is over: its holder has been silent for ${Math.round((now - moved_at) / 1000)} s`;
     },
-    shown: (now) => ticket && { done, silent_s: (now - moved_at) / 1000, is_stale: isStale(now) },
+    news: (now) => ticket && { done, silent_s: (now - moved_at) / 1000, is_stale: isStale(now) },
   };
 }

@@ -71,6 +71,14 @@ export const attachUpdate = defineUpdate<PolicyState, [unknown]>('attach');
 /** From that trainer: so many tensors or bytes have been sent. */
 export const aliveSignal = defineSignal<[unknown]>('alive');
 
+/** To workflow `policy`: which replicas there are. The activity reads their inputs. */
+export const replicasUpdates = {
+  engines: defineUpdate<PolicyState, [unknown]>('engines'),
+  join: defineUpdate<PolicyState, [unknown]>('join'),
+  drain: defineUpdate<PolicyState, [unknown]>('drain'),
+  leave: defineUpdate<PolicyState, [unknown]>('leave'),
+} as const;
+
 /** From an activity of a policy: the phase of a slow replica. */
 export const phaseSignal = defineSignal<[PhaseNews]>('phase');
 

@@ -31,7 +31,7 @@ const WEIGHTS = { kind: 'checkpoint', path: '/w' };
 const served = (): PolicyRecord =>
   concluded(withTarget(firstRecord([FILE]), Publish.parse({ version: 1, weights: WEIGHTS })));
 const join = (record: PolicyRecord, joins: { url: string; [field: string]: unknown }) =>
-  withJoin(record, { joins: Join.parse(joins), owner: JOINED });
+  withJoin(record, { joins: Join.parse(joins), owner: JOINED, at: AT });
 const examined = (record: PolicyRecord, replica: string): PolicyRecord =>
   withReplica(record, { replica, state: 'current', version: 1, examined: true });
 const list = (owner: string, ...urls: unknown[]) => Engines.parse({ owner, urls });
@@ -122,6 +122,9 @@ describe('a replica that leaves', () => {
     const record = withDrain(join(served(), { url: A }), { url: A, until: AT });
     const refusal = (url: string, force = false) => refusalOfLeave(record, { url, force });
     assert.match(refusal(FILE) ?? '', /got the last one, http:\/\/file\/v1/);
+    const joined = join(served(), { url: A });
+    assert.match(refusalOfLeave(joined, { url: FILE, force: false }) ?? '', /got the last one/);
+    assert.equal(refusalOfLeave(examined(joined, A), { url: FILE, force: false }), null);
     assert.equal(refusal(FILE, true), null);
     assert.equal(refusal(A), null);
     assert.match(refusal('http://x/v1') ?? '', /expected one of http:\/\/file\/v1, http:\/\/a\/v1/);
@@ -140,7 +143,7 @@ describe('a replica that leaves', () => {
     assert.deepEqual(urlsOf(withoutOverdue(drains, limits)), [FILE]);
     assert.equal(withoutOverdue(drains, { ...limits, at: AT - 1 }), drains);
     const away = (url: string, since: number) =>
-      withReplica(join(served(), { url: A }), { replica: url, state: 'away', away_since: since });
+      withReplica(examined(join(served(), { url: A }), A), { replica: url, state: 'away', away_since: since }); // prettier-ignore
     assert.deepEqual(urlsOf(withoutOverdue(away(A, AT - 1000), limits)), [FILE]);
     assert.deepEqual(urlsOf(withoutOverdue(away(A, AT - 999), limits)), [A, FILE]);
     assert.deepEqual(urlsOf(withoutOverdue(away(FILE, 0), limits)), [A, FILE]);

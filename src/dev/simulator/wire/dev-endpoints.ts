@@ -11,6 +11,9 @@ import { createTransferEndpoints } from './transfer-endpoints.js';
 /** Where a trainer can hold an engine while it changes the weights, in the terms of vLLM's development mode. */
 export function createDevEndpoints(engine: Engine, { weights, settings, cleared, exit }: DevParts) {
   const hung = createHang(cleared);
+  let asked = 0;
+  /** Which of the processes behind the URL answers. */
+  const turn = (): number => asked++ % settings.front_ends;
   const endpoints = {
     '/pause': {
       POST: async (exchange: Exchange): Promise<void> => {
@@ -32,7 +35,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
     },
     '/weight_info': {
       GET: (exchange: Exchange): void => {
-        sendJson(exchange, { status: 200, body: { weight_version: weights.label() } });
+        sendJson(exchange, { status: 200, body: { weight_version: weights.label(turn()) } });
       },
     },
     ...createSleep(engine),
@@ -59,7 +62,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
     '/update_weight_version': {
       POST: async (exchange: Exchange): Promise<void> => {
         const new_version = await readVersion(exchange);
-        weights.setLabel(new_version);
+        weights.setLabel(new_version, turn());
         sendJson(exchange, { status: 200, body: { success: true, new_version } });
       },
     },
@@ -70,7 +73,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
 
 interface DevParts {
   weights: WeightStore;
-  settings: Pick<SimulatorSettings, 'world_size'>;
+  settings: Pick<SimulatorSettings, 'world_size' | 'front_ends'>;
   cleared: (fault: FaultSpec) => Promise<void>;
   exit: () => void;
 }

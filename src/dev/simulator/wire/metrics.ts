@@ -8,21 +8,26 @@ interface Metric {
   samples: readonly { labels?: string; value: number }[];
 }
 
+/** Tells processes behind one URL apart. */
+const STARTED = `# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds ${(performance.timeOrigin / 1000).toFixed(2)}
+`;
+
 /** Prometheus text: the metrics that routers and controllers read, with vLLM's names. */
 export function metricsText(stats: EngineStats, model: string): string {
-  return metricsOf(stats)
-    .map(({ name, type, help, samples }) => {
-      const lines = samples.map(({ labels, value }) => {
-        const all = [
-          'engine="0"',
-          ...(labels === undefined ? [] : [labels]),
-          `model_name="${model}"`,
-        ];
-        return `vllm:${name}{${all.join()}} ${value.toFixed(1)}\n`;
-      });
-      return `# HELP vllm:${name} ${help}\n# TYPE vllm:${name} ${type}\n${lines.join('')}`;
-    })
-    .join('');
+  const lines = metricsOf(stats).map(({ name, type, help, samples }) => {
+    const lines = samples.map(({ labels, value }) => {
+      const all = [
+        'engine="0"',
+        ...(labels === undefined ? [] : [labels]),
+        `model_name="${model}"`,
+      ];
+      return `vllm:${name}{${all.join()}} ${value.toFixed(1)}\n`;
+    });
+    return `# HELP vllm:${name} ${help}\n# TYPE vllm:${name} ${type}\n${lines.join('')}`;
+  });
+  return `${STARTED}${lines.join('')}`;
 }
 
 const gauge = (name: string, { help, value }: { help: string; value: number }): Metric => ({

@@ -15,16 +15,6 @@ export function createTransferEndpoints(
     hang,
   }: { settings: Pick<SimulatorSettings, 'world_size'>; hang: (fault: FaultSpec) => Promise<void> },
 ) {
-  const orRefused = (run: () => void): void => {
-    try {
-      run();
-    } catch (error) {
-      throw workerFailed(describeError(error));
-    }
-  };
-  const say = (exchange: Exchange, message: string): void => {
-    sendJson(exchange, { status: 200, body: { message } });
-  };
   return {
     '/get_world_size': {
       GET: (exchange: Exchange): void => {
@@ -72,6 +62,18 @@ export function createTransferEndpoints(
       },
     },
   };
+}
+
+function orRefused(run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    throw workerFailed(describeError(error));
+  }
+}
+
+function say(exchange: Exchange, message: string): void {
+  sendJson(exchange, { status: 200, body: { message } });
 }
 
 const Init = z.looseObject({ init_info: z.looseObject({}) });

@@ -1,0 +1,145 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PolicyClient } from '../client/policy-client.js';
+import { toMs } from '../model/workflow-safe/durations.js';
+import { describeError } from '../platform/errors.js';
+import { createHttpClient } from '../platform/http/client.js';
+import { plain } from '../platform/plain.js';
+
+const LOOK_EVERY_MS = 1000;
+const ANSWER_BYTES = 4 * 2 ** 20;
+/** Passed on as they come; SIGTERM and SIGINT drain the engine first. */
+const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
+
+interface Attended {
+  policy: Pick<PolicyClient, 'update'>;
+  joins: { url: string; control_url?: string; instance?: string };
+  drain_limit: string;
+}
+
+/**
+ * Starts an engine, makes it join when it is healthy, drains it at SIGTERM, and makes it leave at its end. Each start is
+ * another `instance`, so that nobody takes it for the process before it. Returns the engine's exit code.
+ */
+export async function attend(
+  [program = '', ...args]: readonly string[],
+  { policy, joins, drain_limit }: Attended,
+): Promise<number> {
+  const instance = joins.instance ?? randomUUID().slice(0, 8);
+  const child = spawn(program, args, { stdio: 'inherit' });
+  const exited = exitOf(child);
+  const over = new AbortController();
+  void exited.catch(() => null).then(() => { over.abort(); }); // prettier-ignore
+  const { root, text, close } = askEngine(joins.url);
+  const url = joins.url;
+  const forget = pass(child, () => {
+    void drainAndEnd(child, { policy, url, drain_limit, isIdle: async () => isIdle(await text(`${root}/metrics`)) }); // prettier-ignore
+  });
+  try {
+    while (!over.signal.aborted && (await text(`${root}/health`)) === null)
+      await pause(over.signal);
+    if (!over.signal.aborted) await persistently(() => policy.update('join', { ...joins, instance }), over.signal); // prettier-ignore
+    return await exited;
+  } finally {
+    forget();
+    await close();
+    await policy.update('leave', { url, force: true }).catch((error: unknown) => {
+      say(`cannot leave: ${describeError(error)}`);
+    });
+  }
+}
+
+const say = (line: string): void => {
+  console.error(plain(`engine attend: ${line}`));
+};
+
+const pause = (signal: AbortSignal): Promise<void> =>
+  sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+
+/** 128 and the signal's number, as shells say it. */
+function exitOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code) => {
+      resolve(code ?? 143);
+    });
+  });
+}
+
+/** A server that is away, or a refusal that somebody may mend, is no reason to end the engine. */
+async function persistently(ask: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+  for (let failures = 0; !signal.aborted; failures++) {
+    try {
+      await ask();
+      return;
+    } catch (error) {
+      say(`cannot join: ${describeError(error)}`);
+    }
+    await sleep(Math.min(60_000, LOOK_EVERY_MS * 2 ** failures), undefined, { signal }).catch(() => undefined); // prettier-ignore
+  }
+}
+
+/** Returns a function that listens no longer. */
+function pass(child: ChildProcess, drain: () => void): () => void {
+  const heard = PASSED_ON.map((name) => [name, () => void child.kill(name)] as const);
+  let isDraining = false;
+  const end = (name: NodeJS.Signals): void => {
+    // A second one does not wait.
+    if (isDraining) child.kill(name);
+    else drain();
+    isDraining = true;
+  };
+  for (const [name, listener] of heard) process.on(name, listener);
+  process.on('SIGTERM', end);
+  process.on('SIGINT', end);
+  return () => {
+    for (const [name, listener] of heard) process.off(name, listener);
+    process.off('SIGTERM', end);
+    process.off('SIGINT', end);
+  };
+}
+
+interface Draining extends Pick<Attended, 'policy' | 'drain_limit'> {
+  url: string;
+  isIdle: () => Promise<boolean>;
+}
+
+async function drainAndEnd(
+  child: ChildProcess,
+  { policy, url, drain_limit, isIdle }: Draining,
+): Promise<void> {
+  try {
+    await policy.update('drain', { url, drain_limit, force: true });
+    const until = Date.now() + toMs(drain_limit);
+    // Workers notice it within seconds.
+    do await sleep(4 * LOOK_EVERY_MS);
+    while (Date.now() < until && !(await isIdle()));
+  } catch (error) {
+    say(`cannot drain: ${describeError(error)}`);
+  }
+  child.kill('SIGTERM');
+}
+
+/** Whether no request runs or waits there; an engine without metrics does not say it. */
+const isIdle = (metrics: string | null): boolean => {
+  const counts = [
+    ...(metrics ?? '').matchAll(/^vllm:num_requests_(?:running|waiting)\{[^}]*\} (\S+)$/gm),
+  ];
+  return counts.length > 0 && counts.every(([, count]) => Number(count) === 0);
+};
+
+function askEngine(url: string) {
+  const { exchange, close } = createHttpClient({ connect_timeout_ms: 1000, keep_alive_ms: 0 });
+  const text = async (at: string): Promise<string | null> => {
+    try {
+      const signal = new AbortController().signal;
+      const answer = await exchange({ method: 'GET', url: at, timeout_ms: 5000, signal, max_bytes: ANSWER_BYTES }); // prettier-ignore
+      return answer.status === 200 ? answer.text : null;
+    } catch {
+      return null;
+    }
+  };
+  return { root: url.replace(/\/v1\/?$/, ''), text, close };
+}

@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
+import type { EngineIdentity } from '../../model/policy/record.js';
+import { preview, previews } from '../../model/problems.js';
+import { listOf } from '../../model/untrusted.js';
+import { createHttpClient } from '../../platform/http/client.js';
+import { withDeadline } from '../../platform/waits/abort.js';
+import type { Bound } from '../weight-control.js';
+import type { Http, HttpOptions } from './http.js';
+import { jsonOf, ModelName, read, WeightLabel } from './replies.js';
+import { wireFault } from './wire-faults.js';
+
+/** What an engine is, whatever its weights. It computes nothing for the answers. */
+
+/** A balancer in front of several engines shows itself by different answers, each on a connection of its own. */
+const QUESTIONS = 8;
+const METRICS_BYTES = 4 * 2 ** 20;
+
+/** Texts that tokenizers and vocabularies take apart in different ways. */
+const TEXTS = [
+  'The quick brown fox jumps over the lazy dog.',
+  '  3.14159 + 2,718,281 = 0x1F\n\tif (a[i] != b) { return; }',
+  'Ünïcödé naïveté, 東京タワー, Привет, مرحبا, 👩‍👩‍👧‍👦🏳️‍🌈',
+  '<think>\n</think><|im_start|>assistant\n<tool_call>{}</tool_call></s>',
+];
+const CHAT = [
+  { role: 'user', content: 'one' },
+  { role: 'assistant', content: 'two' },
+  { role: 'user', content: 'three' },
+];
+
+const Models = z.object({
+  data: listOf(z.object({ id: ModelName, max_model_len: z.int().nullish() })),
+});
+const Tokens = z.object({ tokens: z.array(z.int()) });
+const Label = z.object({ weight_version: WeightLabel });
+/** When the server's process began, among its metrics (capture 111). */
+const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
+
+export interface Identifying {
+  replica: string;
+  call: Http['call'];
+  /** One exchange on a connection of its own. */
+  askAnew: (path: string, bound: Bound) => Promise<{ status: number; text: string }>;
+}
+
+export async function identify(
+  { model: asked }: { model: string | null },
+  { engine, bound }: { engine: Identifying; bound: Bound },
+): Promise<EngineIdentity> {
+  const { replica, call } = engine;
+  await checkIsOne(engine, bound);
+  const { within_ms: timeout_ms, signal } = bound;
+  const site = (name: string) => ({ replica, call: name });
+  const listed = await call({ method: 'GET', path: '/v1/models', timeout_ms, signal });
+  const { data } = read(Models, { reply: listed, site: site('GET /v1/models') });
+  const found = data.find(({ id }) => id === (asked ?? data[0]?.id));
+  if (found === undefined)
+    throw rejected(
+      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(data.map(({ id }) => id)) || 'none'}`,
+      replica,
+    );
+  const encode = async (text: object): Promise<number[] | null> => {
+    const body = { model: found.id, ...text };
+    const reply = await call({ method: 'POST', path: '/tokenize', body, timeout_ms, signal });
+    // A model without a chat template.
+    if ('messages' in text && reply.status === 400) return null;
+    return read(Tokens, { reply, site: site('POST /tokenize') }).tokens;
+  };
+  const ids: (number[] | null)[] = [];
+  for (const prompt of TEXTS) ids.push(await encode({ prompt, add_special_tokens: true }));
+  ids.push(await encode({ messages: CHAT, add_generation_prompt: true }));
+  const tokenizer = createHash('sha256').update(JSON.stringify(ids)).digest('hex').slice(0, 16);
+  const { max_model_len = null } = found;
+  return { model: found.id, max_model_len, tokenizer, logprobs_mode: null };
+}
+
+async function checkIsOne({ replica, askAnew }: Identifying, bound: Bound): Promise<void> {
+  const answers = await Promise.all(
+    Array.from({ length: QUESTIONS }, async () => {
+      const [label, metrics] = await Promise.all([
+        askAnew('/weight_info', bound),
+        askAnew('/metrics', bound),
+      ]);
+      const said = Label.safeParse(jsonOf({ ...label, header: () => null }));
+      const started = metrics.status === 200 ? STARTED.exec(metrics.text)?.[1] : undefined;
+      return {
+        label: said.success ? said.data.weight_version : null,
+        started: started ?? null,
+      };
+    }),
+  );
+  const labels = new Set(answers.map(({ label }) => label));
+  const starts = new Set(answers.map(({ started }) => started));
+  if (labels.size === 1 && starts.size === 1) return;
+  const what =
+    labels.size > 1
+      ? `the weights ${[...labels].map((label) => (label === null ? 'nothing' : preview(label))).join(' and ')}`
+      : `${starts.size} processes`;
+  throw rejected(
+    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer); name each engine by a URL of its own`,
+    replica,
+  );
+}
+
+const rejected = (what: string, replica: string): Fault =>
+  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
+
+/** One connection for each question. */
+export function createAskAnew({
+  base_url,
+  api_key,
+  lookup,
+}: Pick<HttpOptions, 'base_url' | 'api_key' | 'lookup'>) {
+  const client = createHttpClient({
+    connect_timeout_ms: 3000,
+    keep_alive_ms: 0,
+    ...(lookup !== undefined && { lookup }),
+  });
+  const root = base_url.replace(/\/v1$/, '');
+  const headers = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
+  const askAnew: Identifying['askAnew'] = async (path, { within_ms, signal }) => {
+    try {
+      return await withDeadline(signal, {
+        ms: within_ms,
+        run: (bounded) =>
+          client.exchange({
+            method: 'GET',
+            url: `${root}${path}`,
+            headers,
+            timeout_ms: within_ms,
+            signal: bounded,
+            max_bytes: METRICS_BYTES,
+          }),
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw wireFault(error, { replica: base_url, call: `GET ${path}` });
+    }
+  };
+  return { askAnew, close: client.close };
+}
