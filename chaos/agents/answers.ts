@@ -25,7 +25,7 @@ function streamOf(answering: Parameters<typeof firstEvent>[0]): string {
   const events = [
     firstEvent(answering),
     ...piecesFrom(reading, BEGINNING).news.flatMap((one) => newsEvents(answering, one)),
-    ...lastEvents(answering),
+    ...lastEvents(answering, {}),
   ];
   return [...events.map((event) => `data: ${JSON.stringify(event)}\n\n`), 'data: [DONE]\n\n'].join(''); // prettier-ignore
 }

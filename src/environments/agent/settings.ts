@@ -87,7 +87,9 @@ const Limits = z
     call: Duration.default('30m').describe('how long one call may wait and generate'),
     run: Duration.nullable()
       .default(null)
-      .describe('how long a program may run, `setup` and `submit` included; null: as long as `rollout_timeout` allows'),
+      .describe(
+        'how long a program may run, `setup` and `submit` included; null: as long as `rollout_timeout` allows',
+      ),
   })
   .prefault({});
 

@@ -55,7 +55,7 @@ export const isServing = ({
 }): boolean => state === 'current' && draining_until === null;
 
 /** Whether updates concern it: it is there, has been examined, and does not leave. */
-export const isConcerned = ({
+const isConcerned = ({
   state,
   examined = true,
   draining_until = null,

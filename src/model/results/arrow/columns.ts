@@ -3,18 +3,16 @@
  * at the end and nullable; readers ask by name.
  */
 
-export const ARROW_TYPES = [
-  'utf8',
-  'large_utf8',
-  'int32',
-  'float32',
-  'float64',
-  'bool',
-  'list<int32>',
-  'list<uint8>',
-  'list<float32>',
-] as const;
-export type ArrowType = (typeof ARROW_TYPES)[number];
+export type ArrowType =
+  | 'utf8'
+  | 'large_utf8'
+  | 'int32'
+  | 'float32'
+  | 'float64'
+  | 'bool'
+  | 'list<int32>'
+  | 'list<uint8>'
+  | 'list<float32>';
 
 interface ArrowColumn {
   name: string;
