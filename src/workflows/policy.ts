@@ -52,7 +52,7 @@ export async function policy(input: unknown): Promise<never> {
     if (next !== null) await next.answer(() => carryOut(next, serving));
     else if (overdue !== null) await endTransfer(overdue, serving);
     else if (history.isLong()) {
-      await condition(changes.isIdle);
+      await condition(() => changes.isIdle());
       await continueAsNew<typeof policy>(shown.forNextRun());
     }
   }

@@ -53,9 +53,9 @@ export function createGate({
 }): Gate {
   let record: PolicyRecord | null = null;
   let isWatching = false;
-  const serves = (replica: string): boolean => {
+  const isOne = (replica: string, is: (entry: ReplicaEntry) => boolean): boolean => {
     const entry = record?.replicas[replica];
-    return record === null || (entry !== undefined && isServing(entry));
+    return record === null || (entry !== undefined && is(entry));
   };
   const whyClosed = (): string | null => {
     if (record === null) return isEmpty() ? NO_ENGINE : null;
@@ -80,11 +80,8 @@ export function createGate({
   };
   return {
     refresh,
-    admits: (replica) => {
-      const entry = record?.replicas[replica];
-      return record === null || (entry !== undefined && isAdmitted(entry));
-    },
-    serves,
+    admits: (replica) => isOne(replica, isAdmitted),
+    serves: (replica) => isOne(replica, isServing),
     watch,
     fenceOf: (replica) => {
       const entry = record?.replicas[replica];
@@ -94,18 +91,34 @@ export function createGate({
     },
     pass: async (wait, { held }) => {
       await refresh();
-      if (!isClosed()) return await wait();
-      const said = { it: false };
-      const cancel = clock.after(SILENT_MS, () => {
-        said.it = isClosed();
-        if (said.it) held?.(whyClosed());
-      });
-      try {
-        return await wait();
-      } finally {
-        cancel();
-        if (said.it) held?.(null);
-      }
+      return isClosed() ? await sayingWhy(wait, { held, clock, whyClosed }) : await wait();
     },
   };
+}
+
+/** Says why it waits, if that lasts. */
+async function sayingWhy<T>(
+  wait: () => Promise<T>,
+  {
+    held,
+    clock,
+    whyClosed,
+  }: {
+    held: ReplicaRequest['held'] | undefined;
+    clock: Clock;
+    whyClosed: () => string | null;
+  },
+): Promise<T> {
+  const said = { it: false };
+  const cancel = clock.after(SILENT_MS, () => {
+    const why = whyClosed();
+    said.it = why !== null;
+    if (said.it) held?.(why);
+  });
+  try {
+    return await wait();
+  } finally {
+    cancel();
+    if (said.it) held?.(null);
+  }
 }

@@ -9,6 +9,7 @@ import type {
   Replicas,
 } from '../generation-service.js';
 import { NOBODY } from '../generation-service.js';
+import type { Gate } from './gate.js';
 import { createGate } from './gate.js';
 import type { Member } from './members.js';
 import { createMembers } from './members.js';
@@ -46,10 +47,8 @@ export function createReplicas(
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
   const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED, connect = () => null } = options;
-  const limit = (): number =>
-    typeof max_concurrent === 'number' ? max_concurrent : max_concurrent(members.all().length);
   const line = createSharedLine((session_id) => {
-    const member = choose(session_id, limit());
+    const member = choice.withRoom(session_id, limitOf(max_concurrent, members.all().length));
     if (member === null) gate.watch();
     else member.load += 1;
     return member;
@@ -58,9 +57,9 @@ export function createReplicas(
     line.serve();
   };
   const memberOf = (service: GenerationService): Member => {
+    // A replica that is back has room. When the last healthy one is lost, the others may be asked again.
     const changed: WatchOptions['changed'] = ({ aside }, why) => {
       report?.({ replica: service.replica, set_aside: aside !== null, why });
-      // A replica that is back has room. When the last healthy one is lost, the others may be asked again.
       serve();
     };
     return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
@@ -74,25 +73,7 @@ export function createReplicas(
     read: members.follow,
     isEmpty: () => members.all().length === 0,
   });
-  const admitted = (): Member[] =>
-    members.all().filter(({ watched }) => gate.admits(watched.service.replica));
-  const serving = (): Member[] =>
-    members.all().filter(({ watched }) => gate.serves(watched.service.replica));
-  const among = (all: readonly Member[], how: { session_id: string; limit: number }) =>
-    chooseReplica(all.map(standingOf), how)?.member ?? null;
-  const choose = (session_id: string, most: number): Member | null =>
-    among(serving(), { session_id, limit: most });
-  /** Small requests beside generation do not depend on the weights. */
-  const chooseAny = async (session_id: string): Promise<Member> => {
-    const how = { session_id, limit: Infinity };
-    const known = among(admitted(), how);
-    if (known !== null) return known;
-    await gate.refresh();
-    const member = among(admitted(), how);
-    if (member !== null) return member;
-    throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
-  };
-
+  const choice = createChoice({ all: () => members.all(), gate });
   return {
     request: async (request, run) => {
       const { session_id, signal, is_generation, sharer = NOBODY } = request;
@@ -100,7 +81,7 @@ export function createReplicas(
       const asked_at = clock.now();
       const member = is_generation
         ? await gate.pass(() => line.join({ session_id, sharer }, signal), request)
-        : await chooseAny(session_id);
+        : await choice.any(session_id);
       const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
       const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, policy, pauseOver, logprobsMode }; // prettier-ignore
@@ -115,9 +96,38 @@ export function createReplicas(
         }
       }
     },
-    ...questionsTo({ refresh: gate.refresh, admitted, serving }),
-    look: gate.refresh,
+    ...questionsTo({ refresh: () => gate.refresh(), ...choice }),
+    look: () => gate.refresh(),
     close: members.close,
+  };
+}
+
+const limitOf = (max_concurrent: ReplicasOptions['max_concurrent'], replicas: number): number =>
+  typeof max_concurrent === 'number' ? max_concurrent : max_concurrent(replicas);
+
+/** Which replica a request goes to. */
+function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate }) {
+  const admitted = (): Member[] =>
+    all().filter(({ watched }) => gate.admits(watched.service.replica));
+  const serving = (): Member[] =>
+    all().filter(({ watched }) => gate.serves(watched.service.replica));
+  const among = (ones: readonly Member[], how: { session_id: string; limit: number }) =>
+    chooseReplica(ones.map(standingOf), how)?.member ?? null;
+  return {
+    admitted,
+    serving,
+    withRoom: (session_id: string, limit: number): Member | null =>
+      among(serving(), { session_id, limit }),
+    /** Small requests beside generation do not depend on the weights. */
+    any: async (session_id: string): Promise<Member> => {
+      const how = { session_id, limit: Infinity };
+      const known = among(admitted(), how);
+      if (known !== null) return known;
+      await gate.refresh();
+      const member = among(admitted(), how);
+      if (member !== null) return member;
+      throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
+    },
   };
 }
 

@@ -83,15 +83,10 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     },
     label: async (wanted, bound) => {
       if ((await said(bound)) === null) return;
-      await order('/update_weight_version', {
-        schema: Done,
-        body: { new_version: wanted },
-        ...bound,
-      });
+      const body = { new_version: wanted };
+      await order('/update_weight_version', { schema: Done, body, ...bound });
       const got = await said(bound);
-      if (got === wanted) return;
-      const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
-      throw protocolFault(what, { replica, call: 'GET /weight_info' });
+      if (got !== wanted) throw anotherLabel(replica, { wanted, got });
     },
     said,
     resetCache: (bound) =>
@@ -110,6 +105,14 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     },
   };
 }
+
+const anotherLabel = (
+  replica: string,
+  { wanted, got }: { wanted: string; got: string | null },
+): Error => {
+  const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
+  return protocolFault(what, { replica, call: 'GET /weight_info' });
+};
 
 /** What joining needs beside the calls of an update. */
 function createQuestions(

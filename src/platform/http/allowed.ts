@@ -86,7 +86,7 @@ export function allowedBy(rules: readonly AllowRule[]): Allowed {
   const lookupFor: Allowed['lookupFor'] = (url) => {
     const { port } = partsOf(url);
     const ranges = rangesOf(port);
-    return (name, options, done) => {
+    return (...[name, options, done]) => {
       if (isNamed(name.replace(/\.$/, ''), port)) {
         resolve(name, options, done);
         return;
