@@ -60,7 +60,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${INTEROP}/batch.test.ts › whose worker is killed in its midst has the rows of the undisturbed one`,
     `${INTEROP}/batch.test.ts › that is paused in its midst with mode=\${mode} waits, and then has the rows of the undisturbed one, at the first attempt`,
     `${INTEROP}/engine-kill.test.ts › in its midst, and started again minutes later, has the rows of the undisturbed one`,
-    `${E2E}/replicas.test.ts › plays each rollout on one of them, and uses both`,
+    `${E2E}/replicas.test.ts › keeps rollouts on one of them, but for those that one has no room for, and uses both`,
   ],
   'logprobs of the sampled tokens': [
     `${INTEROP}/logprobs.test.ts › are in rows those that torch computes of the distribution at the temperature`,

@@ -105,11 +105,10 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
       `${WORKFLOWS}/start-in-turn.test.ts › a start that is refused is tried again for a minute, and then it has failed`,
     ],
-    'once a worker runs, no engine stays paused because a controller died': [
+    'once a worker runs, no engine with whole weights stays paused because a controller died': [
       `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
       `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
       `${ACTIVITIES}/update-replica.test.ts › ends a pause that was left behind before it begins its own`,
-      `${ACTIVITIES}/update-replica.test.ts › an engine that hangs in its load is resumed at the limit of its pause`,
       `${ACTIVITIES}/update-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
     ],
   },

@@ -42,7 +42,12 @@ describe('the settings of the local stack', () => {
         namespace: 'default',
         task_queue: 'puzzles',
       },
-      store: { kind: 'file', root: path.join(folder, 'trajectories'), readers: 'owner' },
+      store: {
+        kind: 'file',
+        root: path.join(folder, 'trajectories'),
+        readers: 'owner',
+        outputs: { formats: ['jsonl'] },
+      },
       inputs_dir: path.join(folder, 'data'),
       generation: {
         ...own.generation,
@@ -74,7 +79,8 @@ describe('the settings of the local stack', () => {
     const target = path.join(directory, '.rollouts', 'temporal.yaml');
     const { store, inputs_dir } = await writeLocalConfig({ source, directory, target, ...STACK });
     const root = path.join(directory, 'trajectories');
-    assert.deepEqual([store, inputs_dir], [{ kind: 'file', root, readers: 'owner' }, path.join(directory, 'data')]); // prettier-ignore
+    const outputs = { formats: ['jsonl'] };
+    assert.deepEqual([store, inputs_dir], [{ kind: 'file', root, readers: 'owner', outputs }, path.join(directory, 'data')]); // prettier-ignore
   });
 
   test('have the simulator as their service also where the project has no service of that name', async (t) => {

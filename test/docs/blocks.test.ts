@@ -39,6 +39,8 @@ const SHOWN: Shown[] = [
   { page: 'docs/trainers.md', has: 'def generate_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
   { page: 'docs/trainers.md', has: 'def run_durable_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
+  { page: 'docs/training-data.md', has: 'pa.memory_map(', why: 'it needs pandas and torch, which tests do not have' },
+  { page: 'docs/training-data.md', has: 'from datasets import Dataset', why: 'it needs a package that tests do not have' },
 ]; // prettier-ignore
 
 test('pages have blocks, and tests run some', () => {

@@ -40,6 +40,12 @@ const replicasOf = ({ segments }: Row): string[] => [
 const allReplicas = ({ rollouts }: BatchOutcome): string[] =>
   [...new Set(rollouts.flatMap(replicasOf))].sort();
 
+/** Some turns go to the other one, where one has more to do. A choice by lot at each turn would keep one rollout of 16. */
+const assertMostStay = ({ rollouts }: BatchOutcome): void => {
+  const stayed = rollouts.filter((row) => replicasOf(row).length === 1);
+  assert.ok(stayed.length >= rollouts.length / 4, `${stayed.length} of ${rollouts.length}`);
+};
+
 describe('a batch on two replicas', { timeout: 400_000 }, () => {
   let bed: Testbed;
   let worker: WorkerProcess;
@@ -66,10 +72,10 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
   const start = (id: string) => startBatch(bed.batch(id, TASK_QUEUE), REQUEST);
   const play = async (id: string): Promise<BatchOutcome> => (await start(id)).outcome(OUTCOME_MS);
 
-  test('plays each rollout on one of them, and uses both', async () => {
+  test('keeps rollouts on one of them, but for those that one has no room for, and uses both', async () => {
     const outcome = await play('both');
     assertComplete(outcome, SIZE);
-    for (const row of outcome.rollouts) assert.equal(replicasOf(row).length, 1, row.rollout_id);
+    assertMostStay(outcome);
     assert.deepEqual(allReplicas(outcome), [a.url, b.url].sort());
   });
 
@@ -101,7 +107,7 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
     );
     const outcome = await play('back');
     assertComplete(outcome, SIZE);
-    for (const row of outcome.rollouts) assert.equal(replicasOf(row).length, 1, row.rollout_id);
+    assertMostStay(outcome);
     assert.deepEqual(allReplicas(outcome), [a.url, b.url].sort());
   });
 });

@@ -1,11 +1,15 @@
 /** The Python package reads rollouts.arrow and rollouts.jsonl alike. */
 import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { arbitraryRow } from '../fakes/arbitrary-row.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { agentJournal, linesOf, rolloutOf } from '../gateway/agent-rows.js';
-import { skip } from '../harness/python-package.js';
+import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { exampleIn } from '../docs/example.js';
+import { python, skip } from '../harness/python-package.js';
 import { askPython, writeBoth } from './arrow-files.js';
 import { row as plainRow } from './arrow-rows.js';
 
@@ -50,6 +54,27 @@ describe('rollouts.arrow in Python', { skip }, () => {
     assert.equal(askPython('later', folder)['columns'], 22);
   });
 });
+
+const METRICS =
+  '{"counts": {"requested": 2, "completed": 2}, "files": {"rollouts": "rollouts.jsonl", "sequences": "rollouts.arrow"}}';
+
+test(
+  'the block of docs/training-data.md reads both forms of a stored batch alike',
+  { skip },
+  async (t) => {
+    const folder = await temporaryFolder(t);
+    const batch = path.join(folder, '.rollouts', 'trajectories', 'step-17');
+    await mkdir(batch, { recursive: true });
+    await writeBoth(batch, [plainRow({ tokens: 3 }), plainRow({ tokens: 5 })]);
+    await writeFile(path.join(batch, 'metrics.json'), METRICS);
+    const block = await exampleIn('docs/training-data.md', 'trajectories(batch.sequences())');
+    const after = `
+lines = to_arrays(batch.rows(), advantages="grpo")
+assert (arrays.input_ids == lines.input_ids).all() and (arrays.loss_mask == lines.loss_mask).all()
+assert len(lengths) == len(rows) == 2 and all(lengths)`;
+    python(['-c', `${block}${after}`], { cwd: folder, PYTHONPATH: PYTHON_PACKAGES });
+  },
+);
 
 const ODD = [
   plainRow({ tokens: 0 }),

@@ -43,9 +43,11 @@ export function cidrProblem(text: string): string | null {
 
 /** null: it is one. A star stands for one or more whole labels, at the beginning. */
 export const hostProblem = (text: string): string | null =>
-  /^(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(text) && isIP(text) === 0
+  labelsOf(text).every((label) => /^[a-z0-9-]+$/.test(label)) && isIP(text) === 0
     ? null
     : 'expected a name such as gpu-1.ml.internal or *.vllm.ml.svc, in small letters';
+
+const labelsOf = (text: string): string[] => text.replace(/^\*\./, '').split('.');
 
 const fits = (host: string, name: string): boolean =>
   host.startsWith('*.') ? name.endsWith(host.slice(1)) : name === host;

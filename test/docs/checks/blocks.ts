@@ -70,7 +70,8 @@ function unchecked(block: Block, page: Page): string[] {
 const CHECKED =
   /^(?:npm|npx|node|python3?|pip|temporal|temporal-rollout|cd|mkdir|export|echo|cat)$/;
 /** They need another machine, a GPU, rights or a clone; those of this repository's tests name them. */
-const FOREIGN = /^(?:git|sudo|vllm|gym|\.ci\/run|test\/interop\/\S+\.sh)$/;
+const FOREIGN =
+  /^(?:git|sudo|vllm|gym|examples\/agent\/\.venv\/bin\/pip|\.ci\/run|test\/interop\/\S+\.sh)$/;
 
 /** Lines of commands, joined, without what `cat > file <<'END'` writes. */
 function codeOf({ line, text, language }: Block): (Piece & { language: string })[] {

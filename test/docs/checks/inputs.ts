@@ -39,7 +39,8 @@ const INPUTS: { begins: RegExp; schema: z.ZodType }[] = [
   { begins: /--type rolloutStream\b.*--input '(\{.*?\})'/, schema: StreamRequest },
   { begins: /--type rollout\b.*--input '(\{.*?\})'/, schema: SingleRollout },
   { begins: /--update-name publish\b.*--update-input '(\{.*?\})'/, schema: Publish },
-  { begins: /^(?:request = )?(\{"samples":.*\})$/, schema: BatchRequest },
+  { begins: /^(?:request = )?(\{"samples":(?!.*"groups_per_step").*\})$/, schema: BatchRequest },
+  { begins: /^request = (\{"samples":.*"groups_per_step".*\})$/, schema: StreamRequest },
   { begins: /^(\{"task_name":.*\})$/, schema: Sample },
 ];
 
