@@ -178,7 +178,7 @@ describe('limits', () => {
   });
 
   test('of sequences: a program that goes on in what it may do is not ended', async (t) => {
-    const { open } = await gatewayBed(t, { times: { overstay_ms: 150 } });
+    const { open } = await gatewayBed(t, { times: { overstay_ms: 1000 } });
     const life = await open({ limits: { sequences: 1 } });
     let overstays = false;
     void life.session.overstays.then(() => (overstays = true));
@@ -191,12 +191,12 @@ describe('limits', () => {
       { role: 'user', content: 'Say: two' },
     ];
     assert.equal((await life.post({ messages: more })).status, 200);
-    await sleep(250);
+    await sleep(1500);
     assert.equal(overstays, false);
     // The same refusal within a minute, behind an answer: an exit now is the limit's.
     assert.equal((await life.post(says('a helper'))).status, 400);
     assert.equal(life.journal.trajectory.lives[0]?.refusal?.limit, 'sequences');
-    await sleep(250);
+    await sleep(1500);
     assert.ok(overstays);
   });
 
