@@ -12,6 +12,8 @@ import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
+/** Rows that tests share. */
+const UNIT_TESTS = path.join(PYTHON_PACKAGES, 'tests', 'unit');
 const PYTHON = process.env['ROLLOUT_TRL_PYTHON'] ?? '';
 
 /** For the option `skip`: why it cannot run, or false. */
@@ -55,7 +57,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
       cwd: LEARNING_EXAMPLE,
       env: {
         ...process.env,
-        PYTHONPATH: `${PYTHON_PACKAGES}:${LEARNING_EXAMPLE}`,
+        PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE, UNIT_TESTS].join(':'),
         PYTHONDONTWRITEBYTECODE: '1',
         PYTHONUNBUFFERED: '1',
         HF_HUB_OFFLINE: '1',

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+import two_turns
 from durable_rollouts import InvalidBatchRequest
 from durable_rollouts.integrations.trl import Publish, Rollouts, reward
 from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
@@ -18,30 +19,8 @@ ROWS = [{"prompt": "a=", "task_name": "t"}, {"prompt": [{"role": "user", "conten
 
 
 def row(**change):
-    """Two turns: prompt 1 2, sampled 3 4, observed 5, sampled 6."""
-    return {
-        "rollout_id": "b/0-0",
-        "batch_id": "b",
-        "row": 0,
-        "repeat": 0,
-        "prompt_tokens": 2,
-        "assistant_tokens": 3,
-        "total_reward": 0.5,
-        "loss_multiplier": 1,
-        "logprobs_mode": "processed",
-        "stop_reason": "terminated",
-        "terminated": True,
-        "truncated": False,
-        "train_mask": [{"start": 2, "end": 4}, {"start": 5, "end": 6}],
-        "policy_versions": [{"start": 0, "end": 2, "version": "17"}, {"start": 2, "end": 3, "version": "18"}],
-        "message_log": [
-            {"role": "user", "content": "", "token_ids": [1, 2]},
-            {"role": "assistant", "content": "", "token_ids": [3, 4], "generation_logprobs": [-0.5, -1.5]},
-            {"role": "environment", "content": "", "token_ids": [5]},
-            {"role": "assistant", "content": "", "token_ids": [6], "generation_logprobs": [-0.25]},
-        ],
-        **change,
-    }
+    ended = {"stop_reason": "terminated", "terminated": True, "truncated": False}
+    return two_turns.row(**{**ended, **change})
 
 
 def trainer(step=3, *, processes=1, rank=0, training=True):

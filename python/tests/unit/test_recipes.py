@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import two_turns
 from durable_rollouts import to_arrays
 
 PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
@@ -24,33 +25,10 @@ def recipe(heading):
 
 
 def row(**change):
-    """Two turns: prompt 1 2, sampled 3 4, observed 5, sampled 6."""
-    return {
-        "rollout_id": "b/0-0",
-        "batch_id": "b",
-        "row": 0,
-        "repeat": 0,
-        "prompt_tokens": 2,
-        "assistant_tokens": 3,
-        "total_reward": 0.5,
-        "loss_multiplier": 1,
-        "logprobs_mode": "processed",
-        "stop_reason": "terminated",
-        "terminated": True,
-        "truncated": False,
-        "task_name": "t",
-        "idx": 0,
-        "extra_env_info": {},
-        "train_mask": [{"start": 2, "end": 4}, {"start": 5, "end": 6}],
-        "policy_versions": [{"start": 0, "end": 3, "version": "17"}],
-        "message_log": [
-            {"role": "user", "content": "", "token_ids": [1, 2]},
-            {"role": "assistant", "content": "a", "token_ids": [3, 4], "generation_logprobs": [-0.5, -1.5]},
-            {"role": "environment", "content": "o", "token_ids": [5]},
-            {"role": "assistant", "content": "b", "token_ids": [6], "generation_logprobs": [-0.25]},
-        ],
-        **change,
-    }
+    ended = {"stop_reason": "terminated", "terminated": True, "truncated": False}
+    sample = {"task_name": "t", "idx": 0, "extra_env_info": {}}
+    versions = [{"start": 0, "end": 3, "version": "17"}]
+    return two_turns.row(**{**ended, **sample, "policy_versions": versions, **change})
 
 
 ROWS = [row(), row(rollout_id="b/0-1", repeat=1, truncated=True, stop_reason="truncated", train_mask=[{"start": 2, "end": 4}])]
