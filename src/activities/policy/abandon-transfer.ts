@@ -7,7 +7,7 @@ import { Abandon } from '../../model/policy/transfer.js';
 import type { AbandonedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { givenBack, halfLoaded } from './half-loaded.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
 /**
  * Ends a transfer whose weights have not arrived. Engines that nobody touched serve what they served; the others are
@@ -54,14 +54,14 @@ async function takeUp({ records }: PolicyService, nonce: string): Promise<Ticket
 }
 
 async function outcomesOf(
-  { controls }: PolicyService,
+  policy: PolicyService,
   { ticket, touched, why, signal }: { ticket: Ticket; touched: readonly number[] | null; why: string; signal: AbortSignal }, // prettier-ignore
 ): Promise<Record<string, Outcome>> {
   const { engines, paused_until } = ticket;
   const closes = ticket.code === 'ours';
   const all = await Promise.all(
     engines.map(async ({ url, group, was }): Promise<[string, Outcome]> => {
-      const control = controls.find(({ replica }) => replica === url);
+      const control = knownControl(policy, url);
       if (control === undefined) return [url, { state: 'away', needs: 'load', fault: why }];
       const isTouched = touched?.includes(group) ?? true;
       const how = { closes, paused_until, signal };

@@ -7,7 +7,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { UpdatedReplica, UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import { examineJoiner, examineLogprobs, withIdentityOf } from './examine-joiner.js';
-import { refused, viewOf } from './policy-view.js';
+import { knownControl, refused, viewOf } from './policy-view.js';
 
 interface Joining {
   policy: PolicyService;
@@ -84,12 +84,10 @@ export function asAdmitted(
 
 /** The control of a replica, which may have joined since this process has read the record. */
 export async function controlOf(policy: PolicyService, replica: string): Promise<WeightControl> {
-  const find = (): WeightControl | undefined =>
-    policy.controls.find((control) => control.replica === replica);
-  const known = find();
+  const known = knownControl(policy, replica);
   if (known !== undefined) return known;
   await policy.records.latest();
-  const control = find();
+  const control = knownControl(policy, replica);
   if (control !== undefined) return control;
   throw refused(
     `${replica} is no replica any more: it has left, or temporal.yaml does not name or allow it`,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
-import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
@@ -9,11 +9,12 @@ import type { Outcome } from '../../model/policy/tickets.js';
 import { ended, needsInit, neededGroups, opened, placed, refusalOfBegin, versionOf, wholeGroups } from '../../model/policy/tickets.js'; // prettier-ignore
 import { Begin } from '../../model/policy/transfer.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
+import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { givenBack, holdHalfLoaded } from './half-loaded.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import type { Seen } from './transfer-engines.js';
 import { askEngines } from './transfer-engines.js';
 import { lookAt } from './weight-files.js';
@@ -38,18 +39,13 @@ export function createBeginTransfer(dependencies: Dependencies): PolicyActivitie
       const record = await keepHeld(policy, { ticket, faults, signal });
       const held = ticketOf(record, nonce);
       if (held === null)
-        throw refused(`fewer engines than the quorum could be held: ${textOf(faults)}`);
+        throw refused(`fewer engines than the quorum could be held: ${textOfFaults(faults)}`);
       return { answer: answerOf(held, { policy, record: before }), view: viewOf(record) };
     });
 }
 
 const ticketOf = (record: PolicyRecord | null, nonce: string): Ticket | null =>
   record?.transfers.open?.nonce === nonce ? record.transfers.open : null;
-
-const textOf = (faults: Readonly<Record<string, string>>): string =>
-  Object.entries(faults)
-    .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
-    .join('; ');
 
 interface Opening {
   begin: Begin;
@@ -69,10 +65,12 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
     const known = withAway(withReplicas(before ?? firstRecord(urls), urls), seen);
     const ticket = ticketFor(known, { begin, nonce, seen });
     const has = new Set(ticket.engines.map(({ group }) => group)).size;
-    if (has === 0 || has < (begin.quorum ?? 0))
+    if (has === 0 || has < (begin.quorum ?? 0)) {
+      const away = textOfFaults(seen.away);
       throw refused(
-        `expected ${begin.quorum ?? 'at least 1'} groups of engines that answer, got ${has}${textOf(seen.away) === '' ? '' : `: ${textOf(seen.away)}`}`,
+        `expected ${begin.quorum ?? 'at least 1'} groups of engines that answer, got ${has}${away === '' ? '' : `: ${away}`}`,
       );
+    }
     return opened(known, { ticket, begin, files });
   });
   const ticket = ticketOf(record, nonce);
@@ -122,12 +120,12 @@ function ticketFor(
 const HALF = { state: 'unknown', needs: 'load' } as const;
 
 async function holdAll(
-  { controls }: PolicyService,
+  policy: PolicyService,
   { ticket, signal }: { ticket: Ticket; signal: AbortSignal },
 ): Promise<Record<string, string>> {
   const faults: Record<string, string> = {};
   const hold = async ({ url, was }: Ticket['engines'][number]): Promise<void> => {
-    const control = controls.find(({ replica }) => replica === url);
+    const control = knownControl(policy, url);
     try {
       if (control === undefined) throw refused('it is no replica of the service any more');
       await holdOne(control, { ticket, was, signal });
@@ -179,7 +177,7 @@ async function keepHeld(
   const outcomes: Record<string, Outcome> = {};
   await Promise.all(
     back.map(async ({ url, was }) => {
-      const control = policy.controls.find(({ replica }) => replica === url);
+      const control = knownControl(policy, url);
       if (control === undefined) return;
       const { code, paused_until } = ticket;
       const outcome = await givenBack(control, { was, closes: code === 'ours', paused_until, signal }); // prettier-ignore
@@ -205,14 +203,10 @@ function answerOf(
     ticket: nonce,
     version,
     engines: engines.map(({ url, world_size, rank_offset, group }) => {
-      const control = policy.controls.find(({ replica }) => replica === url);
-      return { url, control_url: control?.control_url ?? url, instance: instanceOf(record?.replicas[url]), world_size, rank_offset, group, backend: null }; // prettier-ignore
+      const control = knownControl(policy, url);
+      return { url, control_url: control?.control_url ?? url, instance: record?.replicas[url]?.instance ?? null, world_size, rank_offset, group, backend: null }; // prettier-ignore
     }),
     fleet,
     init: record === null || needsInit(record.transfers, fleet),
   };
 }
-
-const instanceOf = (
-  entry: (ReplicaEntry & { instance?: string | null }) | undefined,
-): string | null => entry?.instance ?? null;

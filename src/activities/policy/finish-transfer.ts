@@ -12,7 +12,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { halfLoaded } from './half-loaded.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 
 /**
@@ -81,16 +81,13 @@ interface Finishing {
   signal: AbortSignal;
 }
 
-const controlOf = ({ controls }: PolicyService, url: string): WeightControl | undefined =>
-  controls.find(({ replica }) => replica === url);
-
 async function completeAll(finishing: Finishing) {
   const { ticket, finish, policy } = finishing;
   const faults: Record<string, string> = {};
   const told: Record<string, { before: number[] | null; after: number[] }> = {};
   const one = async (engine: TicketEngine): Promise<void> => {
     const { url, group, before } = engine;
-    const control = controlOf(policy, url);
+    const control = knownControl(policy, url);
     try {
       if (control === undefined) throw refused('it is no replica of the service any more');
       if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
@@ -140,7 +137,7 @@ async function outcomesOf(
     engines.map(async ({ url }): Promise<[string, Outcome]> => {
       const why = faults[url];
       if (why === undefined) return [url, { state: 'current', version }];
-      const control = controlOf(policy, url);
+      const control = knownControl(policy, url);
       if (control === undefined) return [url, { state: 'away', fault: why }];
       const closes = code === 'ours';
       return [url, await halfLoaded(control, { why, closes, paused_until, signal })];

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
 import { pathOf } from '../../model/policy/record.js';
@@ -17,6 +18,10 @@ export function policyOf(
   const got = JSON.stringify(service);
   throw refused(`service: expected one of ${known.services.join(', ')}, got ${got}`);
 }
+
+/** How a replica's weights are changed; undefined: this process knows of no such replica. */
+export const knownControl = ({ controls }: PolicyService, url: string): WeightControl | undefined =>
+  controls.find(({ replica }) => replica === url);
 
 /** The input of an update of this name, or its problems. */
 export function inputOf<T>(

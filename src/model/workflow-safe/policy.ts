@@ -99,6 +99,12 @@ export interface Rule {
   at_once: number;
 }
 
+/** Faults of replicas in one text. Most messages begin with their replica. */
+export const textOfFaults = (faults: Readonly<Record<string, string>>): string =>
+  Object.entries(faults)
+    .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
+    .join('; ');
+
 export const holders = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;

@@ -1,6 +1,6 @@
 import type { PolicyState, PublishPlan, PublishResult } from '../../activities/contract/policy.js';
 import type { PolicyView } from '../../model/workflow-safe/policy.js';
-import { lacking, mayReach } from '../../model/workflow-safe/policy.js';
+import { lacking, mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { concludePublish, updateReplica } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import { inLanes } from './in-lanes.js';
@@ -68,7 +68,7 @@ export function resultOf(
   shown.recorded(view);
   const total_s = (Date.now() - began) / 1000;
   const isReached = view.version === version;
-  const fault = isReached ? null : textOf(faults);
+  const fault = isReached ? null : textOfFaults(faults);
   shown.published({ version, at: began, paused_s, total_s, fault });
   if (fault !== null) {
     const back =
@@ -86,12 +86,6 @@ export function resultOf(
     ...(notes.length > 0 && { notes }),
   };
 }
-
-/** Each begins with its replica, as the messages of activities do. */
-const textOf = (faults: Readonly<Record<string, string>>): string =>
-  Object.entries(faults)
-    .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
-    .join('; ');
 
 export const repliesOf = (
   view: PolicyView,
