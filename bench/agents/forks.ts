@@ -9,7 +9,8 @@ import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import { askAlone, gatewayBed } from '../../test/gateway/gateway-bed.js';
+import { askAlone } from '../../test/gateway/asking.js';
+import { gatewayBed } from '../../test/gateway/gateway-bed.js';
 import type { Conversation } from './recorded.js';
 import { readRecorded } from './recorded.js';
 

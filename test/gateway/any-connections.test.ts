@@ -7,7 +7,8 @@ import { saidIn } from '../../src/model/calls/parsers/read-answer.js';
 import type { Fate } from '../fakes/erratic-engine.js';
 import { erraticEngine } from '../fakes/erratic-engine.js';
 import type { Life } from './gateway-bed.js';
-import { CALLS, eventsIn, gatewayBed, poolFor, readStream } from './gateway-bed.js';
+import { eventsIn, readStream } from './asking.js';
+import { CALLS, gatewayBed, poolFor } from './gateway-bed.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 
 const FATES: Fate[] = ['whole', 'cut', 'breaks', 'breaks at its end', 'claims a stop string', 'update', 'update, then cut', 'other weights']; // prettier-ignore

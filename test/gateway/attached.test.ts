@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
-import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+import { eventsIn, readStream, says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };

@@ -10,15 +10,8 @@ import { describe, test } from 'node:test';
 import { divergenceText } from '../../src/client/show/divergence-text.js';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
-import {
-  askAlone,
-  askInPart,
-  eventsIn,
-  gatewayBed,
-  kill,
-  poolWithout,
-  says,
-} from './gateway-bed.js';
+import { askAlone, askInPart, eventsIn, says } from './asking.js';
+import { gatewayBed, kill, poolWithout } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };

@@ -9,15 +9,8 @@ import type { ScriptedReply } from '../fakes/scripted-service.js';
 import { deltaOf, scriptedService } from '../fakes/scripted-service.js';
 import { temporaryStore } from '../fakes/temporary-store.js';
 import type { Life } from './gateway-bed.js';
-import {
-  askAlone,
-  askInPart,
-  eventsIn,
-  gatewayBed,
-  kill,
-  readStream,
-  says,
-} from './gateway-bed.js';
+import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
+import { gatewayBed, kill } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const user = (content: string) => ({ messages: [{ role: 'user', content }], stream: true });
@@ -59,9 +52,9 @@ describe('attack', () => {
     // Nothing of what it does from now on is anywhere.
     const gone = new Fault({ type: 'StoreFault', message: 'it was killed' });
     t.mock.method(before.playing.journal, 'append', () => Promise.reject(gone));
+    await before.session.broken;
     const body = JSON.stringify({ ...says(LONG), stream: true });
     const asked = fetch(`${other.gateway.base_url}/chat/completions`, { method: 'POST', headers: before.headers, body });
-    await before.session.broken;
     const after = await other.open({ again: true });
     const inherited = after.journal.trajectory.open.get(0)?.token_ids.length ?? 0;
     const text = eventsIn(await (await asked).text());

@@ -10,7 +10,8 @@ import { describe, test } from 'node:test';
 import { isDelivered, matchCall } from '../../src/gateway/matching.js';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
-import { askAlone, askInPart, eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };

@@ -4,7 +4,8 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import type { Given, Life } from './gateway-bed.js';
-import { gatewayBed, says } from './gateway-bed.js';
+import { says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 /** Bytes as they are on a connection of its own, and all that comes back. */
 export async function raw(life: Life, text: string): Promise<string> {

@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, test } from 'node:test';
 import { beside, raw } from './beside.js';
 import type { Life } from './gateway-bed.js';
-import { says } from './gateway-bed.js';
+import { says } from './asking.js';
 
 describe('bytes that are no whole request', () => {
   const head = (life: Life, more: string): string =>

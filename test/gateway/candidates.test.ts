@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
-import { askAlone, gatewayBed, kill, says } from './gateway-bed.js';
+import { askAlone, says } from './asking.js';
+import { gatewayBed, kill } from './gateway-bed.js';
 
 const N = 4;
 const LONG = 'word '.repeat(40).trim();

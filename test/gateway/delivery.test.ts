@@ -6,7 +6,8 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
-import { gatewayBed, says } from './gateway-bed.js';
+import { says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 /** A connection that one test has in its hands. */
 async function connection(life: Life) {

@@ -6,7 +6,8 @@ import { connect, createServer } from 'node:net';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
-import { gatewayBed, says } from './gateway-bed.js';
+import { says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 async function doorOf(t: TestContext): Promise<{ door: Server; url: string }> {
   const door = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');

@@ -1,10 +1,4 @@
-import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
-import { request } from 'node:http';
-import { text } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { AgentLimits, AgentSession, CallSettings, Gateway, PlayedAgent } from '../../src/gateway/agent-session.js'; // prettier-ignore
 import { engineOf } from '../../src/gateway/engine.js';
@@ -246,80 +240,8 @@ async function openLife(
   };
 }
 
-/** Asks on a connection of its own, which closes behind the answer: it has arrived. */
-export async function askAlone(
-  { url, headers, playing }: Life,
-  { body, more = {} }: { body: object; more?: Record<string, string> },
-): Promise<{ status: number; text: string; content: string }> {
-  const { lives, calls } = playing.journal.trajectory;
-  const life = lives.length;
-  const asked = request(`${url}/chat/completions`, { method: 'POST', agent: false, headers: { ...headers, ...more } }); // prettier-ignore
-  asked.end(JSON.stringify(body));
-  const [reply] = (await once(asked, 'response')) as [IncomingMessage];
-  const status = reply.statusCode ?? 0;
-  const got = await text(reply);
-  const turn = Number(/"id":"chatcmpl-[^"]*-(\d+)"/.exec(got)?.[1] ?? -1);
-  while (status === 200 && calls[turn]?.given.get(life) !== true) await sleep(2);
-  const isStream = reply.headers['content-type']?.startsWith('text/event-stream') === true;
-  const read = status !== 200 ? '' : isStream ? readStream(got).content : contentOf(got);
-  return { status, text: got, content: read };
-}
-
-const contentOf = (body: string): string =>
-  (JSON.parse(body) as { choices: [{ message: { content: string | null } }] }).choices[0].message
-    .content ?? '';
-
-/** Reads a stream up to so many characters, then cuts its connection. */
-export async function askInPart(life: Life, { body, characters }: { body: object; characters: number }): Promise<string> {
-  const gone = new AbortController();
-  const reply = await life.post({ ...body, stream: true }, { signal: gone.signal });
-  const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let got = '';
-  while (got.length < characters) got += (await reader.read()).value ?? assert.fail('it ended');
-  gone.abort();
-  return got;
-} // prettier-ignore
-
 /** Its program is killed, and this process answers it no more. */
 export async function kill(life: Life): Promise<void> {
   await life.session.end('moved');
   await life.journal.release();
-}
-
-export const says = (...lines: string[]) => ({
-  model: 'policy',
-  messages: [{ role: 'user', content: lines.map((line) => `Say: ${line}`).join('\n') }],
-});
-
-/** The events of a stream, without keep-alives. */
-export const eventsIn = (text: string): string =>
-  text
-    .split('\n')
-    .filter((line) => !line.startsWith(':'))
-    .join('\n');
-
-interface Delta {
-  content?: string;
-  reasoning?: string;
-  tool_calls?: { index: number; id: string; function: { name: string; arguments: string } }[];
-}
-
-/** What a stream says. */
-export function readStream(text: string) {
-  const data = eventsIn(text)
-    .split('\n\n')
-    .filter((event) => event !== '')
-    .map((event) => event.replace(/^data: /, ''));
-  const events = data
-    .filter((one) => one !== '[DONE]')
-    .map((one) => JSON.parse(one) as { choices: { delta: Delta; finish_reason: string | null }[]; usage?: unknown; error?: { code: string } }); // prettier-ignore
-  const deltas = events.flatMap(({ choices = [] }) => choices.map(({ delta }) => delta));
-  return {
-    content: deltas.map(({ content = '' }) => content).join(''),
-    reasoning: deltas.map(({ reasoning = '' }) => reasoning).join(''),
-    calls: deltas.flatMap(({ tool_calls = [] }) => tool_calls),
-    finish: events.flatMap(({ choices = [] }) => choices).at(-1)?.finish_reason ?? null,
-    error: events.at(-1)?.error ?? null,
-    isDone: data.at(-1) === '[DONE]',
-  };
 }

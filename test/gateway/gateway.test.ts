@@ -1,7 +1,8 @@
 /** Answers of a gateway over its socket, and what its journal has of them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { gatewayBed, poolFor, readStream, says } from './gateway-bed.js';
+import { readStream, says } from './asking.js';
+import { gatewayBed, poolFor } from './gateway-bed.js';
 
 const kinds = (lines: readonly { kind: string }[]): string[] => lines.map(({ kind }) => kind);
 

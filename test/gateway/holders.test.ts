@@ -15,7 +15,8 @@ import { Fault } from '../../src/model/faults.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
-import { gatewayBed, kill, says, SECRET } from './gateway-bed.js';
+import { says } from './asking.js';
+import { gatewayBed, kill, SECRET } from './gateway-bed.js';
 
 const LOOKS = { parked_ms: 5000, keep_alive_ms: 20 };
 const ROLLOUT = rolloutId(REF);

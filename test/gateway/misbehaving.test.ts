@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { keyOf } from '../../src/gateway/key.js';
 import { beside } from './beside.js';
-import { gatewayBed, says, SECRET } from './gateway-bed.js';
+import { says } from './asking.js';
+import { gatewayBed, SECRET } from './gateway-bed.js';
 
 interface Told {
   status: number;

@@ -5,7 +5,8 @@ import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';
 import { noPostgres } from '../harness/postgres-server.js';
-import { gatewayBed, readStream, says } from './gateway-bed.js';
+import { readStream, says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 describe('a gateway whose journals are in PostgreSQL', { skip: noPostgres }, () => {
   endServer();

@@ -4,15 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
-import {
-  askAlone,
-  askInPart,
-  eventsIn,
-  gatewayBed,
-  kill,
-  readStream,
-  says,
-} from './gateway-bed.js';
+import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
+import { gatewayBed, kill } from './gateway-bed.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };

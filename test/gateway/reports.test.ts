@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { readHermes } from '../../src/model/calls/parsers/hermes.js';
 import type { Life } from './gateway-bed.js';
-import { eventsIn, gatewayBed, readStream, says } from './gateway-bed.js';
+import { eventsIn, readStream, says } from './asking.js';
+import { gatewayBed } from './gateway-bed.js';
 
 interface Answer {
   choices: { message: Record<string, unknown> & { tool_calls?: { id: string; function: { name: string; arguments: string } }[] }; finish_reason: string }[];

@@ -7,7 +7,8 @@ import { Fault } from '../../src/model/faults.js';
 import type { Entry } from '../../src/model/journal.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { REF } from '../fakes/temporary-store.js';
-import { gatewayBed, poolFor, poolWithout, readStream, says } from './gateway-bed.js';
+import { readStream, says } from './asking.js';
+import { gatewayBed, poolFor, poolWithout } from './gateway-bed.js';
 
 const errorOf = async (reply: Response): Promise<{ code: string; message: string }> =>
   ((await reply.json()) as { error: { code: string; message: string } }).error;
