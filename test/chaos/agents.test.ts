@@ -148,6 +148,18 @@ describe('kills', () => {
     await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() }, most: Infinity }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
   });
 
+  test('wait for something to hit, and do not if it ends before', async () => {
+    let [looks, over] = [0, (_: string) => assert.fail('it plays')];
+    const played = new Promise<string>((resolve) => (over = resolve));
+    const isBusy = (): Promise<boolean> => {
+      looks += 1;
+      if (looks === 3) over('played');
+      return Promise.resolve(false);
+    };
+    const killed = await killUntilEnd({ seed: 1, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy }, played);
+    assert.deepEqual([killed, looks], [{ result: 'played', struck: [] }, 3]);
+  }); // prettier-ignore
+
   test('are chosen by name, and what is unknown is refused by name', () => {
     assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], mini: null, opencode: null, json: null }); // prettier-ignore
     for (const [args, why] of [[['--store', 'disk'], /--store: expected file or postgres, got disk/], [['--only', 'disk'], /--only: expected some of gateway/], [['--seed', 'x'], /--seed: expected a whole number, got x/], [['--x'], /Unknown option '--x'/]] as const)
