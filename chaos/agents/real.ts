@@ -42,13 +42,15 @@ export async function realAgents(
   const mini = found(programs.mini, { what: 'mini-swe-agent (--mini)', say });
   if (mini !== null) {
     const env = { MSWEA_CONFIGURED: 'true', MSWEA_SILENT_STARTUP: 'true' };
-    agents.push(await agentOf('mini', { program: mini, args: MINI, env, setup: SETUP, functions: 4, repeats: 3 })); // prettier-ignore
+    agents.push(await agentOf('mini', { program: mini, command: (own) => [own, ...MINI], env, setup: SETUP, functions: 4, repeats: 3 })); // prettier-ignore
   }
   const opencode = found(programs.opencode, { what: 'OpenCode (--opencode)', say });
   if (opencode !== null) {
     const env = { OPENCODE_CONFIG: SETTINGS, OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }; // prettier-ignore
     const setup: Given['setup'] = ['sh', '-c', `printf %s "$1" > ${SETTINGS}; shift; exec "$@"`, 'sh', JSON.stringify(OPENCODE), ...SETUP]; // prettier-ignore
-    agents.push(await agentOf('opencode', { program: opencode, args: ['run', '--format', 'json', '{prompt}'], env, setup, functions: 3, repeats: 2 })); // prettier-ignore
+    // It puts an argument with blanks into quotes.
+    const command: Given['command'] = (own) => ['sh', '-c', 'printf %s "$1" | "$0" run --format json', own, '{prompt}']; // prettier-ignore
+    agents.push(await agentOf('opencode', { program: opencode, command, env, setup, functions: 3, repeats: 2 })); // prettier-ignore
   }
   return agents;
 }
@@ -66,7 +68,7 @@ const SETUP: Given['setup'] = ['python3', FUNCTION, 'setup'];
 
 interface Given {
   program: string;
-  args: string[];
+  command: (program: string) => [string, ...string[]];
   env: Record<string, string>;
   setup: [string, ...string[]];
   functions: number;
@@ -75,7 +77,7 @@ interface Given {
 
 async function agentOf(
   name: RealAgent['name'],
-  { program, args, env, setup, functions, repeats }: Given,
+  { program, command, env, setup, functions, repeats }: Given,
 ): Promise<RealAgent> {
   // prettier-ignore
   const text = await readFile(path.join(EXAMPLE, 'samples.jsonl'), 'utf8');
@@ -90,7 +92,7 @@ async function agentOf(
       [name]: {
         kind: 'agent',
         run: {
-          command: [path.join(root, 'bin', path.basename(program)), ...args],
+          command: command(path.join(root, 'bin', path.basename(program))),
           setup,
           submit: ['python3', FUNCTION, 'submit'],
           env,

@@ -149,14 +149,15 @@ describe('kills', () => {
   });
 
   test('wait for something to hit, and do not if it ends before', async () => {
-    let [looks, over] = [0, (_: string) => assert.fail('it plays')];
+    let looks = 0;
+    let over: (what: string) => void = () => assert.fail('it plays');
     const played = new Promise<string>((resolve) => (over = resolve));
     const isBusy = (): Promise<boolean> => {
       looks += 1;
       if (looks === 3) over('played');
       return Promise.resolve(false);
     };
-    const killed = await killUntilEnd({ seed: 1, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy }, played);
+    const killed = await killUntilEnd({ seed: 1345, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy }, played);
     assert.deepEqual([killed, looks], [{ result: 'played', struck: [] }, 3]);
   }); // prettier-ignore
 
