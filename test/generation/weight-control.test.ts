@@ -241,6 +241,81 @@ describe('an answer that says no', () => {
   }
 });
 
+describe('the one engine at a URL', () => {
+  const metrics = (started: number): string =>
+    `# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds ${started}\n`;
+  /** Answers one after the other. */
+  const inTurn = (...bodies: string[]): Script[`GET /${string}`] => {
+    let asked = 0;
+    return (exchange) => reply(200, bodies[asked++ % bodies.length]!)(exchange);
+  };
+  const LABEL = '{"weight_version":"17"}';
+
+  test('says its label, asked eight times on connections of their own', async (t) => {
+    const ports: (number | undefined)[] = [];
+    const { control } = await controlled(t, {
+      'GET /weight_info': (exchange) => {
+        ports.push(exchange.response.socket?.remotePort);
+        return reply(200, LABEL)(exchange);
+      },
+      'GET /metrics': reply(200, metrics(1)),
+    });
+    assert.equal(await control.asOne({ starts: true }, BOUND), '17');
+    assert.deepEqual([ports.length, new Set(ports).size], [8, 8]);
+  });
+
+  test('may have no label', async (t) => {
+    const { control } = await controlled(t, { 'GET /weight_info': NOT_FOUND });
+    assert.equal(await control.asOne({ starts: false }, BOUND), null);
+  });
+
+  test('is refused where two processes answer', async (t) => {
+    const { control, base_url } = await controlled(t, {
+      'GET /weight_info': reply(200, LABEL),
+      'GET /metrics': inTurn(metrics(1), metrics(2)),
+    });
+    const two = { type: 'GenerationRejected' as const, message: /got 2 processes in 8 answers/, at: base_url }; // prettier-ignore
+    await assertFault(control.asOne({ starts: true }, BOUND), two);
+    assert.equal(await control.asOne({ starts: false }, BOUND), '17');
+  });
+
+  test('is refused where one of two has not heard of its label', async (t) => {
+    const { control, base_url } = await controlled(t, {
+      'GET /weight_info': inTurn(LABEL, '{"weight_version":"18?a"}'),
+    });
+    const two = { type: 'GenerationRejected' as const, message: /expected one engine at the URL, got the weights .*17.* and .*18\?a/, at: base_url }; // prettier-ignore
+    await assertFault(control.asOne({ starts: false }, BOUND), two);
+  });
+});
+
+describe('how an engine was started', () => {
+  const CACHE = 'vllm:cache_config_info{block_size="16",cache_dtype="fp8_e5m2",engine="0"} 1.0\n';
+  const info = (config: object | null): string =>
+    JSON.stringify({ vllm_config: { weight_transfer_config: config } });
+  const asked = async (
+    t: TestContext,
+    server_info: ReturnType<typeof reply>,
+    metrics = reply(200, CACHE),
+  ) => {
+    const script = { 'GET /server_info?config_format=json': server_info, 'GET /metrics': metrics };
+    return (await controlled(t, script)).control.settings(BOUND);
+  };
+
+  test('is the backend of its transfers and the numbers of its cache', async (t) => {
+    assert.deepEqual(await asked(t, reply(200, info({ backend: 'nccl' }))), { backend: 'nccl', cache_dtype: 'fp8_e5m2' }); // prettier-ignore
+  });
+
+  test('is said to be without a transfer', async (t) => {
+    assert.equal((await asked(t, reply(200, info(null)))).backend, 'none');
+  });
+
+  test('is unknown where it does not answer', async (t) => {
+    const failed = reply(500, '{"error":{"message":"no pip","code":500}}');
+    assert.deepEqual(await asked(t, failed, NOT_FOUND), { backend: null, cache_dtype: null });
+    assert.equal((await asked(t, reply(200, '{}'))).backend, null);
+  });
+});
+
 test('a call that is not answered ends with its bound', async (t) => {
   const { control, base_url } = await controlled(t, { 'POST /collective_rpc': () => undefined });
   const loading = control.load({ kind: 'checkpoint', path: '/w' }, { ...BOUND, within_ms: 200 });

@@ -19,8 +19,13 @@ export interface SeenEngine {
   url: string;
   label: string | null;
   world_size: number;
+  backend: string | null;
   before: number[] | null;
 }
+
+const NO_BACKEND = 'none';
+/** vLLM's names for a cache in the model's own numbers, or in shorter floating ones without scales. */
+const PLAIN = ['auto', 'float32', 'float16', 'half', 'bfloat16'];
 
 const QUESTION_MS = 10_000;
 const FIRST_QUESTION_MS = 2000;
@@ -86,12 +91,17 @@ async function askEngine(
   const all = tells_label ? lacks : [...lacks, '/weight_info'];
   if (all.length > 0)
     throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
-  const label = await control.said(bound);
+  const label = await control.asOne({ starts: true }, bound);
+  const { backend, cache_dtype } = await control.settings(bound);
+  if (backend === NO_BACKEND && begin.code === 'ours')
+    throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
+  if (begin.cache === 'keep' && cache_dtype !== null && !PLAIN.includes(cache_dtype))
+    throw refused(`cache: expected "reset" for ${url}, whose cache is quantised (${cache_dtype}) with scales of the weights that filled it, got "keep"`); // prettier-ignore
   const world_size = await control.worldSize(bound);
   // Nothing that computes reaches an engine with other weights than the record's.
   const entry = record?.replicas[url];
   const serves = entry === undefined || entry.state === 'current';
   const isAsked = serves && begin.probe === 'agree';
   const before = isAsked ? await control.promptLogprobs(AGREED_IDS, bound) : null;
-  return { url, label, world_size, before };
+  return { url, label, world_size, backend: backend === NO_BACKEND ? null : backend, before };
 }
