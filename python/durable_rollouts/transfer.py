@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from . import connection
+from .collective import PROCESS, Init, nccl
 from .faults import NotFound, PolicyUpdateFailed
 from .requests import BeginRequest
 from .results import HeldEngine, PublishResult
@@ -131,6 +132,52 @@ class Engines:
         Returns a ``WeightSyncClient``, for threads other than the event loop's. Raises nothing here.
         """
         return WeightSyncClient(self, self._from_thread, group=group, timeout=timeout, headers=headers)
+
+    async def send(
+        self,
+        weights: Any,
+        init: Optional[Init] = None,
+        *,
+        group: Optional[int] = None,
+        timeout: float = CALL_S,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Sends all weights by vLLM's own trainer code, one group after the other. Its collectives are kept for next time.
+
+        weights: named tensors, a module, or one of vLLM's ``WeightSource``
+        init: from a collective's number of ranks to one of vLLM's ``TrainerInitInfo``; None: NCCL on a free port
+        group: only to engines of this group; None: to all
+        timeout: of each call and each wait for the collective, in seconds
+        headers: for the engines' control routes, such as a key
+
+        Raises ``PolicyUpdateFailed`` for what failed at an engine, at once, though the collective still waits for it;
+        then this process has to be restarted before its next transfer. ``ImportError`` without vLLM.
+
+            engines.send(model.named_parameters())
+        """
+        await asyncio.to_thread(self._send, weights, init, group=group, timeout=timeout, headers=headers)
+
+    def _send(
+        self,
+        weights: Any,
+        init: Optional[Init],
+        *,
+        group: Optional[int],
+        timeout: float,
+        headers: Optional[Mapping[str, str]],
+    ) -> None:
+        for one in self.groups if group is None else [group]:
+            meant = [engine for engine in self.engines if engine["group"] == one]
+            world_size = 1 + sum(engine["world_size"] for engine in meant)
+            made = nccl(meant[0]["control_url"]) if init is None else init
+            PROCESS.send(
+                weights,
+                place=(self.fleet, one),
+                client=self.client(group=one, timeout=timeout, headers=headers),
+                init=lambda: made(world_size),
+                is_new=self.init,
+                timeout=timeout,
+            )
 
     def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         try:
