@@ -14,7 +14,7 @@ import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
 
 from . import connection
 from .collective import PROCESS, Init, nccl
@@ -62,6 +62,8 @@ class Engines:
         self._policy = policy
         self._loop = loop
         self._sent: Optional[List[int]] = None
+        self._updating: Set[int] = set()
+        """Groups whose update has begun and not ended, as far as ``client()`` knows."""
         self.ticket: str = answer["ticket"]
         self.version: int = answer["version"]
         self.engines: List[HeldEngine] = answer["engines"]
@@ -219,6 +221,13 @@ class Transfer:
             await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
             return
         sent = engines.groups if engines._sent is None else engines._sent
+        left = sorted(engines._updating.intersection(sent))
+        if left:
+            await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
+            raise PolicyUpdateFailed(
+                f"transfer of version {engines.version}: groups {left} have begun an update (start_weight_update) and not ended it"
+                " (finish_weight_update), so their engines may have a part of the weights"
+            )
         engines.result = await self._policy._update("finish", {"ticket": engines.ticket, "sent": sent})
 
 
@@ -269,6 +278,7 @@ class WeightSyncClient:
         Raises ``PolicyUpdateFailed``, naming the engines that failed.
         """
         self._run(self._engines.check())
+        self._engines._updating.update(self._groups())
         self._post("/start_weight_update", lambda _: None)
 
     def update_weights(self, update_info: Mapping[str, Any]) -> None:
@@ -292,6 +302,10 @@ class WeightSyncClient:
         """
         self._run(self._engines.check())
         self._post("/finish_weight_update", lambda _: {})
+        self._engines._updating.difference_update(self._groups())
+
+    def _groups(self) -> List[int]:
+        return [engine["group"] for engine in self._meant]
 
     def _says(self, more: int) -> None:
         with self._lock:
