@@ -12,6 +12,7 @@ import { engineSettings } from './engine-settings.js';
 import { asOne, createAskAnew, identify } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { saysAwake } from './sleep-state.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
@@ -221,18 +222,9 @@ async function examine(
   for (const path of cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED)
     if (!(await has(path))) lacks.push(path);
   const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
-  if (sleeping.success && sleeping.data.is_sleeping && !(await isAwake(toEngine, bound)))
-    throw asleep(replica);
+  const mayBeAsleep = sleeping.success && sleeping.data.is_sleeping;
+  if (mayBeAsleep && !saysAwake(await toEngine.raw('GET /metrics', bound))) throw asleep(replica);
   return { lacks, tells_label: await has('/weight_info') };
-}
-
-/** Of each engine behind the front end. `/is_sleeping` says true of one that is only paused, too. */
-const AWAKE = /^vllm:engine_sleep_state\{[^}\n]*\bsleep_state="awake"[^}\n]*\} (\S{1,20})$/gm;
-
-async function isAwake({ raw }: Ask, bound: Bound): Promise<boolean> {
-  const { status, text } = await raw('GET /metrics', bound);
-  const states = status === 200 ? [...text.matchAll(AWAKE)] : [];
-  return states.length > 0 && states.every(([, state]) => Number(state) === 1);
 }
 
 /** An update while an engine is asleep breaks it. */
