@@ -16,6 +16,8 @@ from .faults import PolicyUpdateFailed
 if TYPE_CHECKING:
     from .transfer import WeightSyncClient
 
+ENDS_S = 1.0
+"""For a thread whose call has failed, before it counts as one that waits."""
 RESTART = "restart this trainer process before its next transfer"
 
 Init = Callable[[int], Any]
@@ -40,7 +42,10 @@ class Collectives:
         timeout: float,
     ) -> None:
         """Sends to one group, through the collective of its place: fleet and group."""
-        if any(thread.is_alive() for thread in self._hung):
+        for thread in self._hung:
+            thread.join(ENDS_S)
+        self._hung = [thread for thread in self._hung if thread.is_alive()]
+        if self._hung:
             raise PolicyUpdateFailed(f"a collective of an earlier transfer still waits: {RESTART}")
         base = _vllm("base")
         source = source_of(weights, base)
