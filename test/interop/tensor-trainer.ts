@@ -30,13 +30,28 @@ interface Order {
   options?: object;
 }
 
-interface Said {
+/** Many updates by one process, whose weights are those of these folders by turns. */
+interface Repeated {
+  times: number;
+  folders: readonly string[];
+  /** At this URL, without this project. */
+  bare?: string;
+  options?: object;
+}
+
+export interface Said {
   stage?: Stage | 'ready' | 'over';
   pid?: number;
   version?: number;
   send_s?: number;
   result?: PublishResult;
   fault?: string;
+  /** Of an update of many. Times are seconds since 1970. */
+  update?: number;
+  began?: number;
+  ended?: number;
+  begin_s?: number;
+  paused_s?: number;
 }
 
 export interface Running {
@@ -44,12 +59,12 @@ export interface Running {
   /** SIGKILL. */
   kill: () => void;
   /** What it said, once it has ended. */
-  over: () => Promise<Said[]>;
+  over: (timeout_ms?: number) => Promise<Said[]>;
 }
 
 export interface TensorTrainer {
   /** Each order is a process of its own. */
-  order: (order: Order) => Promise<Running>;
+  order: (order: Order | Repeated) => Promise<Running>;
   end: () => Promise<void>;
 }
 
@@ -97,8 +112,8 @@ export async function startTensorTrainer(
       return {
         reached: (stage) => heard(stage, { from, timeout_ms: STAGE_MS, is: isAt(stage) }),
         kill: () => process.kill(pid!, 'SIGKILL'),
-        over: async () => {
-          await heard('over', { from, timeout_ms: STAGE_MS, is: isAt('over') });
+        over: async (timeout_ms = STAGE_MS) => {
+          await heard('over', { from, timeout_ms, is: isAt('over') });
           return said.slice(from);
         },
       };

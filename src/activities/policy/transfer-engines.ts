@@ -4,6 +4,7 @@ import { AGREED_IDS } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
+import { checkCache } from './kept-cache.js';
 import { refused } from './policy-view.js';
 
 /** What engines say before a transfer touches them. */
@@ -24,8 +25,6 @@ export interface SeenEngine {
 }
 
 const NO_BACKEND = 'none';
-/** vLLM's names for a cache in the model's own numbers, or in shorter floating ones without scales. */
-const PLAIN = ['auto', 'float32', 'float16', 'half', 'bfloat16'];
 
 const QUESTION_MS = 10_000;
 const FIRST_QUESTION_MS = 2000;
@@ -95,8 +94,7 @@ async function askEngine(
   const { backend, cache_dtype } = await control.settings(bound);
   if (backend === NO_BACKEND && begin.code === 'ours')
     throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
-  if (begin.cache === 'keep' && cache_dtype !== null && !PLAIN.includes(cache_dtype))
-    throw refused(`cache: expected "reset" for ${url}, whose cache is quantised (${cache_dtype}) with scales of the weights that filled it, got "keep"`); // prettier-ignore
+  checkCache(url, { cache: begin.cache, cache_dtype });
   const world_size = await control.worldSize(bound);
   // Nothing that computes reaches an engine with other weights than the record's.
   const entry = record?.replicas[url];
