@@ -21,6 +21,8 @@ import { makeCheckpoint } from './torch-logprobs.js';
 /** Weights that differ, for the versions one after the other. */
 const CHECKPOINTS = 3;
 const STREAMS = 8;
+/** Tokens of each: seconds, even on an idle machine. */
+const LONG = 440;
 /** Of a token's logprob between engine and torch: float32, other kernels. */
 const TOLERANCE = 1e-3;
 const STORE = 'sent';
@@ -75,10 +77,10 @@ suite('weights that a trainer sends to a real engine over TCP', {
         },
       );
 
-    /** Eight rollouts, each of which samples when it resolves. */
+    /** Eight rollouts of one long turn, each of which samples when it resolves. */
     async function openStreams(batch: string): Promise<void> {
-      const samples = REQUEST.samples.slice(0, STREAMS);
-      const generation = { temperature: 1, max_new_tokens: 130 };
+      const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
+      const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
       await interop.bed.batch(STORE, batch).start({ ...REQUEST, samples, generation });
       await midGeneration(interop, STORE, { batch, least: STREAMS });
     }
