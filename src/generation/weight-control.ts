@@ -46,7 +46,7 @@ export interface WeightControl {
   isUp(bound: Bound): Promise<boolean>;
   /** How many ranks it has. */
   worldSize(bound: Bound): Promise<number>;
-  /** Ends a transfer that its sender has left, without a label. Does nothing if none is under way. */
+  /** Ends a transfer that its sender has left, without a label, so that the engine takes weights again. */
   closeTransfer(bound: Bound): Promise<void>;
   /** One for each token of the prompt except the first. */
   promptLogprobs(prompt_ids: readonly number[], bound: Bound): Promise<number[]>;

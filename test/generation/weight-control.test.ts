@@ -253,6 +253,41 @@ describe('an answer that says no', () => {
   }
 });
 
+describe('a transfer that its sender has left', () => {
+  const done = reply(200, '{"message":"done"}');
+  const failed = reply(
+    500,
+    '{"error":{"message":"without a matching start_weight_update","code":500}}',
+  );
+  const closed = async (t: TestContext, script: Script): Promise<string[]> => {
+    const { control, exchanges } = await controlled(t, script);
+    await control.closeTransfer(BOUND);
+    return exchanges.map(({ route }) => route.slice('POST /'.length));
+  };
+
+  test('is ended', async (t) => {
+    assert.deepEqual(await closed(t, { 'POST /finish_weight_update': done }), ['finish_weight_update']); // prettier-ignore
+  });
+
+  test('and has broken is followed by an empty one, after which vLLM takes weights again', async (t) => {
+    let asked = 0;
+    const calls = await closed(t, {
+      'POST /finish_weight_update': (exchange) => (asked++ === 0 ? failed : done)(exchange),
+      'POST /start_weight_update': done,
+    });
+    assert.deepEqual(calls, [
+      'finish_weight_update',
+      'start_weight_update',
+      'finish_weight_update',
+    ]);
+  });
+
+  test('is none where the server has no transfer', async (t) => {
+    const calls = await closed(t, { 'POST /finish_weight_update': failed, 'POST /start_weight_update': failed }); // prettier-ignore
+    assert.deepEqual(calls, ['finish_weight_update', 'start_weight_update']);
+  });
+});
+
 describe('the one engine at a URL', () => {
   const metrics = (started: number): string =>
     `# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds ${started}\n`;

@@ -169,9 +169,13 @@ function transferCalls({
       if (reply.status === 404) return 1;
       return read(WorldSize, { reply, site: { replica, call } }).world_size;
     },
-    // 500: none is under way, or no transfer is configured (capture 169). Any answer is an end.
     closeTransfer: async (bound) => {
-      await raw('POST /finish_weight_update', { ...bound, body: {} });
+      const finish = () => raw('POST /finish_weight_update', { ...bound, body: {} });
+      if ((await finish()).status === 200) return;
+      // 500: none is under way, or no transfer is configured (capture 169). One that broke in the middle is over, too, but
+      // has left layers that take no weights, neither sent nor read; an empty one puts them together again (vLLM 0.32).
+      const began = await raw('POST /start_weight_update', bound);
+      if (began.status === 200) await finish();
     },
   };
 }
