@@ -37,7 +37,8 @@ function openStreams(base_url: string) {
         body: JSON.stringify(body),
         signal: ending.signal,
       });
-      for await (const _ of answer.body!) times.push(Date.now() / 1000);
+      for await (const chunk of answer.body!)
+        if ((chunk as Uint8Array).length > 0) times.push(Date.now() / 1000);
     }
   };
   const open = Array.from({ length: STREAMS }, () => {

@@ -89,8 +89,7 @@ export function turnClock({ environment }: InteropBed): (turns: number) => Promi
 /** Waits until several generations are half journalled, so that a kill forces them to resume. */
 export async function midGeneration(
   { bed }: InteropBed,
-  store: string,
-  { batch = BATCH, least = 4 }: { batch?: string; least?: number } = {},
+  { store, batch = BATCH, least = 4 }: { store: string; batch?: string; least?: number },
 ): Promise<void> {
   const folder = path.join(bed.storeRoot(store), batch, 'journals');
   const isOpen = async (name: string): Promise<boolean> => {

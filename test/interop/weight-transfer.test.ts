@@ -82,7 +82,7 @@ suite('weights that a trainer sends to a real engine over TCP', {
       const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
       const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
       await interop.bed.batch(STORE, batch).start({ ...REQUEST, samples, generation });
-      await midGeneration(interop, STORE, { batch, least: STREAMS });
+      await midGeneration(interop, { store: STORE, batch, least: STREAMS });
     }
 
     async function ended(batch: string): Promise<void> {
@@ -98,10 +98,10 @@ suite('weights that a trainer sends to a real engine over TCP', {
       const running = await trainer.order({ tensors: checkpointOf(version) });
       const said = await running.over();
       const { result } = said.find((one) => one.result !== undefined) ?? assert.fail(JSON.stringify(said)); // prettier-ignore
-      assert.equal(result?.version, version);
-      assert.equal(result?.replicas[engine.base_url]?.state, 'current');
+      assert.equal(result.version, version);
+      assert.equal(result.replicas[engine.base_url]?.state, 'current');
       const { send_s } = said.find((one) => one.send_s !== undefined)!;
-      console.log('whole', { version, paused_s: result?.paused_s, send_s });
+      console.log('whole', { version, paused_s: result.paused_s, send_s });
       return version;
     }
 
