@@ -16,7 +16,7 @@ import two_turns
 from durable_rollouts.integrations.prime_rl import __main__ as orchestrator
 from durable_rollouts.integrations.prime_rl import samples
 from durable_rollouts.integrations.prime_rl.settings import settings_of
-from prime_rl.transports.rollouts.types import MicroBatch
+from prime_rl.transports.rollouts.types import MicroBatch, TrainingSample
 
 HERE = Path(__file__).parent
 GIVEN = {
@@ -124,6 +124,11 @@ class Samples(unittest.TestCase):
         settings = settings_of(changed("seq_len", 5))
         with self.assertRaisesRegex(ValueError, "expected at most seq_len = 5 ids, got 6"):
             samples.packed(samples.samples_of(ROWS, 1.0), settings)
+
+    def test_the_types_in_the_repository_are_prime_rls(self):
+        types = json.loads((HERE / "stand_in" / "types.json").read_text())
+        for of in (TrainingSample, MicroBatch):
+            self.assertEqual(list(of.__struct_fields__), [name for name, _ in types[of.__name__]])
 
     def test_another_prime_rl_is_refused_by_the_fields_that_it_lacks(self):
         samples.check_types()

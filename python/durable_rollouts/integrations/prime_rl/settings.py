@@ -107,10 +107,10 @@ class _Table:
     def __init__(self, prefix: str, given: Mapping[str, Any]) -> None:
         self._prefix, self._left = prefix, dict(given)
 
-    def take(self, name: str, kind: type, *default: Any) -> Any:
+    def take(self, name: str, kind: Any, *default: Any) -> Any:
         if name not in self._left and default:
             return default[0]
-        value: Any = self._left.pop(name, None)
+        value = self._left.pop(name, None)
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
             raise ValueError(f"{self._prefix}{name}: expected a value of type {kind.__name__}, got {value!r}")
         return dict(value) if kind is dict else value
