@@ -97,7 +97,8 @@ suite('weights that a trainer sends to a real engine over TCP', {
       const version = await nextVersion();
       const running = await trainer.order({ tensors: checkpointOf(version) });
       const said = await running.over();
-      const { result } = said.find((one) => one.result !== undefined) ?? assert.fail(JSON.stringify(said)); // prettier-ignore
+      const result = said.find((one) => one.result !== undefined)?.result;
+      assert.ok(result !== undefined, JSON.stringify(said));
       assert.equal(result.version, version);
       assert.equal(result.replicas[engine.base_url]?.state, 'current');
       const { send_s } = said.find((one) => one.send_s !== undefined)!;
