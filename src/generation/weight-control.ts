@@ -27,7 +27,10 @@ export interface WeightControl {
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
   /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
-  examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
+  examine(
+    needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'> },
+    bound: Bound,
+  ): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
   /** Cuts off running and waiting requests; the engine stays paused. */
   cutOff(bound: Bound): Promise<void>;
@@ -48,8 +51,17 @@ export interface WeightControl {
   worldSize(bound: Bound): Promise<number>;
   /** Ends a transfer that its sender has left, without a label, so that the engine takes weights again. */
   closeTransfer(bound: Bound): Promise<void>;
-  /** One for each token of the prompt except the first. */
-  promptLogprobs(prompt_ids: readonly number[], bound: Bound): Promise<number[]>;
+  /** Adapters that it has, by name. */
+  adapters(bound: Bound): Promise<string[]>;
+  /** Beside the others. Nothing is paused. */
+  loadAdapter(adapter: { name: string; path: string }, bound: Bound): Promise<void>;
+  /** Does nothing if it is not there. */
+  unloadAdapter(name: string, bound: Bound): Promise<void>;
+  /** One for each token of the prompt except the first, of its weights or of an adapter. */
+  promptLogprobs(
+    prompt_ids: readonly number[],
+    bound: Bound & { adapter?: string },
+  ): Promise<number[]>;
   /** Drops its connections. */
   close(): Promise<void>;
 }

@@ -29,7 +29,7 @@ export interface ControlledEngine extends WeightControl {
 export const PROBE = { prompt_ids: [1, 2, 3], logprobs: [-1, -2] };
 
 export function controlledEngine(replica: string): ControlledEngine {
-  const state = { paused: false, weights: null as string | null, label: null as string | null };
+  const state = { paused: false, weights: null as string | null, label: null as string | null, adapters: [] as string[] }; // prettier-ignore
   const counts = new Map<ControlCall, number>();
   const meet = async (call: ControlCall, said: string = call): Promise<void> => {
     const times = (counts.get(call) ?? 0) + 1;
@@ -107,6 +107,18 @@ export function controlledEngine(replica: string): ControlledEngine {
     resume: async () => {
       await meet('resume');
       state.paused = false;
+    },
+    adapters: async () => {
+      await meet('adapters');
+      return [...state.adapters];
+    },
+    loadAdapter: async ({ name }) => {
+      await meet('loadAdapter', `load ${name}`);
+      state.adapters.push(name);
+    },
+    unloadAdapter: async (name) => {
+      await meet('unloadAdapter', `unload ${name}`);
+      state.adapters = state.adapters.filter((one) => one !== name);
     },
     promptLogprobs: async () => {
       await meet('promptLogprobs');

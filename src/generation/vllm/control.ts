@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { Allowed } from '../../platform/http/allowed.js';
-import type { CacheRule } from '../../model/policy/publish.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { listOf } from '../../model/untrusted.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
+import { ADAPTER_ROUTES, adapterCalls, hasAdapterRoute } from './adapter-calls.js';
+import type { Ask, Asked } from './ask.js';
+import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
 import { engineSettings } from './engine-settings.js';
@@ -99,8 +101,9 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     },
     ...transferCalls({ replica, ask, raw }),
     settings: (bound) => engineSettings({ engine: toEngine.raw, control: raw }, bound),
-    promptLogprobs: async (prompt_ids, bound) => {
-      const model = options.model ?? (await firstModel(toEngine, bound));
+    ...adapterCalls({ replica, ...toEngine }),
+    promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
+      const model = adapter ?? options.model ?? (await firstModel(toEngine, bound));
       return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
     },
     close: async () => {
@@ -180,34 +183,8 @@ function transferCalls({
   };
 }
 
-interface Asked<T> extends Bound {
-  schema: z.ZodType<T>;
-  body?: object;
-}
-
-type Ask = ReturnType<typeof createAsk>;
-
-/** Calls of one server, by method and path. */
-function createAsk({ call }: Http, replica: string) {
-  const raw = (name: string, { within_ms, signal, body }: Bound & { body?: object }) => {
-    const [method = '', path = ''] = name.split(' ');
-    return call({
-      method: method === 'GET' ? 'GET' : 'POST',
-      path,
-      timeout_ms: Math.max(1, within_ms),
-      signal,
-      // Belongs to no rollout.
-      ...(path.startsWith('/v1/') && { session_id: 'weights-probe' }),
-      ...(body !== undefined && { body }),
-    });
-  };
-  const ask = async <T>(name: string, { schema, ...given }: Asked<T>): Promise<T> =>
-    read(schema, { reply: await raw(name, given), site: { replica, call: name } });
-  return { raw, ask };
-}
-
 async function examine(
-  { cache }: { cache: CacheRule },
+  { cache, weights }: Parameters<WeightControl['examine']>[0],
   {
     toEngine,
     raw,
@@ -223,8 +200,12 @@ async function examine(
     return reply.status !== 404;
   };
   const lacks: string[] = [];
-  for (const path of cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED)
-    if (!(await has(path))) lacks.push(path);
+  const isAdapter = weights?.kind === 'lora';
+  const needed = cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED;
+  for (const path of isAdapter ? ADAPTER_ROUTES : needed) {
+    const isThere = isAdapter ? hasAdapterRoute(toEngine, { path, bound, replica }) : has(path);
+    if (!(await isThere)) lacks.push(path);
+  }
   const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
   const mayBeAsleep = sleeping.success && sleeping.data.is_sleeping;
   if (mayBeAsleep && !saysAwake(await toEngine.raw('GET /metrics', bound))) throw asleep(replica);
