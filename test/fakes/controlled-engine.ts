@@ -2,7 +2,7 @@ import { Fault } from '../../src/model/faults.js';
 import type { FaultType } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { EngineIdentity } from '../../src/model/policy/record.js';
-import type { WeightControl } from '../../src/generation/weight-control.js';
+import type { EngineSettings, WeightControl } from '../../src/generation/weight-control.js';
 
 export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'control_url' | 'close'>;
 
@@ -17,6 +17,8 @@ export interface ControlledEngine extends WeightControl {
   /** What it is. */
   identity: EngineIdentity;
   mode: LogprobsMode;
+  /** How it was started. */
+  started: EngineSettings;
   lacks: string[];
   tells_label: boolean;
   /** Called before each call is executed; an error that it throws becomes the call's failure. */
@@ -39,6 +41,7 @@ export function controlledEngine(replica: string): ControlledEngine {
     replica,
     identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
     mode: 'processed',
+    started: { backend: null, cache_dtype: null },
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     lacks: [],
@@ -74,6 +77,14 @@ export function controlledEngine(replica: string): ControlledEngine {
     label: async (label) => {
       await meet('label', label.includes('?') ? 'label in transit' : 'label');
       state.label = label;
+    },
+    asOne: async () => {
+      await meet('asOne');
+      return state.label;
+    },
+    settings: async () => {
+      await meet('settings');
+      return engine.started;
     },
     said: async () => {
       await meet('said');

@@ -16,6 +16,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { checkCache } from './kept-cache.js';
 import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
@@ -109,6 +110,8 @@ async function examine(
           `${control.replica} lacks ${lacks.join(', ')} (${REMEDIES[publish.weights.kind]})`,
         );
       if (!tells_label) silent.push(control.replica);
+      if (publish.cache === 'keep')
+        checkCache(control.replica, { ...publish, ...(await control.settings(bound)) });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       if (error.type === 'GenerationUnavailable') away.set(control.replica, error.message);

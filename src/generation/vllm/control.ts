@@ -10,9 +10,11 @@ import type { Ask, Asked } from './ask.js';
 import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
-import { createAskAnew, identify } from './identify.js';
+import { engineSettings } from './engine-settings.js';
+import { asOne, createAskAnew, identify } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { saysAwake } from './sleep-state.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
@@ -98,6 +100,7 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
       await ask('GET /is_paused', { schema: IsRunning, ...bound });
     },
     ...transferCalls({ replica, ask, raw }),
+    settings: (bound) => engineSettings({ engine: toEngine.raw, control: raw }, bound),
     ...adapterCalls({ replica, ...toEngine }),
     promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
       const model = adapter ?? options.model ?? (await firstModel(toEngine, bound));
@@ -119,18 +122,21 @@ const anotherLabel = (
 
 /** What joining needs beside the calls of an update. */
 function createQuestions(
-  { replica, api_key, lookupFor }: VllmControlOptions,
+  { replica, api_key, control_url, control_api_key, lookupFor }: VllmControlOptions,
   { call }: Pick<Http, 'call'>,
-): Pick<WeightControl, 'identify' | 'logprobsMode' | 'close'> {
-  const http = {
-    base_url: replica,
-    api_key,
-    ...(lookupFor !== undefined && { lookup: lookupFor(replica) }),
-  };
-  const anew = createAskAnew(http);
+): Pick<WeightControl, 'identify' | 'asOne' | 'logprobsMode' | 'close'> {
+  const at = (base_url: string, key: string | null) => ({
+    base_url,
+    api_key: key,
+    ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
+  });
+  const http = at(replica, api_key);
+  const engine = createAskAnew(http);
+  const control = createAskAnew(at(control_url ?? replica, control_api_key ?? api_key));
+  const questions = { replica, askEngine: engine.ask, askControl: control.ask };
   return {
-    identify: (given, bound) =>
-      identify(given, { engine: { replica, call, askAnew: anew.askAnew }, bound }),
+    identify: (given, bound) => identify(given, { engine: { ...questions, call }, bound }),
+    asOne: ({ starts }, bound) => asOne(questions, { starts, bound }),
     logprobsMode: async (model, { within_ms, signal }) => {
       const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };
       const service = createVllmService({ ...http, ...timeouts });
@@ -140,7 +146,9 @@ function createQuestions(
         await service.close();
       }
     },
-    close: anew.close,
+    close: async () => {
+      await Promise.all([engine.close(), control.close()]);
+    },
   };
 }
 
@@ -164,9 +172,13 @@ function transferCalls({
       if (reply.status === 404) return 1;
       return read(WorldSize, { reply, site: { replica, call } }).world_size;
     },
-    // 500: none is under way, or no transfer is configured (capture 169). Any answer is an end.
     closeTransfer: async (bound) => {
-      await raw('POST /finish_weight_update', { ...bound, body: {} });
+      const finish = () => raw('POST /finish_weight_update', { ...bound, body: {} });
+      if ((await finish()).status === 200) return;
+      // 500: none is under way, or no transfer is configured (capture 169). One that broke in the middle is over, too, but
+      // has left layers that take no weights, neither sent nor read; an empty one puts them together again (vLLM 0.32).
+      const began = await raw('POST /start_weight_update', bound);
+      if (began.status === 200) await finish();
     },
   };
 }
@@ -195,7 +207,8 @@ async function examine(
     if (!(await isThere)) lacks.push(path);
   }
   const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
-  if (sleeping.success && sleeping.data.is_sleeping) throw asleep(replica);
+  const mayBeAsleep = sleeping.success && sleeping.data.is_sleeping;
+  if (mayBeAsleep && !saysAwake(await toEngine.raw('GET /metrics', bound))) throw asleep(replica);
   return { lacks, tells_label: await has('/weight_info') };
 }
 
