@@ -34,6 +34,8 @@ const SHOWN: Shown[] = [
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
   { page: 'docs/trainers.md', has: 'trl import Publish', why: 'it needs TRL, a model and a data set; test/interop/trl.test.ts trains with its twin' },
   { page: 'docs/trainers.md', has: 'trl.asynchronous import', why: 'it needs TRL, a model and a data set; test/interop/trl-async.test.ts trains with its twin' },
+  { page: 'docs/trainers.md', has: 'integrations.prime_rl orchestrator.toml', why: 'it needs prime-rl; test/interop/prime-rl.test.ts starts it' },
+  { page: 'docs/trainers.md', has: 'rollout_transport', why: 'test_parts.py of python/tests/prime_rl reads it' },
   { page: 'docs/trainers.md', has: 'async def step(number', why: 'an excerpt; many_rollouts.py of test/long/single-rollouts.test.ts asks likewise' },
   { page: 'docs/trainers.md', has: 'class DurableGenerator', why: 'python/tests/unit/test_recipes.py runs it' },
   { page: 'docs/trainers.md', has: 'def generate_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },

@@ -12,6 +12,8 @@ import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
+/** A checkout of prime-rl: its `src` and its configurations. Without one, a stand-in packs. */
+const PRIME_RL = process.env['ROLLOUT_PRIME_RL'] ?? path.join(PYTHON_PACKAGES, 'tests', 'prime_rl', 'stand_in'); // prettier-ignore
 /** Rows that tests share. */
 const UNIT_TESTS = path.join(PYTHON_PACKAGES, 'tests', 'unit');
 const PYTHON = process.env['ROLLOUT_TRL_PYTHON'] ?? '';
@@ -39,6 +41,8 @@ export interface TrlBed {
   /** Folders of weights that it has loaded. */
   loads: () => string[];
   run: (script: string, args: string[]) => Program;
+  /** Python itself. */
+  python: (args: string[]) => Program;
   end: () => Promise<void>;
 }
 
@@ -52,12 +56,12 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
   const log = path.join(bed.directory, 'engine.jsonl');
-  const run = (script: string, args: string[]): Program => {
-    const child = spawn(PYTHON, [script, ...args], {
+  const python = (args: string[]): Program => {
+    const child = spawn(PYTHON, args, {
       cwd: LEARNING_EXAMPLE,
       env: {
         ...process.env,
-        PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE, UNIT_TESTS].join(':'),
+        PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE, UNIT_TESTS, PRIME_RL].join(':'),
         PYTHONDONTWRITEBYTECODE: '1',
         PYTHONUNBUFFERED: '1',
         HF_HUB_OFFLINE: '1',
@@ -81,9 +85,9 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as LogLine);
   mkdirSync(model, { recursive: true });
-  const made = run('qwen.py', ['--folder', model, '--seed', '1']);
+  const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
-  const engine = run(path.join(PROGRAMS, 'torch_engine.py'), ['--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
+  const engine = python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
   const end = async (): Promise<void> => {
     engine.child.kill('SIGKILL');
     await engine.ended;
@@ -114,7 +118,8 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
     sampled: () =>
       lines().flatMap(({ tokens = [] }) => tokens.map(([request, id]) => ({ request, id }))),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
-    run: (script, args) => run(path.join(PROGRAMS, script), args),
+    run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
+    python,
     end,
   };
 }

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from ...sync import Policy
+from ..folders import next_version, put_and_publish
 from .worker import RolloutWorker
-from .publish import next_version, put_and_publish
 
 
 class WeightTransfer:

@@ -20,8 +20,8 @@ from ...connection import log
 from ...requests import STREAM_DEFAULTS, StreamRequest, with_defaults
 from ...results import Step
 from ...sync import Client, loop
+from ..folders import next_version
 from .course import Course
-from .publish import next_version
 from .samples import filler_like, samples_of
 
 
