@@ -108,7 +108,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
     'Its calls go to the worker that plays on, whichever worker they reach.': [
       'test/gateway/holders.test.ts › is led to no frozen worker, and to no program that has got its port',
-      'test/gateway/holders.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
+      'test/gateway/holder-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
       `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
     ],
     'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.':

@@ -61,7 +61,7 @@ export async function startAgentsBed(
     const worker = await stored.bed.startWorker(STORE, WORKER);
     const gateway = await stored.bed.startWorker(STORE, GATEWAY);
     const folders = async (): Promise<string[]> =>
-      (await readdir(temporary.path)).filter((name) => /^rollout-(program|agent)-/.test(name));
+      (await readdir(temporary.path)).filter((name) => /^rollout-(program|agent|code)-/.test(name));
     return { ...stored, worker, gateway, service, logs, folders, end };
   } catch (error) {
     await end();

@@ -4,8 +4,9 @@ import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.j
 import { isKnown } from '../../src/model/journal/calls.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Stream } from '../request-streams.js';
-import { openBetween, sentAfter } from '../request-streams.js';
 import { answerBytes, callIn } from './answers.js';
+import type { Beyond, Pace } from './beyond.js';
+import { beyondJournals } from './beyond.js';
 import type { Heard, HeardTry } from './heard.js';
 import type { Struck } from './kills.js';
 
@@ -27,15 +28,7 @@ export interface Evidence {
   pace: Pace;
 }
 
-export interface Pace {
-  tokens_per_second: number;
-  /** Until the server notices that a worker is away. */
-  heartbeat_timeout_s: number;
-  /** The longest duration of a journal's commit. */
-  commit_s: number;
-}
-
-export interface Judged {
+export interface Judged extends Beyond {
   /** The agent wrote down what it got. */
   logs: boolean;
   rollouts: number;
@@ -46,12 +39,6 @@ export interface Judged {
   /** Requests of agents, and those of them whose answer they used. */
   requests: number;
   answers_used: number;
-  /** Tokens of the journals, and what the engine sent beyond them. */
-  tokens: number;
-  beyond: number;
-  beyond_limit: number;
-  /** Streams that were open at a kill, all kills together. */
-  hit: number;
   /** Requests for an answer that was whole before their writer's claim. */
   sampled_again: number;
   /** Answers of the last lives that are not their journals', byte for byte. */
@@ -67,14 +54,12 @@ export interface Judged {
 }
 
 export function judge(evidence: Evidence): Judged {
-  const { rows, failures, journals, requested, heard, streams } = evidence;
+  const { rows, failures, journals, requested, heard } = evidence;
   const folded = new Map(Array.from(journals, ([id, lines]) => [id, foldOf(lines)]));
   const all = [...folded.values()];
   const ids = [...rows, ...failures].map(({ rollout_id }) => rollout_id);
   const calls = all.flatMap((trajectory) => trajectory.calls);
-  const tokens = all.reduce((sum, trajectory) => sum + tokensIn(trajectory), 0);
   const tries = heard.flatMap((life) => life.tries);
-  const hits = evidence.struck.map((one) => hitOf(one, evidence));
   const { answers } = evidence;
   return {
     logs: answers !== null,
@@ -85,10 +70,7 @@ export function judge(evidence: Evidence): Judged {
     calls: calls.length,
     requests: tries.length,
     answers_used: tries.filter(({ whole }) => whole).length,
-    tokens,
-    beyond: streams.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0) - tokens,
-    beyond_limit: hits.reduce((sum, { limit }) => sum + limit, 0),
-    hit: hits.reduce((sum, { open }) => sum + open, 0),
+    ...beyondJournals(folded, evidence),
     sampled_again: sampledAgain(evidence),
     ...compared(heard, folded),
     miscounted: answers === null ? [] : [...folded].flatMap(([id, one]) => miscounted(id, { one, answers })), // prettier-ignore
@@ -102,30 +84,6 @@ function foldOf(lines: readonly JournalLine[]): Trajectory {
   const trajectory = emptyTrajectory();
   for (const line of lines) applyLine(trajectory, line);
   return trajectory;
-}
-
-function tokensIn(trajectory: Trajectory): number {
-  const answers = trajectory.calls.map(({ sampled }, turn) => sampled ?? openAnswer(trajectory, turn)); // prettier-ignore
-  return answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
-}
-
-/** A streamed token is in the journal when 64 wait, or 250 ms after it came. */
-const MOST_TOKENS = 64;
-const MOST_S = 0.25;
-
-/** What one kill may have cost. */
-function hitOf(
-  { victim, at, back_at }: Struck,
-  { streams, pace }: Pick<Evidence, 'streams' | 'pace'>,
-): { open: number; limit: number } {
-  const { tokens_per_second, heartbeat_timeout_s, commit_s } = pace;
-  // Without its server a worker loses its activities some time later, and with them the streams of then.
-  const until = victim === 'server' ? back_at + 2000 * heartbeat_timeout_s : at;
-  const open = openBetween(streams, { from: at - 1000 * (MOST_S + commit_s), to: until });
-  const each = Math.ceil(Math.min(MOST_TOKENS, MOST_S * tokens_per_second) + commit_s * tokens_per_second); // prettier-ignore
-  // The engine goes on until it sees that nobody listens.
-  const late = victim === 'gateway' ? open.reduce((sum, stream) => sum + sentAfter(stream, at), 0) : 0; // prettier-ignore
-  return { open: open.length, limit: open.length * each + late };
 }
 
 function sampledAgain({ journals, streams }: Pick<Evidence, 'journals' | 'streams'>): number {

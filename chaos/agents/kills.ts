@@ -42,9 +42,19 @@ export function plannedKill(
   };
 }
 
+export interface Killing {
+  seed: number;
+  kills: Partial<Record<Victim, Kill>>;
+  most: number;
+  /** Whether there is something to hit: a kill waits for it. */
+  isBusy?: () => Promise<boolean>;
+}
+
+const LOOK_EVERY_MS = 100;
+
 /** Kills one after the other until `played` has settled. The next pause begins when the victim is back. */
 export async function killUntilEnd<T>(
-  { seed, kills, most }: { seed: number; kills: Partial<Record<Victim, Kill>>; most: number },
+  { seed, kills, most, isBusy = () => Promise.resolve(true) }: Killing,
   played: Promise<T>,
 ): Promise<{ result: T; struck: Struck[] }> {
   const ended = new AbortController();
@@ -56,8 +66,10 @@ export async function killUntilEnd<T>(
   const killOn = async (): Promise<void> => {
     for (let index = 0; victims.length > 0 && index < most; index++) {
       const { victim, after_ms } = plannedKill({ seed, victims }, index);
-      await sleep(after_ms, undefined, { signal: ended.signal }).catch(() => undefined);
-      if (ended.signal.aborted) return;
+      const { signal } = ended;
+      await sleep(after_ms, undefined, { signal }).catch(() => undefined);
+      while (!signal.aborted && !(await isBusy())) await sleep(LOOK_EVERY_MS);
+      if (signal.aborted) return;
       const at = Date.now();
       await kills[victim]?.();
       struck.push({ victim, at, back_at: Date.now() });

@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRunning } from '../../test/harness/process-tree.js';
 import { requestLogOf } from '../../test/harness/simulator-process.js';
 import { followLog } from '../log-follower.js';
 import { linesOf } from '../play-durable.js';
@@ -8,8 +7,8 @@ import { streamsOf } from '../request-streams.js';
 import type { AgentsBed } from './bed.js';
 import { ownTemporaryFolder, startAgentsBed } from './bed.js';
 import { untilEnded } from './ended.js';
-import type { Heard } from './heard.js';
 import { readHeard } from './heard.js';
+import { leftBy } from './left.js';
 import { judge } from './judge.js';
 import type { Kill, Struck, Victim } from './kills.js';
 import { killUntilEnd } from './kills.js';
@@ -28,8 +27,6 @@ const LIMIT_MS = 25 * 60_000;
 /** For a database on the same machine as everything else. */
 const COMMIT_S = 0.1;
 const SERVER_AWAY_MS = 1000;
-/** What ends with its life has ended by then. */
-const LEFT_MS = 15_000;
 
 const say = (line: string): void => {
   console.error(line);
@@ -64,6 +61,8 @@ interface Playing {
   victims: readonly Victim[];
   /** How many kills, if there is a limit. */
   most?: number;
+  /** One that is not ours. */
+  real?: RealAgent | null;
   rewards: ReadonlyMap<number, number> | null;
   /** Of a rollout without kills; null: of an agent that is not ours. */
   answers: number | null;
@@ -81,6 +80,7 @@ async function play({
   request,
   victims,
   most,
+  real = null,
   ...expected
 }: Playing): Promise<Played> {
   // prettier-ignore
@@ -91,14 +91,18 @@ async function play({
   const began = performance.now();
   await batch.start(request);
   const { struck } = await killUntilEnd(
-    { seed: options.seed, kills: killsOf(stage, victims), most: most ?? Infinity },
+    {
+      ...{ seed: options.seed, kills: killsOf(stage, victims), most: most ?? Infinity },
+      // Most of its time a program of others starts, or runs its tools.
+      ...(real !== null && { isBusy: async () => (await bed.simulator().runningRequests()) > 0 }),
+    },
     untilEnded(batch_id, { server: bed.server(), timeout_ms: LIMIT_MS }),
   );
   const duration_s = (performance.now() - began) / 1000;
   const { rollouts: rows, failures, failure: why } = await batch.outcome();
   if (why !== null) throw new Error(`batch ${batch_id}: ${why.type}: ${why.message}`);
   const heard = (await readHeard(logs)).filter(({ rollout_id }) => rollout_id.startsWith(`${batch_id}/`)); // prettier-ignore
-  const left = await leftBy(stage, heard);
+  const left = await leftBy(stage, { heard, real });
   const judged = judge({
     ...{ rows, failures, heard, struck, ...expected },
     requested: request.num_repeats * request.samples.length,
@@ -122,29 +126,6 @@ function countsOf(struck: readonly Struck[]): Partial<Record<Victim, number>> {
   return counts;
 }
 
-/** Processes of agents, their folders, and requests of the engine. Each may take a moment to end. */
-async function leftBy(
-  { bed, folders, service }: AgentsBed,
-  heard: readonly Heard[],
-): Promise<string[]> {
-  // prettier-ignore
-  const look = async (): Promise<string[]> => {
-    const pids = heard.map(({ pid }) => pid).filter((pid) => pid !== process.pid && isRunning(pid));
-    const requests = await bed.simulator().runningRequests();
-    return [
-      ...pids.map((pid) => `process ${pid}`),
-      ...(await folders()).map((folder) => `folder ${folder}`),
-      ...(requests === 0 ? [] : [`${requests} requests of the engine`]),
-      ...(service.running() === 0 ? [] : [`${service.running()} programs of the service`]),
-    ];
-  };
-  for (const end = performance.now() + LEFT_MS; ;) {
-    const left = await look();
-    if (left.length === 0 || performance.now() > end) return left;
-    await sleep(200);
-  }
-}
-
 /** Each task of ours is worth the same without kills, whatever the policy says; those of others are mended. */
 async function* playAll(
   bed: AgentsBed,
@@ -157,9 +138,10 @@ async function* playAll(
     const request = requestOf({ ...options, repeats: REPEATS });
     yield (await play({ ...own, name: 'killed', request, victims: options.victims, rewards: quiet.rewards })).report; // prettier-ignore
   }
-  for (const { name, request } of real) {
+  for (const one of real) {
+    const { name, request } = one;
     const rewards = new Map(request.samples.map((_, row) => [row, 1]));
-    yield (await play({ bed, options, name, request, victims: ['gateway'], most: 2, rewards, answers: null })).report; // prettier-ignore
+    yield (await play({ bed, options, name, request, victims: ['gateway'], most: 2, real: one, rewards, answers: null })).report; // prettier-ignore
   }
 }
 
@@ -173,7 +155,7 @@ async function main(): Promise<void> {
   say(`chaos of agents, store ${store}, seed ${seed}: ${programs} programs, ${served} of a service, kills of ${victims.join(', ')}`); // prettier-ignore
   const runs: RunReport[] = [];
   const temporary = await ownTemporaryFolder();
-  const real = await realAgents(options, { folder: temporary.path, say });
+  const real = await realAgents(options, { say });
   const bed = await startAgentsBed(store, { temporary, real });
   try {
     await bed.bed.observed(async () => {

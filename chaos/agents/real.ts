@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerConfig } from '../../test/harness/worker-process.js';
@@ -11,6 +11,10 @@ type Environments = NonNullable<WorkerConfig['environments']>;
 
 export interface RealAgent {
   name: 'mini' | 'opencode';
+  /** The folder of its program. */
+  root: string;
+  /** Of processes that name it, and are not its own: those that were there before. */
+  others: ReadonlySet<string>;
   environments: Environments;
   request: AgentsRequest;
 }
@@ -24,25 +28,29 @@ export interface Programs {
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'agent');
 const FUNCTION = path.join(EXAMPLE, 'function.py');
 const MINI = ['--model=policy', '--model-class=litellm', '--task={prompt}', '--yolo', '--exit-immediately', '-cmini', '-cagent.cost_limit=0', '-cmodel.cost_tracking=ignore_errors', '-cmodel.model_kwargs.custom_llm_provider=openai', '-cmodel.model_kwargs.api_base={base_url}', '-cmodel.model_kwargs.api_key={key}']; // prettier-ignore
-const OPENCODE = { provider: { gw: { npm: '@ai-sdk/openai-compatible', name: 'gw', options: { baseURL: '{env:OPENAI_BASE_URL}', apiKey: '{env:OPENAI_API_KEY}' }, models: { policy: { name: 'policy', limit: { context: 16_000, output: 1024 } } } } }, model: 'gw/policy', small_model: 'gw/policy', permission: 'allow' }; // prettier-ignore
+/** OpenCode's instructions and tools are longer than the rest of a conversation. */
+const CONTEXT = 49_152;
+const OPENCODE = { provider: { gw: { npm: '@ai-sdk/openai-compatible', name: 'gw', options: { baseURL: '{env:OPENAI_BASE_URL}', apiKey: '{env:OPENAI_API_KEY}' }, models: { policy: { name: 'policy', limit: { context: CONTEXT - 2048, output: 1024 } } } } }, model: 'gw/policy', small_model: 'gw/policy', permission: 'allow' }; // prettier-ignore
+const SETTINGS = '/tmp/opencode.json';
 
 /** Those that are there. `say` names the others. */
 export async function realAgents(
   programs: Programs,
-  { folder, say }: { folder: string; say: (line: string) => void },
+  { say }: { say: (line: string) => void },
 ): Promise<RealAgent[]> {
   const agents: RealAgent[] = [];
   const mini = found(programs.mini, { what: 'mini-swe-agent (--mini)', say });
   if (mini !== null) {
     const env = { MSWEA_CONFIGURED: 'true', MSWEA_SILENT_STARTUP: 'true' };
-    agents.push(await agentOf('mini', { command: [mini, ...MINI], env, functions: 4, repeats: 3 })); // prettier-ignore
+    agents.push(await agentOf('mini', { program: mini, command: (own) => [own, ...MINI], env, setup: SETUP, functions: 4, repeats: 3 })); // prettier-ignore
   }
   const opencode = found(programs.opencode, { what: 'OpenCode (--opencode)', say });
   if (opencode !== null) {
-    const config = path.join(folder, 'opencode.json');
-    await writeFile(config, JSON.stringify(OPENCODE));
-    const env = { OPENCODE_CONFIG: config, OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }; // prettier-ignore
-    agents.push(await agentOf('opencode', { command: [opencode, 'run', '--format', 'json', '{prompt}'], env, functions: 3, repeats: 2 })); // prettier-ignore
+    const env = { OPENCODE_CONFIG: SETTINGS, OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }; // prettier-ignore
+    const setup: Given['setup'] = ['sh', '-c', `printf %s "$1" > ${SETTINGS}; shift; exec "$@"`, 'sh', JSON.stringify(OPENCODE), ...SETUP]; // prettier-ignore
+    // It puts an argument with blanks into quotes.
+    const command: Given['command'] = (own) => ['sh', '-c', 'printf %s "$1" | "$0" run --format json', own, '{prompt}']; // prettier-ignore
+    agents.push(await agentOf('opencode', { program: opencode, command, env, setup, functions: 3, repeats: 2 })); // prettier-ignore
   }
   return agents;
 }
@@ -56,31 +64,41 @@ function found(
   return null;
 }
 
+const SETUP: Given['setup'] = ['python3', FUNCTION, 'setup'];
+
 interface Given {
-  command: [string, ...string[]];
+  program: string;
+  command: (program: string) => [string, ...string[]];
   env: Record<string, string>;
+  setup: [string, ...string[]];
   functions: number;
   repeats: number;
 }
 
 async function agentOf(
   name: RealAgent['name'],
-  { command, env, functions, repeats }: Given,
+  { program, command, env, setup, functions, repeats }: Given,
 ): Promise<RealAgent> {
   // prettier-ignore
   const text = await readFile(path.join(EXAMPLE, 'samples.jsonl'), 'utf8');
   const samples = text.split('\n').slice(0, functions).map((line) => JSON.parse(describedCalls(line)) as object); // prettier-ignore
+  // A virtual environment, or a package: what it runs is below it.
+  const root = path.dirname(path.dirname(name === 'mini' ? program : await realpath(program)));
   return {
     name,
+    root,
+    others: new Set(naming(root)),
     environments: {
       [name]: {
         kind: 'agent',
         run: {
-          command,
-          setup: ['python3', FUNCTION, 'setup'],
+          command: command(path.join(root, 'bin', path.basename(program))),
+          setup,
           submit: ['python3', FUNCTION, 'submit'],
           env,
-          sandbox: 'none',
+          // Each life has the same path: what OpenCode says of its folder does not differ.
+          sandbox: 'programs',
+          mounts: [EXAMPLE, root],
         },
         verify: 'passed',
         max_concurrent: 6,
@@ -94,12 +112,29 @@ async function agentOf(
       })),
       num_repeats: repeats,
       generation: { max_new_tokens: 1024, seed: 11 },
-      max_seq_len: 16_384,
+      max_seq_len: CONTEXT,
       max_rollout_turns: 100,
       rollout_timeout: '1h',
       attempts: { agent: 1 },
     },
   };
+}
+
+/** Of this host, by what runs there or was given to it. */
+export const processesOf = ({ root, others }: Pick<RealAgent, 'root' | 'others'>): string[] =>
+  naming(root).filter((pid) => !others.has(pid));
+
+function naming(root: string): string[] {
+  const said = (read: () => string): string => {
+    try {
+      return read();
+    } catch {
+      return '';
+    }
+  };
+  const what = (pid: string): string =>
+    said(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) + said(() => readlinkSync(`/proc/${pid}/exe`)); // prettier-ignore
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && what(name).includes(`${root}/`)); // prettier-ignore
 }
 
 /** OpenCode's tool wants a description; that of mini-swe-agent does not mind. */

@@ -23,16 +23,15 @@ export interface RunReport extends Judged {
 }
 
 const NONE = ['lost', 'duplicated', 'sampled_again', 'diverged', 'abandoned'] as const;
-const LISTS = ['different', 'taken_back', 'miscounted', 'rewards_wrong', 'left'] as const;
+const LISTS = ['over', 'different', 'taken_back', 'miscounted', 'rewards_wrong', 'left'] as const;
 const MOST_SHOWN = 5;
 
 export function judgedRun(run: Omit<RunReport, 'broken'>, victims: readonly Victim[]): RunReport {
-  const { beyond, beyond_limit, answers_used, logs } = run;
+  const { answers_used, logs } = run;
   const isKilled = run.name !== 'undisturbed';
   const broken = [
     ...NONE.filter((name) => run[name] !== 0).map((name) => `${name}: expected 0, got ${run[name]}`), // prettier-ignore
     ...LISTS.flatMap((name) => shown(name, run[name])),
-    ...(beyond > beyond_limit ? [`beyond: expected at most ${beyond_limit} tokens, got ${beyond}`] : []), // prettier-ignore
     ...(logs && answers_used === 0 ? ['answers_used: expected some, got 0'] : []),
     ...victims
       .filter((victim) => isKilled && (run.kills[victim] ?? 0) === 0)
@@ -53,7 +52,7 @@ export function linesOfRun(run: RunReport): string[] {
     `agents ${run.name}: ${kills.length === 0 ? 'no kills' : `kills: ${kills.join(', ')}`}`,
     `rollouts ${run.rollouts}, lost ${run.lost}, lives ${run.lives}, samples ${run.calls}`,
     `requests ${run.requests}, answers used ${run.answers_used}, different ${run.different.length}, taken back ${run.taken_back.length}`, // prettier-ignore
-    `tokens ${run.tokens}, beyond the journals ${run.beyond} (at most ${run.beyond_limit}; ${run.hit} streams hit)`, // prettier-ignore
+    `tokens ${run.tokens}, beyond the journals ${run.beyond} (of one call at most ${run.beyond_most}; ${run.hit} hit, which may cost ${run.beyond_limit})`, // prettier-ignore
     `rewards wrong ${run.rewards_wrong.length}, left behind ${run.left.length}; ${run.duration_s.toFixed(0)} s`, // prettier-ignore
   ].join('; ');
   return verdictLines(text, run.broken);

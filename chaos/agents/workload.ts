@@ -30,7 +30,7 @@ export const SIMULATOR: SimulatorProcessOptions['settings'] = {
   ms_to_first_token: 20,
   thinking_tokens: [40, 360],
   skill: 40,
-  max_model_len: 16_384,
+  max_model_len: 65_536,
   log_tokens: true,
 };
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import struct
-from pathlib import Path
+from io import BytesIO
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .columns import failure_of
 from .faults import StoreFault
+from .objects import contents_of, objects_of, path_of
 from .tokens import MOST_ID, Group, Tokens, version_of
 
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -33,12 +34,14 @@ class Sequences:
 
     def __init__(self, table: Any) -> None:
         self._columns: Dict[str, List[Any]] = {}
+        # A batch without valid rollouts has no object on S3.
+        chunks = {name: table.column(name).chunks if table is not None else [] for name in [*LISTS, "rest"]}
         self._table = table
-        self._lists = {name: _lists_of(table.column(name), kind) for name, kind in LISTS.items()}
-        self._rest: List[Any] = [one for chunk in table.column("rest").chunks for one in chunk]
+        self._lists = {name: _lists_of(chunks[name], kind) for name, kind in LISTS.items()}
+        self._rest: List[Any] = [one for chunk in chunks["rest"] for one in chunk]
 
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        return 0 if self._table is None else int(self._table.num_rows)
 
     def rows(self) -> List[Dict[str, Any]]:
         """The same rollouts as rows, equal to those of ``rollouts.jsonl`` but for the digits that float32 lacks.
@@ -53,7 +56,7 @@ class Sequences:
 
     def _all(self, name: str) -> List[Any]:
         if name not in self._columns:
-            self._columns[name] = self._table.column(name).to_pylist()
+            self._columns[name] = [] if self._table is None else self._table.column(name).to_pylist()
         return self._columns[name]
 
     def _text(self, at: int) -> str:
@@ -162,18 +165,23 @@ def played_in(sequences: Sequences) -> List[List[Tokens]]:
     return [sequences._played(places) for places in sequences._rollouts()]
 
 
-def read_sequences(file: Path, rollouts: Optional[int]) -> Sequences:
-    """The whole file.
+def read_sequences(file: str, rollouts: Optional[int]) -> Sequences:
+    """The whole file, or all objects that are one.
 
     rollouts: how many it has, by its ``metrics.json``; None: nobody says
 
     Returns it. Raises ``StoreFault`` for a part of it, ``ImportError`` without pyarrow, and ``OSError``.
     """
     pa = _pyarrow()
-    _check_whole(file)
+    objects = objects_of(file)
     try:
-        # What is not looked at is not read.
-        table = pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+        if objects is None:
+            table = _table(pa, file)
+        else:
+            names, contents = [name for name, _ in objects], contents_of(objects)
+            tables = [_table(pa, name, content) for name, content in zip(names, contents)]
+            # A part that an earlier release has closed lacks later columns.
+            table = pa.concat_tables(tables, promote_options="default") if tables else None
         sequences = Sequences(table)
     except (pa.ArrowInvalid, KeyError) as error:
         raise StoreFault(f"{file}: expected sequences in Arrow's format of streams, got something else: {error}") from None
@@ -181,6 +189,17 @@ def read_sequences(file: Path, rollouts: Optional[int]) -> Sequences:
     if rollouts is not None and found != rollouts:
         raise StoreFault(f"{file}: expected {rollouts} rollouts (counts of its metrics.json), got {found}")
     return sequences
+
+
+def _table(pa: Any, name: str, content: Optional[bytes] = None) -> Any:
+    """Of a file, what is not looked at is not read."""
+    if content is None:
+        file = path_of(name)
+        with file.open("rb") as stream:
+            _check_whole(name, stream, file.stat().st_size)
+        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+    _check_whole(name, BytesIO(content), len(content))
+    return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
 
 def _pyarrow() -> Any:
@@ -191,9 +210,9 @@ def _pyarrow() -> Any:
         raise ImportError('rollouts.arrow is read by pyarrow: pip install "durable-rollouts[arrow]"') from None
 
 
-def _lists_of(column: Any, kind: Any) -> List[NDArray[Any]]:
+def _lists_of(chunks: List[Any], kind: Any) -> List[NDArray[Any]]:
     lists: List[NDArray[Any]] = []
-    for chunk in column.chunks:
+    for chunk in chunks:
         values, ends = chunk.values.to_numpy(zero_copy_only=True), chunk.offsets.to_numpy()
         if values.dtype != kind:
             raise KeyError(f"a list of {np.dtype(kind)}, got {values.dtype}")
@@ -205,16 +224,14 @@ def _is_sampled(message: Dict[str, Any]) -> bool:
     return "generation_logprobs" in message or message.get("sampled") is True
 
 
-def _check_whole(file: Path) -> None:
+def _check_whole(name: str, stream: BinaryIO, size: int) -> None:
     """Libraries read a stream that was cut behind a batch without an error: only the end marker says that it is whole."""
-    size = file.stat().st_size
-    with file.open("rb") as stream:
-        for at, length in _messages(stream):
-            if length == 0 and at == size:
-                return
-            if length == 0 or at > size:
-                break
-    raise StoreFault(f"{file}: expected a whole Arrow stream with its end marker, got {size} bytes without: it was cut, or copied in part")
+    for at, length in _messages(stream):
+        if length == 0 and at == size:
+            return
+        if length == 0 or at > size:
+            break
+    raise StoreFault(f"{name}: expected a whole Arrow stream with its end marker, got {size} bytes without: it was cut, or copied in part")
 
 
 def _messages(stream: BinaryIO) -> Iterator[Tuple[int, int]]:

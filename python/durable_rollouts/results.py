@@ -3,15 +3,14 @@
 import errno
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, TypeVar, cast
-from urllib.parse import unquote, urlsplit
 
 from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
 from .arrow import Sequences, read_sequences
 from .faults import NotFound, StepOutOfOrder, StoreFault
+from .objects import content_of, folder_of, is_there, lines_of, path_of
 from .requests import Holder
 
 T = TypeVar("T")
@@ -39,7 +38,7 @@ class Counts(TypedDict):
 
 
 class Files(TypedDict):
-    """Absolute paths on the worker's host.
+    """Absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of ``objects``.
 
     rollouts: path of rollouts.jsonl, the valid rollouts
     failures: path of failures.jsonl, the others
@@ -55,6 +54,38 @@ class Files(TypedDict):
     sequences: NotRequired[str]
 
 
+class ResultObject(TypedDict):
+    """A part of the results on S3.
+
+    key: below the folder of metrics.json
+    rows: how many it has
+    bytes: its size
+    sha256: of its content
+    """
+
+    key: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class ResultObjects(TypedDict):
+    """What results on S3 consist of.
+
+    epoch: changes when the batch is started again
+    rollouts: of the valid rollouts, in order
+    failures: of the others, in order
+    groups: of the table of groups, in order
+    sequences: of the sequences of the valid rollouts, in order
+    """
+
+    epoch: str
+    rollouts: List[ResultObject]
+    failures: List[ResultObject]
+    groups: List[ResultObject]
+    sequences: NotRequired[List[ResultObject]]
+
+
 class BatchResult(TypedDict):
     """The result of a batch, and the content of its ``metrics.json``.
 
@@ -64,6 +95,7 @@ class BatchResult(TypedDict):
       ``cancelled``
     metrics: numbers by name (docs/metrics.md)
     files: absolute paths on the worker's host: ``rollouts``, ``failures``, ``groups``, ``metrics``
+    objects: in metrics.json on S3 alone: what its results consist of
     metadata: the request's
     """
 
@@ -72,13 +104,14 @@ class BatchResult(TypedDict):
     counts: Counts
     metrics: Dict[str, float]
     files: Files
+    objects: NotRequired[ResultObjects]
     metadata: Dict[str, Any]
 
 
 class StepResult(BatchResult):
     """The answer of a stream for a delivered step, and the content of the step's ``metrics.json``.
 
-    schema_version, batch_id, counts, metrics, files, metadata: as in ``BatchResult``, of this step
+    schema_version, batch_id, counts, metrics, files, objects, metadata: as in ``BatchResult``, of this step
     step: its number, from 0
     version: the version of the weights that train on it; None: none was ever given or served
     final: the stream's epochs are used up; this step may be short
@@ -484,7 +517,7 @@ class Step:
         try:
             return read()
         except OSError as error:
-            if error.errno not in GONE or not _is_forgotten(_path_of(self.result["files"]["rollouts"]).parent):
+            if error.errno not in GONE or not _is_forgotten(folder_of(self.result["files"]["rollouts"])):
                 raise
             raise StepOutOfOrder(
                 f"step {self.step} was forgotten after it was delivered: keep_steps of the request says how many steps are "
@@ -501,24 +534,18 @@ GONE = (errno.ENOENT, errno.ESTALE)
 """The file was deleted, perhaps while it was being read over NFS."""
 
 
-def _is_forgotten(folder: Path) -> bool:
-    """Of a step's folder: it stays, and ``metrics.json`` is deleted before all else."""
-    return folder.is_dir() and not (folder / "metrics.json").exists()
-
-
-def _path_of(file: str) -> Path:
-    parts = urlsplit(file)
-    if parts.scheme not in ("", "file"):
-        raise ValueError(f"expected a path or a file: URI, got {file}; read it with its store's own client")
-    return Path(unquote(parts.path) if parts.scheme == "file" else file)
+def _is_forgotten(folder: str) -> bool:
+    """Of a step's folder: it stays, where there are folders, and ``metrics.json`` is deleted before all else."""
+    if folder.startswith("s3://"):
+        return not is_there(f"{folder}/metrics.json")
+    return path_of(folder).is_dir() and not (path_of(folder) / "metrics.json").exists()
 
 
 def read_rows(file: str) -> Iterator[Row]:
     """The lines of a JSONL file of the store, one by one."""
-    with _path_of(file).open(encoding="utf-8") as lines:
-        for line in lines:
-            row: Row = json.loads(line)
-            yield row
+    for line in lines_of(file):
+        row: Row = json.loads(line)
+        yield row
 
 
 def read_counted(result: BatchResult, kind: Literal["rollouts", "failures"]) -> List[Row]:
@@ -547,17 +574,16 @@ def sequences_of(result: BatchResult) -> Sequences:
             f"{result['files']['rollouts']} has no rollouts.arrow beside it: formats: [jsonl, arrow] below store.outputs of "
             "temporal.yaml writes one for batches that end from then on; rows() reads any"
         )
-    return read_sequences(_path_of(file), result.get("counts", {}).get("completed"))
+    return read_sequences(file, result.get("counts", {}).get("completed"))
 
 
 def read_step(folder: str, step: int) -> Optional[StepResult]:
     """What the stream answered for a delivered step. None: its rows were not written, or its store is out of reach."""
     try:
-        text = (Path(folder) / str(step) / "metrics.json").read_text(encoding="utf-8")
+        result: StepResult = json.loads(content_of(f"{folder}/{step}/metrics.json"))
+        return result
     except FileNotFoundError:
         return None
-    result: StepResult = json.loads(text)
-    return result
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:

@@ -29,6 +29,7 @@ from .results import (
     StreamProgress,
 )
 from .steering import Steered
+from .collective import Init
 from .transfer import CALL_S, WeightSyncClient
 
 T = TypeVar("T")
@@ -422,6 +423,17 @@ class Engines:
         self, *, group: Optional[int] = None, timeout: float = CALL_S, headers: Optional[Mapping[str, str]] = None
     ) -> WeightSyncClient:
         return self._aio.client(group=group, timeout=timeout, headers=headers)
+
+    def send(
+        self,
+        weights: Any,
+        init: Optional[Init] = None,
+        *,
+        group: Optional[int] = None,
+        timeout: float = CALL_S,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        self._aio._send(weights, init, group=group, timeout=timeout, headers=headers)
 
     def __repr__(self) -> str:
         return repr(self._aio)

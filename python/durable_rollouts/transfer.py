@@ -14,9 +14,10 @@ import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
 
 from . import connection
+from .collective import PROCESS, Init, nccl
 from .faults import NotFound, PolicyUpdateFailed
 from .requests import BeginRequest
 from .results import HeldEngine, PublishResult
@@ -61,6 +62,8 @@ class Engines:
         self._policy = policy
         self._loop = loop
         self._sent: Optional[List[int]] = None
+        self._updating: Set[int] = set()
+        """Groups whose update has begun and not ended, as far as ``client()`` knows."""
         self.ticket: str = answer["ticket"]
         self.version: int = answer["version"]
         self.engines: List[HeldEngine] = answer["engines"]
@@ -132,6 +135,52 @@ class Engines:
         """
         return WeightSyncClient(self, self._from_thread, group=group, timeout=timeout, headers=headers)
 
+    async def send(
+        self,
+        weights: Any,
+        init: Optional[Init] = None,
+        *,
+        group: Optional[int] = None,
+        timeout: float = CALL_S,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Sends all weights by vLLM's own trainer code, one group after the other. Its collectives are kept for next time.
+
+        weights: named tensors, a module, or one of vLLM's ``WeightSource``
+        init: from a collective's number of ranks to one of vLLM's ``TrainerInitInfo``; None: NCCL on a free port
+        group: only to engines of this group; None: to all
+        timeout: of each call and each wait for the collective, in seconds
+        headers: for the engines' control routes, such as a key
+
+        Raises ``PolicyUpdateFailed`` for what failed at an engine, at once, though the collective still waits for it;
+        then this process has to be restarted before its next transfer. ``ImportError`` without vLLM.
+
+            engines.send(model.named_parameters())
+        """
+        await asyncio.to_thread(self._send, weights, init, group=group, timeout=timeout, headers=headers)
+
+    def _send(
+        self,
+        weights: Any,
+        init: Optional[Init],
+        *,
+        group: Optional[int],
+        timeout: float,
+        headers: Optional[Mapping[str, str]],
+    ) -> None:
+        for one in self.groups if group is None else [group]:
+            meant = [engine for engine in self.engines if engine["group"] == one]
+            world_size = 1 + sum(engine["world_size"] for engine in meant)
+            made = nccl(meant[0]["control_url"]) if init is None else init
+            PROCESS.send(
+                weights,
+                place=(self.fleet, one),
+                client=self.client(group=one, timeout=timeout, headers=headers),
+                init=lambda: made(world_size),
+                is_new=self.init,
+                timeout=timeout,
+            )
+
     def _from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             running: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
@@ -172,6 +221,13 @@ class Transfer:
             await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
             return
         sent = engines.groups if engines._sent is None else engines._sent
+        left = sorted(engines._updating.intersection(sent))
+        if left:
+            await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
+            raise PolicyUpdateFailed(
+                f"transfer of version {engines.version}: groups {left} have begun an update (start_weight_update) and not ended it"
+                " (finish_weight_update), so their engines may have a part of the weights"
+            )
         engines.result = await self._policy._update("finish", {"ticket": engines.ticket, "sent": sent})
 
 
@@ -222,6 +278,7 @@ class WeightSyncClient:
         Raises ``PolicyUpdateFailed``, naming the engines that failed.
         """
         self._run(self._engines.check())
+        self._engines._updating.update(self._groups())
         self._post("/start_weight_update", lambda _: None)
 
     def update_weights(self, update_info: Mapping[str, Any]) -> None:
@@ -245,6 +302,10 @@ class WeightSyncClient:
         """
         self._run(self._engines.check())
         self._post("/finish_weight_update", lambda _: {})
+        self._engines._updating.difference_update(self._groups())
+
+    def _groups(self) -> List[int]:
+        return [engine["group"] for engine in self._meant]
 
     def _says(self, more: int) -> None:
         with self._lock:

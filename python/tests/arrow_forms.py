@@ -19,7 +19,7 @@ warnings.simplefilter("ignore")
 
 def both(folder):
     rows = list(read_rows(str(folder / "rollouts.jsonl")))
-    return rows, read_sequences(folder / "rollouts.arrow", len(rows))
+    return rows, read_sequences(str(folder / "rollouts.arrow"), len(rows))
 
 
 def in_float32(row):
@@ -42,7 +42,7 @@ def equal(folder):
     seen = {"rows": len(rows), "sequences": len(sequences), "arrays": 0, "refused": 0, "trees": 0, "agents": 0, "unlogged": 0}
     for at, row in enumerate(rows):
         (folder / "one.arrow").write_bytes(alone(folder / "rollouts.arrow", at))
-        one = read_sequences(folder / "one.arrow", 1)
+        one = read_sequences(str(folder / "one.arrow"), 1)
         try:
             expected = arrays_of([row])
         except ValueError as error:
@@ -125,7 +125,7 @@ def cut(folder):
 def refused(folder, data, count):
     (folder / "cut.arrow").write_bytes(data)
     try:
-        found = read_sequences(folder / "cut.arrow", count)
+        found = read_sequences(str(folder / "cut.arrow"), count)
     except StoreFault as fault:
         assert "cut.arrow" in str(fault)
         return
@@ -139,7 +139,7 @@ def later(folder):
     more = table.append_column(pa.field("later", pa.list_(pa.float32())), pa.nulls(table.num_rows, pa.list_(pa.float32())))
     with pa.ipc.new_stream(str(folder / "later.arrow"), more.schema) as writer:
         writer.write_table(more)
-    found = read_sequences(folder / "later.arrow", len(rows))
+    found = read_sequences(str(folder / "later.arrow"), len(rows))
     same(arrays_of(found), arrays_of(sequences))
     assert found.rows() == sequences.rows()
     return {"columns": more.num_columns}

@@ -1,12 +1,8 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { BatchResult } from '../model/results/result.js';
-import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { UsageError } from '../platform/command.js';
-import { isMissing } from '../platform/files.js';
-import { readJson } from '../platform/json/kept.js';
 import { plain } from '../platform/plain.js';
-import { readText } from '../platform/utf8-text.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { integerOf } from './arguments.js';
 import { meantBatch } from './meant-batch.js';
@@ -54,14 +50,10 @@ function formatOf(file = ''): 'jsonl' | 'arrow' {
 }
 
 /** How many rows metrics.json counts; null: there is none. */
-async function completedIn({ files }: BatchOutputs): Promise<number | null> {
-  try {
-    const result = readJson(await readText(files.metrics), IN_PAYLOADS);
-    return BatchResult.pick({ counts: true }).strip().parse(result).counts.completed;
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
+async function completedIn(outputs: BatchOutputs): Promise<number | null> {
+  const result = await outputs.readMetrics();
+  if (result === null) return null;
+  return BatchResult.pick({ counts: true }).strip().parse(result).counts.completed;
 }
 
 async function withoutResult(place: Place, store: TrajectoryStore): Promise<string> {

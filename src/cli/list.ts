@@ -6,13 +6,11 @@ import { openRuns } from '../client/list/runs.js';
 import { refusalIn } from '../client/server.js';
 import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
-import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
+import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
-import { isMissing } from '../platform/files.js';
-import { readJson, writeJson } from '../platform/json/kept.js';
+import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { readText } from '../platform/utf8-text.js';
-import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { integerOf } from './arguments.js';
 import { writePaged } from './show/pager.js';
 import type { GivenStore } from './temporal-settings.js';
@@ -101,17 +99,17 @@ async function withNumbers(listed: Listed, { store, progress }: Sources): Promis
     const last = await store.facts.last([listed.id, 'steps'], -1);
     return { ...listed, kind: 'stream', steps: last === null ? 0 : last.n + 1 };
   }
-  const result = await resultOf(store.outputs(listed.id).files.metrics);
+  const result = await resultOf(store.outputs(listed.id));
   const batch: Listed = { ...listed, kind: 'batch' };
   return result === null ? batch : withResult(batch, result);
 }
 
 /** null: it is not closed, or its result is on another host, or is none that this release knows. */
-async function resultOf(file: string): Promise<BatchResult | null> {
+async function resultOf(outputs: Pick<BatchOutputs, 'readMetrics'>): Promise<BatchResult | null> {
   try {
-    return BatchResult.safeParse(readJson(await readText(file), IN_PAYLOADS)).data ?? null;
+    return BatchResult.safeParse(await outputs.readMetrics()).data ?? null;
   } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError) return null;
+    if (error instanceof Fault && error.cause instanceof SyntaxError) return null;
     throw error;
   }
 }

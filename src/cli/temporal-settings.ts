@@ -87,9 +87,9 @@ export const storeOfBatch = (
     const { name, store } = given;
     try {
       if (store === null) throw new Error('it is not ready');
-      const { metrics } = store.outputs(batchId).files;
+      const outputs = store.outputs(batchId);
       const has = (await store.findRequest(batchId)) !== null;
-      const result = (await exists(metrics)) ? metrics : null;
+      const result = (await outputs.readMetrics()) === null ? null : outputs.files.metrics;
       return { name, has, result, meant: has ? '' : await meantBatch(batchId, store) };
     } catch {
       return { name: `${name}, which does not answer`, ...nothing };

@@ -16,6 +16,8 @@ export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
       for_what: 'Python package durable_rollouts',
       requirements: path.join(PYTHON_PACKAGES, 'requirements.txt'),
       modules: [
+        'boto3',
+        'moto.server',
         'numpy',
         'pyarrow',
         'temporalio.client',

@@ -28,13 +28,19 @@ export function divergenceOf(request: HashedRequest, replaying: Replaying): Dive
   const missed = numbers.filter((call) => !isKnown(call) && !keys.has(calls[call]?.line.key));
   const [nearest] = placesIn(missed, { request, ...replaying });
   if (nearest === undefined) {
-    const [first] = missed;
+    const [first] = missed.filter((call) => isAlike(request, calls[call]));
     return first === undefined || known.length > 0 ? null : { call: first };
   }
   const [own] = placesIn(known, { request, ...replaying });
   if (own !== undefined && own.message > nearest.message) return null;
   return nearest;
 }
+
+/** Where both differ it is another conversation: of those that begin at once, any may be the first. */
+const isAlike = (request: HashedRequest, call: JournalCall | undefined): boolean =>
+  call?.line.system === request.system_hash || call?.line.tools === toolsOf(request);
+
+const toolsOf = ({ hashed_tools }: HashedRequest): string | null => hashed_tools?.hash ?? null;
 
 /** Of those with its system message and tools, the nearest and earliest first. */
 const placesIn = (
@@ -44,7 +50,7 @@ const placesIn = (
   numbers
     .filter((call) => {
       const { system, tools } = calls[call]?.line ?? {};
-      return system === request.system_hash && tools === (request.hashed_tools?.hash ?? null);
+      return system === request.system_hash && tools === toolsOf(request);
     })
     .map((call) => ({ call, message: tree.sharedWith(request, call) }))
     .sort((a, b) => b.message - a.message || a.call - b.call);

@@ -4,6 +4,7 @@ import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
 import type { Place, PlacedPicture } from '../model/pictures.js';
+import type { NamedAdapter } from '../model/policy/adapters.js';
 import type { PolicyRecord } from '../model/policy/record.js';
 
 /**
@@ -19,6 +20,8 @@ export interface GenerationRequest {
   /** The pictures that some of these ids stand for, in order; absent: none. */
   pictures?: readonly PlacedPicture[];
   model: string;
+  /** The adapter that samples on this model; absent: none. */
+  adapter?: string;
   /** At least 1. The caller has already applied `max_seq_len`. */
   max_tokens: number;
   temperature: number;
@@ -196,7 +199,10 @@ export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
 export interface Fence {
+  /** Of its weights. */
   version: number | null;
+  /** On these weights; null: none. */
+  adapter: NamedAdapter | null;
   epoch: number;
   /** The record's epoch at that time. */
   record_epoch: number;

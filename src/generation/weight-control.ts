@@ -17,10 +17,20 @@ export interface WeightControl {
    * at the URL, or if it has no such model (null: its first).
    */
   identify(given: { model: string | null }, bound: Bound): Promise<EngineIdentity>;
+  /**
+   * What the one engine at the URL says of its weights, in questions on connections of their own; null: it has no label.
+   * `GenerationRejected` if several engines answer; `starts`: also if only their processes' starts differ.
+   */
+  asOne(given: { starts: boolean }, bound: Bound): Promise<string | null>;
+  /** How it was started. */
+  settings(bound: Bound): Promise<EngineSettings>;
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
   /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
-  examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
+  examine(
+    needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'> },
+    bound: Bound,
+  ): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
   /** Cuts off running and waiting requests; the engine stays paused. */
   cutOff(bound: Bound): Promise<void>;
@@ -39,10 +49,19 @@ export interface WeightControl {
   isUp(bound: Bound): Promise<boolean>;
   /** How many ranks it has. */
   worldSize(bound: Bound): Promise<number>;
-  /** Ends a transfer that its sender has left, without a label. Does nothing if none is under way. */
+  /** Ends a transfer that its sender has left, without a label, so that the engine takes weights again. */
   closeTransfer(bound: Bound): Promise<void>;
-  /** One for each token of the prompt except the first. */
-  promptLogprobs(prompt_ids: readonly number[], bound: Bound): Promise<number[]>;
+  /** Adapters that it has, by name. */
+  adapters(bound: Bound): Promise<string[]>;
+  /** Beside the others. Nothing is paused. */
+  loadAdapter(adapter: { name: string; path: string }, bound: Bound): Promise<void>;
+  /** Does nothing if it is not there. */
+  unloadAdapter(name: string, bound: Bound): Promise<void>;
+  /** One for each token of the prompt except the first, of its weights or of an adapter. */
+  promptLogprobs(
+    prompt_ids: readonly number[],
+    bound: Bound & { adapter?: string },
+  ): Promise<number[]>;
   /** Drops its connections. */
   close(): Promise<void>;
 }
@@ -50,6 +69,14 @@ export interface WeightControl {
 export interface Bound {
   within_ms: number;
   signal: AbortSignal;
+}
+
+/** null: it does not say it. */
+export interface EngineSettings {
+  /** By which weights can be sent to it; `none`: it was started without one. */
+  backend: string | null;
+  /** Of its cache, as it was asked for: `auto`, `fp8`. */
+  cache_dtype: string | null;
 }
 
 export interface Examination {

@@ -107,6 +107,7 @@ async function requestFor(
     prompt_ids: call.prompt_ids,
     ...(pictures.length > 0 && { pictures }),
     model,
+    ...(lease.fence?.adapter != null && { adapter: lease.fence.adapter.name }),
     max_tokens: room,
     min_tokens: Math.min(generation.min_tokens, Math.max(0, room)),
     temperature: generation.greedy ? 0 : generation.temperature,
@@ -142,7 +143,11 @@ function labelsOf(
     service,
     offset,
     // A stop string is matched on this side and ends the stream before its last chunk names the weights.
-    names_spans: () => service.tells_text?.(request) === false && request.stop_strings.length === 0,
+    // Spans name the weights below an adapter.
+    names_spans: () =>
+      fence.adapter === null &&
+      service.tells_text?.(request) === false &&
+      request.stop_strings.length === 0,
     signal,
     sleep: (ms) => sleep(ms, undefined, { signal }),
     distrust: (why) => pool.distrust(service.replica, { fence, why }),

@@ -6,6 +6,7 @@ import type {
 } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
+import { baseOf, isAsSent } from '../model/policy/adapters.js';
 import type { PolicyRecord, ReplicaEntry } from '../model/policy/record.js';
 import { isInTransit } from '../model/policy/ticket.js';
 
@@ -69,7 +70,7 @@ const ASK_EVERY_MS = 5000;
  */
 export function labelByFence(fenced: Fenced): Labels {
   const { fence } = fenced;
-  const own = labelOf(fence.version);
+  const own = labelOf(fence);
   const check = checkIdentity(fenced);
   let hasMoved = false;
   const hasServed = servedSince(fenced);
@@ -80,8 +81,7 @@ export function labelByFence(fenced: Fenced): Labels {
     ofArrived: async (through) => {
       await check.opened();
       if (!hasMoved) {
-        const now = await entryNow(fenced);
-        if (isUnmoved(now, fence)) {
+        if (await isUnmoved(fenced)) {
           if (await check.confirms(through)) return own;
         } else await check.moved();
         hasMoved = true;
@@ -89,7 +89,7 @@ export function labelByFence(fenced: Fenced): Labels {
       return fenced.names_spans() ? PENDING : 'moved';
     },
     ofSpans: async (spans) => {
-      if (spans === undefined) return hasMoved ? 'moved' : [];
+      if (spans === undefined || fence.adapter !== null) return hasMoved ? 'moved' : [];
       const atStart = await check.opened();
       const labels: { from: number; label: Label }[] = [];
       for (const { version, start } of spans) {
@@ -108,8 +108,10 @@ export function labelByFence(fenced: Fenced): Labels {
   };
 }
 
-const isUnmoved = (now: ReplicaEntry | undefined, { epoch }: Fence): boolean =>
-  now?.state === 'current' && now.epoch === epoch;
+async function isUnmoved({ fence, policy, service: { replica } }: Fenced): Promise<boolean> {
+  const now = await policy.latest();
+  return now?.replicas[replica]?.state === 'current' && isAsSent(now, { replica, ...fence });
+}
 
 /** Asks the engine itself for its label: at the stream's first tokens, every few seconds, and at its end. */
 function checkIdentity(fenced: Fenced) {
@@ -145,7 +147,7 @@ function checkIdentity(fenced: Fenced) {
       confirmed = Math.max(confirmed, through);
       return true;
     }
-    if (!isUnmoved(await entryNow(fenced), fence)) return false;
+    if (!(await isUnmoved(fenced))) return false;
     throw await mismatchOf(said);
   };
   return {
@@ -183,13 +185,13 @@ async function firstChange({
   return undefined;
 }
 
-const entryNow = async ({ policy, service }: Fenced): Promise<ReplicaEntry | undefined> =>
-  (await policy.latest())?.replicas[service.replica];
-
-const labelOf = (version: number | null): Label =>
-  version === null
-    ? { policy_version: null, version_source: 'none' }
-    : { policy_version: String(version), version_source: 'record' };
+/** An adapter's name is its label: whatever the engine says of its weights, the request says more. */
+const labelOf = ({ version, adapter }: Fence): Label =>
+  adapter !== null
+    ? { policy_version: String(adapter.version), version_source: 'record' }
+    : version === null
+      ? { policy_version: null, version_source: 'none' }
+      : { policy_version: String(version), version_source: 'record' };
 
 /**
  * The engine's label of the weights under which the stream began: the record's version, or, for a replica without any
@@ -202,7 +204,7 @@ async function labelAtStart(fenced: Fenced): Promise<string | null> {
   const said = await service.weightVersion(signal);
   if (said === null || said === expected) return expected;
   // An update that began meanwhile also changes the label, without another process.
-  const now = await entryNow(fenced);
+  const now = (await fenced.policy.latest())?.replicas[service.replica];
   if (now?.epoch !== fence.epoch) return expected;
   if (expected !== null) throw await mismatch(said, fenced);
   return said;
@@ -240,7 +242,7 @@ function servedSince({
     for (; read < now.epoch; read++) {
       const then = read + 1 === now.epoch ? now : await policy.at(read + 1);
       const entry = then?.replicas[replica];
-      if (entry?.state === 'current') versions.add(String(entry.version));
+      if (entry?.state === 'current') versions.add(String(baseOf(entry)));
     }
   };
   return async (version) => {

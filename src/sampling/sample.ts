@@ -1,6 +1,6 @@
 import type { GenerationService, Lease } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
-import { isUnchanged } from '../model/policy/record.js';
+import { isAsSent } from '../model/policy/adapters.js';
 import { orAborted } from '../platform/waits/abort.js';
 import { answer, ASLEEP, PAUSED } from './answer.js';
 import type { Call, Means, Outcome, Placed } from './call.js';
@@ -50,6 +50,8 @@ async function throughPauses(call: Call, placed: Placed): Promise<Outcome> {
       return await answer(call, placed);
     } catch (error) {
       if (await hasMoved(service, lease)) return 'moved';
+      await distrustWithoutAdapter(error, placed);
+      if (await hasMoved(service, lease)) return 'moved';
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
       if (!isCut || !(await isPaused())) throw error;
       await sitOut(placed);
@@ -62,7 +64,18 @@ async function hasMoved(
   { replica }: GenerationService,
   { fence, policy }: Lease,
 ): Promise<boolean> {
-  return fence !== null && !isUnchanged(await policy.latest(), { replica, epoch: fence.epoch });
+  return fence !== null && !isAsSent(await policy.latest(), { replica, ...fence });
+}
+
+/** A process that does not have the adapter that the record says is another one than the one that loaded it. */
+async function distrustWithoutAdapter(
+  error: unknown,
+  { service: { replica }, lease: { fence }, pool }: Placed,
+): Promise<void> {
+  const isMissing = error instanceof Fault && error.status === 404;
+  if (fence?.adapter == null || !isMissing) return;
+  const why = `${replica}: expected adapter ${fence.adapter.name} by the policy's record, got: ${error.message}`;
+  await pool.distrust(replica, { fence, why });
 }
 
 /** Waits visibly for the end of the engine's pause. */

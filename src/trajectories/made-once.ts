@@ -15,7 +15,7 @@ export interface MadeOnce {
 }
 
 /** null: nobody has asked for it yet. */
-export async function findMade(facts: Facts, one: MadeOnce): Promise<string | null> {
+export async function findMade(facts: Pick<Facts, 'find'>, one: MadeOnce): Promise<string | null> {
   const { series, digits, is_secret } = one;
   const text = await facts.find(series, 0);
   if (text === null) return null;
@@ -26,7 +26,7 @@ export async function findMade(facts: Facts, one: MadeOnce): Promise<string | nu
   throw new Fault({ type: 'StoreFault', message });
 }
 
-export async function made(facts: Facts, one: MadeOnce): Promise<string> {
+export async function made(facts: Pick<Facts, 'find' | 'put'>, one: MadeOnce): Promise<string> {
   const existing = await findMade(facts, one);
   if (existing !== null) return existing;
   const own = randomBytes(one.digits / 2).toString('hex');

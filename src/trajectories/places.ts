@@ -61,10 +61,13 @@ export function partOf(partsDirectory: string, part: RowRange): string {
 /** Groups of a batch that were handed out while it ran. */
 export const groupsFolderOf = (directory: string): string => path.join(directory, 'groups');
 
-export function groupsOf(directory: string, places: { from: number; to: number }): string {
+export function placesOf(places: { from: number; to: number }): string {
   const { from, to } = checked(Places, places);
-  return path.join(groupsFolderOf(directory), `${from}-${to}.jsonl`);
+  return `${from}-${to}`;
 }
+
+export const groupsOf = (directory: string, places: { from: number; to: number }): string =>
+  path.join(groupsFolderOf(directory), `${placesOf(places)}.jsonl`);
 
 const Place = z.object({
   series: z.array(z.string().regex(/^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$/)).min(1),

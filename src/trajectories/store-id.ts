@@ -2,6 +2,8 @@ import type { MadeOnce } from './made-once.js';
 import { findMade, made } from './made-once.js';
 import type { Facts } from './trajectory-store.js';
 
+type SomeFacts = Pick<Facts, 'find' | 'put'>;
+
 /** A store's own name, whatever its address: whoever reads the same has the same store. */
 const ID: MadeOnce = { series: ['_store'], digits: 12, what: "the store's id" };
 
@@ -14,6 +16,6 @@ const KEY_SECRET: MadeOnce = {
 };
 
 /** null: nobody has asked for it yet, so no worker has used the store. */
-export const findStoreId = (facts: Facts): Promise<string | null> => findMade(facts, ID);
-export const storeIdOf = (facts: Facts): Promise<string> => made(facts, ID);
-export const keySecretOf = (facts: Facts): Promise<string> => made(facts, KEY_SECRET);
+export const findStoreId = (facts: SomeFacts): Promise<string | null> => findMade(facts, ID);
+export const storeIdOf = (facts: SomeFacts): Promise<string> => made(facts, ID);
+export const keySecretOf = (facts: SomeFacts): Promise<string> => made(facts, KEY_SECRET);

@@ -13,3 +13,17 @@ export async function storing<T>(what: string, operation: () => T | Promise<T>):
     throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
   }
 }
+
+/** The same for what is read line by line. */
+export async function* storingEach(
+  what: string,
+  read: () => AsyncIterable<string>,
+): AsyncGenerator<string> {
+  try {
+    yield* read();
+  } catch (cause) {
+    if (cause instanceof Fault) throw cause;
+    const message = `${what}: ${describeError(cause)}`;
+    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
+  }
+}

@@ -201,7 +201,7 @@ export interface BatchOutputs {
   isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, from `resume` on if a predecessor stopped there. */
   openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
-  /** Joins closed parts, in order, into rollouts.jsonl, rollouts.arrow and failures.jsonl; yields their summary lines. */
+  /** Joins closed parts, in order, into rollouts.jsonl, rollouts.arrow and failures.jsonl; returns their summary lines. */
   join(parts: readonly RowRange[]): Promise<string[]>;
   /**
    * Writes all of rollouts.jsonl into a file elsewhere, in either form. `completed`: how many rows it has, by
@@ -220,13 +220,16 @@ export interface BatchOutputs {
   ): Promise<string>;
   /** groups.jsonl, whole. */
   putGroupTable(lines: Iterable<string>): Promise<void>;
-  /** metrics.json, last: its presence means that the batch is closed. */
-  putMetrics(result: unknown): Promise<void>;
+  /**
+   * metrics.json, last: its presence means that the batch is closed. Returns what stands there: where nothing may be
+   * replaced, another attempt's result if that was earlier.
+   */
+  putMetrics<T extends object>(result: T): Promise<T>;
+  /** metrics.json, if it exists. */
+  readMetrics(): Promise<unknown>;
 }
 
 export interface StepOutputs extends BatchOutputs {
-  /** metrics.json, if it exists: then the step's rows never change. */
-  readMetrics(): Promise<unknown>;
   /** Deletes its rows, its metrics, and what an interrupted closing pass has left. */
   forget(): Promise<void>;
 }

@@ -92,19 +92,50 @@ const PostgresStoreSettings = z
     ),
     outputs: z
       .strictObject({
-        kind: z.literal('file').default('file').describe('files'),
+        kind: z
+          .enum(['file', 's3'])
+          .default('file')
+          .describe('files of a folder, or objects of a bucket, which needs no shared disk'),
         root: z.string().default(DEFAULT_ROOT).describe('the folder'),
         readers: ReadersSetting.describe(
           "who may read besides the worker's user, who alone writes",
         ),
         formats: FormatsSetting,
+        bucket: z
+          .string()
+          .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket')
+          .nullable()
+          .default(null)
+          .describe('of kind `s3`: the bucket'),
+        prefix: z
+          .string()
+          .regex(/^(?:[\w.=+-]+(?:\/[\w.=+-]+){0,20})?$/, 'expected names with slashes between')
+          .default('')
+          .describe('of kind `s3`: what all keys begin with, such as `team/rollouts`'),
+        region: z
+          .string()
+          .min(1)
+          .nullable()
+          .default(null)
+          .describe('of kind `s3`: its region; null: from the environment'),
+        endpoint_env: z
+          .string()
+          .min(1)
+          .nullable()
+          .default(null)
+          .describe(
+            "of kind `s3`: the environment variable that holds the URL of a store that is not Amazon's; null: `AWS_ENDPOINT_URL_S3`, if it is set",
+          ),
       })
       .prefault({})
-      .describe(
-        'where trainers read results: a folder that all workers with role `workflow` share',
-      ),
+      .describe('where trainers read results, and all workers with role `workflow` write them'),
   })
-  .superRefine(({ url_env, url_file }, context) => {
+  .superRefine(({ url_env, url_file, outputs }, context) => {
+    if ((outputs.kind === 's3') !== (outputs.bucket !== null)) {
+      const expected = outputs.kind === 's3' ? 'a bucket' : 'no bucket';
+      const message = `expected ${expected} with kind ${outputs.kind}, got ${outputs.bucket ?? 'none'}`;
+      context.addIssue({ code: 'custom', path: ['outputs', 'bucket'], message });
+    }
     if ((url_env === null) !== (url_file === null)) return;
     const got = url_env === null ? 'neither' : 'both';
     const message = `expected one of url_env and url_file, got ${got}`;

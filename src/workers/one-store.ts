@@ -30,9 +30,9 @@ export interface OwnStore extends StoreIds {
 const ONE_STORE =
   'all workers of a task queue need one store (store in temporal.yaml); another deployment needs another temporal.task_queue';
 const ONE_FOLDER =
-  'all workers with role workflow need one folder of results: store.outputs.root in temporal.yaml';
+  'all workers with role workflow need one place of results: store.outputs in temporal.yaml';
 
-/** Whether this worker needs the folder of results. */
+/** Whether this worker needs the place of results. */
 export const writesResults = ({ worker }: Pick<Config, 'worker'>): boolean =>
   worker.roles.includes('workflow');
 
@@ -69,7 +69,7 @@ function differenceOf(
   }
   if (theirs.results === null || own.results === null || theirs.results === own.results)
     return null;
-  const what = `another folder of results (id ${theirs.results}) than ${results} (id ${own.results})`;
+  const what = `another place of results (id ${theirs.results}) than ${results} (id ${own.results})`;
   return { what, remedy: ONE_FOLDER };
 }
 

@@ -8,6 +8,7 @@ import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
 import { migratePostgres, openPostgresStore } from '../trajectories/postgres/open.js';
 import { createFileFacts } from '../trajectories/files/facts.js';
+import type { OutputSettings } from '../trajectories/outputs-place.js';
 import { findStoreId, keySecretOf } from '../trajectories/store-id.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config, PostgresStoreSettings } from './config.js';
@@ -51,9 +52,12 @@ export async function migrateStore(
   return `schema ${store.schema} is at version ${to}, it was at ${from}`;
 }
 
-/** The folders of the results and, for files, of the journals. */
-export const outputsRoot = ({ store }: Pick<Config, 'store'>): string =>
-  store.kind === 'file' ? store.root : store.outputs.root;
+/** The folder of the results and, for files, of the journals; or the address of a bucket. */
+export function outputsRoot({ store }: Pick<Config, 'store'>): string {
+  if (store.kind === 'file') return store.root;
+  const { kind, root, bucket, prefix } = store.outputs;
+  return kind === 's3' ? `s3://${bucket ?? ''}${prefix === '' ? '' : `/${prefix}`}` : root;
+}
 
 /** Who may read there. */
 export const outputsReaders = ({ store }: Pick<Config, 'store'>): Readers =>
@@ -69,9 +73,30 @@ const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): Po
   ...(settings.url_file !== null && { latest_url: () => urlOf(settings, env) }),
   schema: settings.schema,
   max_connections: settings.max_connections,
-  outputs: settings.outputs,
+  outputs: outputSettings(settings.outputs, env),
   patience_ms: toMs(settings.patience),
 });
+
+/** Null is what an environment says. */
+export function outputSettings(
+  { kind, bucket, region, endpoint_env, ...outputs }: PostgresStoreSettings['outputs'],
+  env: NodeJS.ProcessEnv,
+): OutputSettings {
+  if (kind === 'file') return { ...outputs, kind };
+  const { prefix, formats } = outputs;
+  return {
+    ...{ kind, bucket: bucket ?? '', prefix, formats },
+    ...(region !== null && { region }),
+    ...(endpoint_env !== null && { endpoint: endpointIn(endpoint_env, env) }),
+  };
+}
+
+function endpointIn(variable: string, env: NodeJS.ProcessEnv): string {
+  const text = (env[variable] ?? '').trim();
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
+  const got = text === '' ? 'nothing' : 'another text';
+  throw new Error(`store.outputs.endpoint_env: ${variable}: expected a URL such as https://minio:9000, got ${got}`); // prettier-ignore
+}
 
 /** Errors name where the URL is, never its content. */
 function urlOf(settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): string {

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { PolicyInput } from '../activities/contract/policy.js';
-import { isForgotten, isOverdue, needsCare } from '../model/policy/record.js';
+import { isForgotten, isOverdue, needsCare } from '../model/policy/care.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';

@@ -80,6 +80,15 @@ describe('refused before anything is touched', () => {
     assert.deepEqual(a.calls, ['examine', 'examine']);
   });
 
+  test('is a kept cache that is quantised, and no other one', async (t) => {
+    const { a, bench, records } = await fleet(t);
+    a.started = { backend: null, cache_dtype: 'fp8_e5m2' };
+    const { message } = await bench.failure('settlePublish', publish(1, { cache: 'keep' }));
+    assert.match(message, /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/); // prettier-ignore
+    assert.equal(await records.latest(), null);
+    await bench.result('settlePublish', publish(1));
+  });
+
   test('is a server that lacks a route, by its name', async (t) => {
     const { a, bench, records } = await fleet(t);
     a.lacks = ['/pause', '/collective_rpc'];

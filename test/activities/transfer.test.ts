@@ -1,6 +1,8 @@
 /** A trainer that sends weights itself: what its engines go through, whoever dies or is late. */
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import type { EngineSettings } from '../../src/generation/weight-control.js';
+import { Fault } from '../../src/model/faults.js';
 import type { BeginAnswer } from '../../src/activities/contract/policy.js';
 import type { ReplicaEntry } from '../../src/model/policy/record.js';
 import { firstRecord, withTarget, concluded, withReplica } from '../../src/model/policy/record.js';
@@ -157,11 +159,48 @@ describe('engines whose weights a trainer sends', () => {
 
   test('are refused where two processes answer at one URL', async (t) => {
     const { engines, refusal } = await fleet(t);
-    let asked = 0;
-    const said = engines[1].said.bind(engines[1]);
-    engines[1].said = (bound) => ((asked += 1) % 3 === 0 ? Promise.resolve('default') : said(bound)); // prettier-ignore
-    assert.match(await refusal({}), /expected one engine behind the URL.*name each engine by a URL of its own/); // prettier-ignore
+    const starts: boolean[] = [];
+    engines[1].asOne = (given) => {
+      starts.push(given.starts);
+      const what = 'expected one engine at the URL, got 2 processes in 8 answers';
+      return Promise.reject(new Fault({ type: 'GenerationRejected', message: what, at: B }));
+    };
+    assert.match(await refusal({}), /expected one engine at the URL, got 2 processes/);
+    assert.deepEqual(starts, [true]);
+    assert.ok(engines.every(({ calls }) => !calls.some((call) => call.startsWith('pause '))));
   });
+
+  test('are refused where one of two processes has not heard of the label in transit', async (t) => {
+    const { engines, refusal, entry } = await fleet(t);
+    const asOne = engines[1].asOne.bind(engines[1]);
+    engines[1].asOne = (given, bound) =>
+      given.starts ? asOne(given, bound) : Promise.resolve('17');
+    assert.match(await refusal({}), /http:\/\/b\/v1: label: expected "18\?n1", got "17"/);
+    assert.equal((await entry(B)).state, 'current');
+  });
+
+  const STARTED: [string, Partial<EngineSettings>, object, RegExp | null][] = [
+    ['without a transfer', { backend: 'none' }, {}, /http:\/\/b\/v1 was started without a transfer of weights/], // prettier-ignore
+    ["without one, for the trainer's own code", { backend: 'none' }, { code: 'trainer' }, null],
+    ['with a transfer', { backend: 'nccl' }, {}, null],
+    ['with a quantised cache that is to be kept', { cache_dtype: 'fp8' }, { cache: 'keep' }, /cache: expected "reset" for http:\/\/b\/v1, whose cache is quantised \(fp8\)/], // prettier-ignore
+    ['with a quantised cache that is emptied', { cache_dtype: 'fp8' }, {}, null],
+    ['with a plain cache that is to be kept', { cache_dtype: 'auto' }, { cache: 'keep' }, null],
+    ['without a word about it', {}, { cache: 'keep' }, null],
+  ];
+  for (const [how, settings, given, refused] of STARTED)
+    test(`that were started ${how} are ${refused === null ? 'held' : 'refused before they are paused'}`, async (t) => {
+      const { engines, begin, refusal } = await fleet(t);
+      engines[1].started = { ...engines[1].started, ...settings };
+      if (refused === null) {
+        const { engines: held } = await begin(given);
+        const says = settings.backend === 'nccl' ? 'nccl' : null;
+        assert.deepEqual(held.map(({ backend }) => backend), [null, says]); // prettier-ignore
+      } else {
+        assert.match(await refusal(given), refused);
+        assert.ok(engines.every((engine) => !engine.isPaused()));
+      }
+    });
 });
 
 describe('an engine that hangs in a transfer', () => {

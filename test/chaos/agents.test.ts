@@ -59,7 +59,7 @@ describe('what came of agents', () => {
     ['one that an earlier life was given', { journals: new Map([[ID, [...secondLife, by.served({ life: 2 })]]]), heard: [heardOf({ bytes: other })], answers: 2 }, /^taken_back: .*call 0/],
     ['a beginning that the answer does not have', { heard: [heardOf({ bytes: other.slice(0, -30), whole: false })] }, /^taken_back: /],
     ['a beginning of a call without an answer', { journals: new Map([[ID, JOURNAL.slice(0, -1)]]), heard: [heardOf({ bytes: BYTES.slice(0, -30), whole: false })] }, /^taken_back: .*call 0 has no answer/],
-    ['tokens that the engine sampled once more', { streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 1, arrived_at: 500 })] }, /^beyond: expected at most 0 tokens, got 1/],
+    ['tokens that the engine sampled once more', { streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 1, arrived_at: 500 })] }, /^over: expected none, got 1 b\/0-0 call 0: expected at most 0 tokens beyond its journal \(0 kills\), got 1 of 2 requests/],
     ['an answer that is asked for though it was whole', { journals: new Map([[ID, [...JOURNAL, author('b').claim()]]]), streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 0, writer: 'b-1' })] }, /^sampled_again: expected 0, got 1/],
     ['a sample too many', { answers: 0 }, /^miscounted: .*expected 0 samples/],
     ['a reward that kills have changed', { rewards: new Map([[0, 1]]) }, /^rewards_wrong: .*expected reward 1, got 0.5/],
@@ -70,16 +70,41 @@ describe('what came of agents', () => {
       assert.match(judgedOf(change).broken.join(' '), broken);
     });
 
-  test('may have cost 25 tokens for each stream that a kill hit, and what the engine sent until it saw it', () => {
+  test('may have cost 25 tokens for each kill and call that it hit, and what the engine sent until it saw it', () => {
     const streams = [stream({ tokens_sent: 30 })];
-    const limitOf = (struck: Evidence['struck']): number => judgedOf({ streams, struck }).beyond_limit; // prettier-ignore
-    assert.equal(limitOf([{ victim: 'engine', at: 200, back_at: 900 }]), 25);
+    const judgedBy = (struck: Evidence['struck'], more: Partial<Evidence> = {}) => judgedOf({ streams, struck, ...more }); // prettier-ignore
+    const engine = { victim: 'engine', at: 200, back_at: 900 } as const;
+    const one = judgedBy([engine]);
+    assert.deepEqual(one.over, ['b/0-0 call 0: expected at most 25 tokens beyond its journal (1 kills), got 27 of 1 requests']); // prettier-ignore
+    assert.deepEqual([one.beyond, one.beyond_most, one.beyond_limit, one.hit], [27, 27, 25, 1]);
+    const two = judgedBy([engine, { ...engine, at: 250 }]);
+    assert.deepEqual([two.over, two.beyond_limit, two.hit], [[], 50, 2]);
     // Nine of its thirty tokens came behind the kill.
-    assert.equal(limitOf([{ victim: 'gateway', at: 200, back_at: 900 }]), 25 + 9);
-    assert.equal(limitOf([{ victim: 'engine', at: 900, back_at: 999 }]), 0);
+    assert.deepEqual([judgedBy([{ ...engine, victim: 'gateway' }]).beyond_limit, judgedBy([{ ...engine, at: 900 }]).beyond_limit], [25 + 9, 0]); // prettier-ignore
     // Without the server, a worker loses what it plays somewhat later.
     const late = [stream({ arrived_at: 8000, tokens_sent: 30 })];
-    assert.equal(judgedOf({ streams: late, struck: [{ victim: 'server', at: 0, back_at: 1000 }] }).beyond_limit, 25); // prettier-ignore
+    assert.equal(judgedBy([{ victim: 'server', at: 0, back_at: 1000 }], { streams: late }).beyond_limit, 25); // prettier-ignore
+  });
+
+  test('is judged for each call: what one may have cost, and what one lacks, pays for no other', () => {
+    const kill = { victim: 'engine', at: 100, back_at: 900 } as const;
+    const hit = stream({ tokens_sent: 3, turn: 1, arrived_at: 50 });
+    const second = [
+      by.call({ turn: 1, stream: true, cause: 'separate' }),
+      by.chunk({ turn: 1, token_ids: [1, 2, 3, 4] }),
+    ];
+    const {
+      over,
+      beyond,
+      hit: hits,
+    } = judgedOf({
+      journals: new Map([[ID, [...JOURNAL, ...second]]]),
+      streams: [stream({ tokens_sent: 5, arrived_at: 2000 }), hit],
+      struck: [kill],
+      answers: 2,
+    });
+    assert.deepEqual(over, ['b/0-0 call 0: expected at most 0 tokens beyond its journal (0 kills), got 2 of 1 requests']); // prettier-ignore
+    assert.deepEqual([beyond, hits], [2, 1]);
   });
 
   test('is broken where no kill struck', () => {
@@ -122,6 +147,19 @@ describe('kills', () => {
     assert.deepEqual(await killUntilEnd({ seed: 1, kills: {}, most: Infinity }, Promise.resolve('played')), { result: 'played', struck: [] }); // prettier-ignore
     await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() }, most: Infinity }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
   });
+
+  test('wait for something to hit, and do not if it ends before', async () => {
+    let looks = 0;
+    let over: (what: string) => void = () => assert.fail('it plays');
+    const played = new Promise<string>((resolve) => (over = resolve));
+    const isBusy = (): Promise<boolean> => {
+      looks += 1;
+      if (looks === 3) over('played');
+      return Promise.resolve(false);
+    };
+    const killed = await killUntilEnd({ seed: 1345, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy }, played);
+    assert.deepEqual([killed, looks], [{ result: 'played', struck: [] }, 3]);
+  }); // prettier-ignore
 
   test('are chosen by name, and what is unknown is refused by name', () => {
     assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], mini: null, opencode: null, json: null }); // prettier-ignore

@@ -11,6 +11,8 @@ import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
+import type { JsonServer } from '../servers/json-server.js';
+import { sendJson, startJsonServer } from '../servers/json-server.js';
 
 /** One that a worker can have again after it was killed. */
 async function freePort(): Promise<number> {
@@ -64,6 +66,22 @@ async function program(running: Running) {
   }
 }
 
+/** Who says what a program is worth: away (each call is cut) until it is back. */
+const judge = { isBack: false, asked: 0 };
+const startJudge = (): Promise<JsonServer> =>
+  startJsonServer(
+    ({ route, response }) => {
+      if (route !== 'POST /step') {
+        sendJson(response, { status: route === 'GET /health' ? 200 : 404, body: {} });
+        return;
+      }
+      judge.asked += 1;
+      if (!judge.isBack) response.destroy();
+      else sendJson(response, { body: { observations: [{ role: 'user', content: 'seen' }], metadata: [null], next_stop_strings: [null], rewards: [5], terminateds: [true] } }); // prettier-ignore
+    },
+    (error, { response }) => response.destroy(error as Error),
+  );
+
 const sampleOf = (does: string, task_name = 'own') => ({
   message_log: [{ role: 'user', content: 'Say: 2 + 2 = 4' }],
   task_name,
@@ -73,6 +91,7 @@ const sampleOf = (does: string, task_name = 'own') => ({
 describe('programs that own their loop', { timeout: 120_000 }, () => {
   let bed: Testbed;
   let service: AgentService;
+  let judgeServer: JsonServer;
   let generation: TestbedWorker['generation'];
   let worker: WorkerProcess;
   let port = 0;
@@ -80,6 +99,7 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
   before(async () => {
     bed = await startTestbed('agent');
     service = await startAgentService(program);
+    judgeServer = await startJudge();
     generation = await bed.simulate({ default: { seed: 1 } });
     port = await freePort();
     worker = await startWorker('first');
@@ -94,6 +114,8 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
         own: { kind: 'agent', run },
         graded: { kind: 'agent', run, verify: 'math' },
         math: { kind: 'math' },
+        judged: { kind: 'agent', run, verify: 'judge' },
+        judge: { kind: 'http', url: judgeServer.url },
       },
       worker: { heartbeat_timeout: '2s', gateway: { listen: `127.0.0.1:${port}` } },
     });
@@ -101,6 +123,7 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
   after(async () => {
     await service.close();
     await bed.end();
+    await judgeServer.close();
   });
 
   const play = async (
@@ -137,6 +160,21 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       const { failure, rollouts } = await play('verified', { samples: [sampleOf('', 'graded')] });
       assert.equal(failure, null);
       assert.deepEqual([rollouts[0]?.total_reward, rollouts[0]?.stop_reason], [1, 'terminated']);
+    });
+
+    test('22: whose verifier is away are not run again: what they did is verified when it is back', async () => {
+      const batch = await startBatch(bed.batch('judged', QUEUE), {
+        max_seq_len: 4096,
+        samples: [sampleOf('', 'judged')],
+        generation: { max_new_tokens: 64 },
+      });
+      await eventually({ what: 'three tries', timeout_ms: 60_000 }, () => judge.asked >= 3);
+      judge.isBack = true;
+      const { rollouts, failures } = await batch.outcome();
+      assert.deepEqual([failures, rollouts[0]?.total_reward], [[], 5]);
+      assert.equal(service.started.filter(({ run }) => run.startsWith('judged/')).length, 1);
+      const kinds = await kindsOf('judged');
+      assert.deepEqual(['life', 'call', 'exit'].map((kind) => kinds.filter((one) => one === kind).length), [1, 2, 1]); // prettier-ignore
     });
 
     test('that fail begin again, as often as the request allows', async () => {

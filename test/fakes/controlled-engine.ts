@@ -2,7 +2,7 @@ import { Fault } from '../../src/model/faults.js';
 import type { FaultType } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { EngineIdentity } from '../../src/model/policy/record.js';
-import type { WeightControl } from '../../src/generation/weight-control.js';
+import type { EngineSettings, WeightControl } from '../../src/generation/weight-control.js';
 
 export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'control_url' | 'close'>;
 
@@ -17,6 +17,8 @@ export interface ControlledEngine extends WeightControl {
   /** What it is. */
   identity: EngineIdentity;
   mode: LogprobsMode;
+  /** How it was started. */
+  started: EngineSettings;
   lacks: string[];
   tells_label: boolean;
   /** Called before each call is executed; an error that it throws becomes the call's failure. */
@@ -27,7 +29,7 @@ export interface ControlledEngine extends WeightControl {
 export const PROBE = { prompt_ids: [1, 2, 3], logprobs: [-1, -2] };
 
 export function controlledEngine(replica: string): ControlledEngine {
-  const state = { paused: false, weights: null as string | null, label: null as string | null };
+  const state = { paused: false, weights: null as string | null, label: null as string | null, adapters: [] as string[] }; // prettier-ignore
   const counts = new Map<ControlCall, number>();
   const meet = async (call: ControlCall, said: string = call): Promise<void> => {
     const times = (counts.get(call) ?? 0) + 1;
@@ -39,6 +41,7 @@ export function controlledEngine(replica: string): ControlledEngine {
     replica,
     identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
     mode: 'processed',
+    started: { backend: null, cache_dtype: null },
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     lacks: [],
@@ -75,6 +78,14 @@ export function controlledEngine(replica: string): ControlledEngine {
       await meet('label', label.includes('?') ? 'label in transit' : 'label');
       state.label = label;
     },
+    asOne: async () => {
+      await meet('asOne');
+      return state.label;
+    },
+    settings: async () => {
+      await meet('settings');
+      return engine.started;
+    },
     said: async () => {
       await meet('said');
       return state.label;
@@ -96,6 +107,18 @@ export function controlledEngine(replica: string): ControlledEngine {
     resume: async () => {
       await meet('resume');
       state.paused = false;
+    },
+    adapters: async () => {
+      await meet('adapters');
+      return [...state.adapters];
+    },
+    loadAdapter: async ({ name }) => {
+      await meet('loadAdapter', `load ${name}`);
+      state.adapters.push(name);
+    },
+    unloadAdapter: async (name) => {
+      await meet('unloadAdapter', `unload ${name}`);
+      state.adapters = state.adapters.filter((one) => one !== name);
     },
     promptLogprobs: async () => {
       await meet('promptLogprobs');

@@ -7,11 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHolders } from '../../src/activities/agent/holder-facts.js';
-import type { HolderFact, Holders } from '../../src/gateway/agent-session.js';
 import { createGateway } from '../../src/gateway/gateway.js';
 import { keyOf } from '../../src/gateway/key.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
-import { Fault } from '../../src/model/faults.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
@@ -138,55 +136,5 @@ describe('a worker that has ended a life', () => {
     assert.equal((await at(second.headers)).status, 307);
     assert.equal((await askAt(other.base_url, { headers: first.headers, body: says('yes') })).status, 307); // prettier-ignore
     assert.equal((await askAt(theirs.gateway.base_url, { headers: first.headers, body: says('yes') })).status, 409); // prettier-ignore
-  });
-});
-
-describe('the facts of holders', () => {
-  const lost = () => Promise.reject(new Fault({ type: 'StoreFault', message: 'taken over' }));
-  const ours = () => Promise.resolve();
-  const newest = async (holders: Holders): Promise<HolderFact | null> => holders.find(ROLLOUT);
-
-  test('name the last attempt, and of many at once one', async (t) => {
-    const { store } = await temporaryStore(t);
-    const holders = createHolders(store);
-    const writers = Array.from({ length: 8 }, (_, n) => `w${n}`);
-    await Promise.all(writers.map((writer) => holders.take(ROLLOUT, { url: 'http://a', writer, stillOurs: ours }))); // prettier-ignore
-    const { writer } = (await newest(holders)) ?? assert.fail('no holder');
-    assert.ok(writers.includes(writer));
-    await holders.take(ROLLOUT, { url: 'http://b', writer: 'last', stillOurs: ours });
-    assert.deepEqual(await newest(holders), { url: 'http://b', writer: 'last' });
-  });
-
-  test('never name an attempt that was frozen before it could say so, behind its successor', async (t) => {
-    const { store } = await temporaryStore(t);
-    const holders = createHolders(store);
-    let wake: () => void = () => assert.fail('not frozen yet');
-    let isOurs = true;
-    const frozen = holders.take(ROLLOUT, {
-      url: 'http://old',
-      writer: 'old',
-      // It is frozen behind its look, and its put comes late.
-      stillOurs: async () => {
-        if (!isOurs) return await lost();
-        await new Promise<void>((resolve) => (wake = resolve));
-      },
-    });
-    await sleep(50);
-    isOurs = false;
-    await holders.take(ROLLOUT, { url: 'http://new', writer: 'new', stillOurs: ours });
-    wake();
-    await assert.rejects(frozen, /taken over/);
-    assert.deepEqual(await newest(holders), { url: 'http://new', writer: 'new' });
-  });
-
-  test('are gone when their rollout is over, but not those of another attempt', async (t) => {
-    const { store } = await temporaryStore(t);
-    const holders = createHolders(store);
-    const own = { url: 'http://a', writer: 'one' };
-    await holders.take(ROLLOUT, { ...own, stillOurs: ours });
-    await holders.leave(ROLLOUT, { ...own, writer: 'another' });
-    assert.deepEqual(await newest(holders), own);
-    await holders.leave(ROLLOUT, own);
-    assert.equal(await newest(holders), null);
   });
 });

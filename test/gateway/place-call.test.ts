@@ -127,6 +127,7 @@ describe('a call', () => {
     'otherwise from its first message on: diverged': [[], request([user('GO')]), { cause: 'diverged', diverged: { call: 0, message: 0 } }],
     'with another system message from its beginning: diverged': [[], { ...GO, system: 'cwd /b07' }, { cause: 'diverged', diverged: { call: 0 } }],
     'with other tools from its beginning: diverged': [[], { ...GO, tools: TOOLS }, { cause: 'diverged', diverged: { call: 0 } }],
+    'with both of them others, as helpers that begin at once: separate': [[], { ...GO, system: 'a title', tools: TOOLS }, { cause: 'separate', diverged: undefined }],
     'behind all that earlier lives asked: no divergence': [[0, 1], request([...ON.messages, said('done'), user('more')]), { parent: 1, cause: undefined }],
     'behind all that earlier lives asked, shortened': [[0, 1], request([user('summary')]), { cause: 'shortened' }],
     'behind all that earlier lives asked, edited': [[0, 1], OFF, { cause: 'edited' }],

@@ -129,16 +129,28 @@ describe('a server without what an update needs', () => {
     assert.ok(!(await control.examine({ cache: 'keep' }, BOUND)).lacks.includes('/reset_prefix_cache')); // prettier-ignore
   });
 
-  test('is refused while it is asleep, with what wakes it', async (t) => {
-    const { control, base_url } = await controlled(t, {
-      ...HAS_ALL,
-      'GET /is_sleeping': reply(200, '{"is_sleeping":true}'),
+  const sleeping = (...awake: number[]): Script => ({
+    ...HAS_ALL,
+    'GET /is_sleeping': reply(200, '{"is_sleeping":true}'),
+    'GET /metrics': reply(200, awake.map((one, i) => `vllm:engine_sleep_state{engine="${i}",model_name="m",sleep_state="awake"} ${one}.0\n`).join('')), // prettier-ignore
+  });
+  for (const [how, script] of [
+    ['it is asleep', sleeping(0)],
+    ['one of its engines is asleep', sleeping(1, 0)],
+    ['it does not say how it sleeps', sleeping()],
+  ] as const)
+    test(`is refused while ${how}, with what wakes it`, async (t) => {
+      const { control, base_url } = await controlled(t, script);
+      await assertFault(control.examine({ cache: 'reset' }, BOUND), {
+        type: 'GenerationRejected',
+        message: /: it is asleep \(POST \/sleep\), .*POST \/wake_up$/,
+        at: base_url,
+      });
     });
-    await assertFault(control.examine({ cache: 'reset' }, BOUND), {
-      type: 'GenerationRejected',
-      message: /: it is asleep \(POST \/sleep\), .*POST \/wake_up$/,
-      at: base_url,
-    });
+
+  test('is not asleep where it is only paused: vLLM says that it sleeps', async (t) => {
+    const { control } = await controlled(t, sleeping(1, 1));
+    assert.deepEqual((await control.examine({ cache: 'reset' }, BOUND)).lacks, []);
   });
 
   test('is refused for a wrong key, not taken for one that is away', async (t) => {

@@ -271,7 +271,8 @@ export async function isPaused(engine: Engine): Promise<boolean> {
   }
 }
 
-async function lastRecord(folder: string): Promise<PolicyRecord | null> {
+/** Of a service, in a store of files. */
+export async function lastRecord(folder: string): Promise<PolicyRecord | null> {
   const names = await readdir(folder).catch(() => []);
   const epochs = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
   if (epochs.length === 0) return null;

@@ -30,6 +30,8 @@ export async function startPostgresBed({
   stores,
   workers,
   patience = '20s',
+  outputs = (root) => ({ root }),
+  env = () => ({}),
   ...options
 }: Omit<RecoveryBedOptions, 'store' | 'env'> & {
   server: PostgresServer;
@@ -39,6 +41,9 @@ export async function startPostgresBed({
   workers: readonly string[];
   /** How long a worker waits for it. */
   patience?: string;
+  /** Where results are; absent: below the store's root. */
+  outputs?: (root: string) => object;
+  env?: (worker: string) => Record<string, string>;
 }): Promise<PostgresBed> {
   const proxies = new Map<string, CutProxy>();
   for (const worker of workers)
@@ -48,16 +53,16 @@ export async function startPostgresBed({
     ...options,
     env: (worker) => {
       const port = proxies.get(worker)?.port;
-      return port === undefined ? {} : { STORE_URL: server.url.replace(`:${server.port}/`, `:${port}/`) }; // prettier-ignore
+      return port === undefined ? {} : { ...env(worker), STORE_URL: server.url.replace(`:${server.port}/`, `:${port}/`) }; // prettier-ignore
     },
     store: (store, root) =>
       stores.includes(store)
-        ? { kind: 'postgres', url_env: 'STORE_URL', schema: store, patience, outputs: { root } } // prettier-ignore
+        ? { kind: 'postgres', url_env: 'STORE_URL', schema: store, patience, outputs: outputs(root) } // prettier-ignore
         : { kind: 'file', root },
   });
   for (const schema of stores) {
-    const outputs = { root: bed.storeRoot(schema) };
-    await migratePostgres({ url: server.url, schema, max_connections: 2, outputs });
+    const place = { root: bed.storeRoot(schema) };
+    await migratePostgres({ url: server.url, schema, max_connections: 2, outputs: place });
   }
   return {
     bed,

@@ -73,6 +73,8 @@ export interface RecoveryBedOptions {
   pipe_log?: WorkerOptions['pipe_log'];
   /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
+  /** A worker's folder of samples, by its name; absent: the project's. */
+  inputs?: (worker: string) => string;
   /** The environment variables of a worker, by its name, beside this process's. */
   env?: (worker: string) => Record<string, string>;
   /** The worker's generation service; without a URL, the simulator's. */
@@ -95,6 +97,7 @@ export async function startRecoveryBed({
   generation = {},
   pipe_log = false,
   store: storeOf = (_, root) => ({ kind: 'file', root }),
+  inputs = () => PROJECT_ROOT,
   env = () => ({}),
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
@@ -150,7 +153,7 @@ export async function startRecoveryBed({
       const config: WorkerConfig = {
         temporal: { address, namespace, task_queue: store },
         store: storeOf(store, storeRoot(store)),
-        inputs_dir: PROJECT_ROOT,
+        inputs_dir: inputs(workerName),
         generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`], ...generation } },
         environments,
         worker: { ...WORKER, ...more, ...(roles && { roles }) },

@@ -87,16 +87,20 @@ export function turnClock({ environment }: InteropBed): (turns: number) => Promi
 }
 
 /** Waits until several generations are half journalled, so that a kill forces them to resume. */
-export async function midGeneration({ bed }: InteropBed, store: string): Promise<void> {
-  const folder = path.join(bed.storeRoot(store), BATCH, 'journals');
+export async function midGeneration(
+  { bed }: InteropBed,
+  { store, batch = BATCH, least = 4 }: { store: string; batch?: string; least?: number },
+): Promise<void> {
+  const folder = path.join(bed.storeRoot(store), batch, 'journals');
   const isOpen = async (name: string): Promise<boolean> => {
     const lines = (await readFile(path.join(folder, name), 'utf8')).trimEnd().split('\n');
     return parseLine(lines.at(-1) ?? '')?.kind === 'chunk';
   };
   const wait = { what: 'generations that are half journalled', timeout_ms: 300_000 };
   await eventually(wait, async () => {
-    const open = await Promise.all((await readdir(folder)).map(isOpen));
-    return open.filter(Boolean).length >= 4;
+    const names = await readdir(folder).catch(() => []);
+    const open = await Promise.all(names.map(isOpen));
+    return open.filter(Boolean).length >= least;
   });
 }
 

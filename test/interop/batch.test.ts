@@ -50,7 +50,7 @@ suite('a greedy batch on a real engine', {
         await batch.start(REQUEST);
         for (const turns of [SIZE.samples / 2, SIZE.samples * 1.5]) {
           await untilTurns(turns);
-          await midGeneration(interop, 'killed');
+          await midGeneration(interop, { store: 'killed' });
           await worker.kill();
         }
         const outcome = await batch.outcome();

@@ -51,7 +51,7 @@ suite('a greedy batch whose real engine is killed', {
         const untilTurns = turnClock(interop);
         await batch.start(REQUEST);
         await untilTurns(SIZE.samples / 2);
-        await midGeneration(interop, 'killed');
+        await midGeneration(interop, { store: 'killed' });
         await engine.kill();
         await engine.start();
         const ended = { what: 'the batch', timeout_ms: ENDED_WITHIN_MS };

@@ -112,7 +112,7 @@ suite('pictures on a real engine', {
       await batch.start(request);
       for (const turns of [SIZE.samples / 4, SIZE.samples]) {
         await untilTurns(turns);
-        await midGeneration(interop, store);
+        await midGeneration(interop, { store });
         await worker.kill();
       }
       const outcome = await batch.outcome(ENDED_WITHIN_MS);

@@ -13,6 +13,7 @@ import { REQUEST, startInteropBed } from './batch-bed.js';
 import type { KeptEngine } from './engine-process.js';
 import { keepEngine } from './engine-process.js';
 import { suite, WITHOUT_START } from './engine.js';
+import { compareWithTorch } from './labelled-turns.js';
 import { makeCheckpoint, torchLogprobs } from './torch-logprobs.js';
 
 const EVERY_MS = 20_000;
@@ -90,36 +91,7 @@ suite('a real engine whose weights change under rollouts', {
           });
         });
 
-    /** Compares turns that one version sampled wholly with torch under that version's checkpoint. */
-    function compare(rollouts: readonly Row[]) {
-      const turns = new Map<string, { prompt_ids: number[]; token_ids: number[]; logprobs: number[] }[]>(); // prettier-ignore
-      const versions = new Set<string>();
-      for (const row of rollouts) {
-        let prompt_ids: number[] = [];
-        let generated = 0;
-        for (const { token_ids, generation_logprobs: logprobs } of row.message_log) {
-          const end = generated + (logprobs?.length ?? 0);
-          const of = versionsOf(row, { start: generated, end });
-          generated = end;
-          for (const one of of) versions.add(one);
-          if (logprobs != null && of.length === 1)
-            turns.set(of[0]!, [...(turns.get(of[0]!) ?? []), { prompt_ids, token_ids, logprobs }]);
-          prompt_ids = [...prompt_ids, ...token_ids];
-        }
-      }
-      let checked = 0;
-      let furthest = 0;
-      for (const [of, played] of turns) {
-        const asked = played.map(({ prompt_ids, token_ids }) => ({ prompt_ids, token_ids, temperature: 1 })); // prettier-ignore
-        const expected = torchLogprobs(asked, checkpointOf(Number(of)));
-        for (const [i, { logprobs }] of played.entries())
-          for (const [k, got] of logprobs.entries()) {
-            checked += 1;
-            furthest = Math.max(furthest, Math.abs(got - expected[i]![k]!));
-          }
-      }
-      return { checked, furthest, versions };
-    }
+    const compare = (rollouts: readonly Row[]) => compareWithTorch(rollouts, checkpointOf);
 
     test('an engine that is killed in the middle of a load serves only after the gate, once it is back', async (t) => {
       const store = 'killed';
@@ -157,19 +129,6 @@ suite('a real engine whose weights change under rollouts', {
     });
   },
 });
-
-/** Version of a run of generated tokens; a token without a version fails. */
-function versionsOf(
-  { rollout_id, policy_versions }: Row,
-  { start, end }: { start: number; end: number },
-): string[] {
-  const runs = policy_versions.filter((run) => run.start < end && run.end > start);
-  return [
-    ...new Set(
-      runs.map(({ version }) => version ?? assert.fail(`${rollout_id}: a token without a version`)),
-    ),
-  ];
-}
 
 /**
  * Makes the checkpoint's tensors a pipe without a writer, so an engine that opens it stays in the middle of its load

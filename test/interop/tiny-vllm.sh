@@ -5,6 +5,7 @@
 #                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set; the model in folder $MODEL,
 #                                       without one, where that is set;
 #                                       further flags are vLLM's: --logprobs-mode raw_logprobs
+#                                       A trainer can send it weights over TCP (tcp-transfer) where TINY_VLLM_TRANSFER is set
 #   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
 #   test/interop/tiny-vllm.sh checkpoint FOLDER SEED [POSITIONS]   other weights of the same model, for longer prompts
@@ -44,12 +45,22 @@ serve() {
   export VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}"
   local adapter=(--enable-lora --max-lora-rank 8 --lora-modules adapter=adapter)
   [ -z "${TINY_VLLM_NO_ADAPTER:-}${MODEL:-}" ] || adapter=()
+  local transfer=()
+  if [ -n "${TINY_VLLM_TRANSFER:-}" ]; then
+    # vLLM looks for plugins among installed distributions.
+    local plugin="$dir/plugins/tcp_transfer-0.dist-info"
+    mkdir -p "$plugin"
+    printf 'Metadata-Version: 2.1\nName: tcp_transfer\nVersion: 0\n' >"$plugin/METADATA"
+    printf '[vllm.general_plugins]\ntcp = tcp_transfer:register\n' >"$plugin/entry_points.txt"
+    export PYTHONPATH="$here/tcp-transfer:$dir/plugins"
+    transfer=(--weight-transfer-config '{"backend": "tcp"}')
+  fi
   cd "$dir"
   # What 64 sequences of 512 tokens can be at once: a seeded request that is computed in two pieces kills vLLM on a CPU.
   exec venv-vllm/bin/vllm serve "${MODEL:-model}" --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
     --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 --max-num-batched-tokens 32768 \
     --logprobs-mode processed_logprobs --generation-config vllm --enable-scale-out \
-    "${adapter[@]}" "$@"
+    "${adapter[@]}" "${transfer[@]}" "$@"
 }
 
 logprobs() {

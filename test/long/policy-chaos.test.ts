@@ -12,7 +12,7 @@ import { eventually } from '../harness/waiting.js';
  * whose name has one of the words.
  */
 
-const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
+const CALLS: Record<Exclude<Phase, 'record' | 'adapter'>, { path: string; match?: string }> = {
   pause: { path: '/pause' },
   load: { path: '/collective_rpc' },
   label: { path: '/update_weight_version' },

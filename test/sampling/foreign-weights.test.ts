@@ -36,7 +36,7 @@ async function sampled(
   const { signal } = new AbortController();
   const latest = () => Promise.resolve(record);
   const labels = labelByFence({
-    fence: { version: 17, epoch: 1, record_epoch: record.epoch },
+    fence: { version: 17, adapter: null, epoch: 1, record_epoch: record.epoch },
     policy: { latest, at: latest },
     service,
     names_spans: () => false,

@@ -32,7 +32,7 @@ function fenced({
   const at = (epoch: number): Promise<PolicyRecord> =>
     Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: records[epoch]! } });
   const labels = labelByFence({
-    fence: { version, epoch: 4, record_epoch: 0 },
+    fence: { version, adapter: null, epoch: 4, record_epoch: 0 },
     policy: { latest: () => at(records.length - 1), at },
     service: {
       replica: URL,

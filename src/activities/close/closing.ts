@@ -46,17 +46,19 @@ export async function closeWhole(
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
   };
-  await putResult(result, { summaries, outputs });
-  return result;
+  return await putResult(result, { summaries, outputs });
 }
 
-/** Its presence means that the batch or the step is closed, so it is written after all other files. */
-export async function putResult(
-  result: BatchResult,
+/**
+ * Its presence means that the batch or the step is closed, so it is written after all other files. Returns the one that
+ * stands.
+ */
+export async function putResult<T extends BatchResult>(
+  result: T,
   { summaries, outputs }: { summaries: readonly Summary[]; outputs: BatchOutputs },
-): Promise<void> {
+): Promise<T> {
   await outputs.putGroupTable(groupTable(summaries).map((line) => JSON.stringify(line)));
-  await outputs.putMetrics(result);
+  return await outputs.putMetrics(result);
 }
 
 /** Joins closed parts. */

@@ -114,6 +114,8 @@ export interface PublishResult {
   paused_s: number;
   total_s: number;
   notes?: string[];
+  /** Files of adapters that nobody needs any more. */
+  may_delete?: string[];
 }
 
 /** One of the last updates, as in `status`. */

@@ -21,8 +21,6 @@ import { lookAt } from './weight-files.js';
 
 /** For one call to an engine that is there. */
 const CALL_MS = 30_000;
-/** Questions that one server answers alike; two behind one URL do not. */
-const MOST_QUESTIONS = 8;
 
 /**
  * Holds the engines for a trainer: all of them are `updating` in the record, then paused, each with a label in transit.
@@ -153,13 +151,10 @@ async function holdOne(
   await control.pause({ mode, cache }, bound);
   const transit = inTransit(version, nonce);
   await control.label(transit, bound);
-  for (let asked = 0; asked < MOST_QUESTIONS; asked++) {
-    const said = await control.said(bound);
-    if (said !== null && said !== transit)
-      throw refused(
-        `expected one engine behind the URL, which has just got the label ${JSON.stringify(transit)}, got ${JSON.stringify(said)}: name each engine by a URL of its own`,
-      );
-  }
+  // Another process behind the URL has not heard of it.
+  const said = await control.asOne({ starts: false }, bound);
+  if (said !== null && said !== transit)
+    throw refused(`label: expected ${JSON.stringify(transit)}, got ${JSON.stringify(said)}`);
 }
 
 /** The record without those that could not be held; without the ticket if they were too many. */
@@ -202,9 +197,9 @@ function answerOf(
   return {
     ticket: nonce,
     version,
-    engines: engines.map(({ url, world_size, rank_offset, group }) => {
+    engines: engines.map(({ url, world_size, rank_offset, group, backend }) => {
       const control = knownControl(policy, url);
-      return { url, control_url: control?.control_url ?? url, instance: record?.replicas[url]?.instance ?? null, world_size, rank_offset, group, backend: null }; // prettier-ignore
+      return { url, control_url: control?.control_url ?? url, instance: record?.replicas[url]?.instance ?? null, world_size, rank_offset, group, backend }; // prettier-ignore
     }),
     fleet,
     init: record === null || needsInit(record.transfers, fleet),

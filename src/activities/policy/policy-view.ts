@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { deletablePaths } from '../../model/policy/adapters.js';
 import { pathOf } from '../../model/policy/record.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { lineOf, problemsOf } from '../../model/problems.js';
@@ -42,6 +43,7 @@ export const refused = (message: string): Fault =>
 export function viewOf(record: PolicyRecord | null): PolicyView {
   const { epoch = -1, version = null, target = null, weights = {}, replicas = {} } = record ?? {};
   const open = record?.transfers.open ?? null;
+  const may_delete = record === null ? [] : deletablePaths(record);
   return {
     epoch,
     version,
@@ -49,13 +51,15 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
     weights: Object.fromEntries(
       Object.entries(weights).map(([name, published]) => {
         const path = pathOf(published);
-        return [name, { kind: published.weights.kind, ...(path !== null && { path }) }];
+        const base = published.lora?.base ?? null;
+        return [name, { kind: published.weights.kind, ...(path !== null && { path }), ...(base !== null && { base }) }]; // prettier-ignore
       }),
     ),
     replicas: Object.fromEntries(
       Object.entries(replicas).map(([url, entry]) => [url, replicaView(entry)]),
     ),
     ...(open !== null && { ticket: ticketView(open) }),
+    ...(may_delete.length > 0 && { may_delete }),
   };
 }
 

@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
 import { Fault } from '../../model/faults.js';
 import { Publish } from '../../model/policy/publish.js';
-import type { PolicyRecord, Target } from '../../model/policy/record.js';
+import { adapterNamed, withKept } from '../../model/policy/adapters.js';
+import type { PolicyRecord, Published, Target } from '../../model/policy/record.js';
 import {
   firstRecord,
   pathOf,
@@ -15,9 +16,16 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { checkCache } from './kept-cache.js';
 import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
+
+/** By kind of weights. */
+const REMEDIES = {
+  checkpoint: 'vLLM has them with VLLM_SERVER_DEV_MODE=1',
+  lora: 'vLLM has them with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True',
+} as const;
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
@@ -40,7 +48,7 @@ export function createSettlePublish(dependencies: Dependencies): PolicyActivitie
       const record = await policy.records.change((before) => {
         checkTarget(before, publish);
         return targeted(before, {
-          publish,
+          publish: { ...publish, lora: adapterNamed(before, { service, target: publish }) },
           away,
           urls: policy.urls,
         });
@@ -99,9 +107,11 @@ async function examine(
       const { lacks, tells_label } = await control.examine(publish, bound);
       if (lacks.length > 0)
         refusals.push(
-          `${control.replica} lacks ${lacks.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`,
+          `${control.replica} lacks ${lacks.join(', ')} (${REMEDIES[publish.weights.kind]})`,
         );
       if (!tells_label) silent.push(control.replica);
+      if (publish.cache === 'keep')
+        checkCache(control.replica, { ...publish, ...(await control.settings(bound)) });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       if (error.type === 'GenerationUnavailable') away.set(control.replica, error.message);
@@ -121,7 +131,11 @@ async function examine(
 
 function targeted(
   before: PolicyRecord | null,
-  { publish, away, urls }: { publish: Target; away: Examined['away']; urls: readonly string[] },
+  {
+    publish,
+    away,
+    urls,
+  }: { publish: Target & Pick<Published, 'lora'>; away: Examined['away']; urls: readonly string[] },
 ): PolicyRecord {
   const known = withReplicas(before ?? firstRecord(urls), urls);
   const meant = Object.keys(known.replicas).filter((replica) => isMeant(known, replica));
@@ -133,7 +147,8 @@ function targeted(
       ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })
       : withReplica(record, { replica, state: 'away', fault, away_since: commonMs() });
   }, known);
-  return withTarget(seen, publish);
+  const kept = publish.lora === null ? seen : withKept(seen, { version: publish.version, path: publish.weights.path }); // prettier-ignore
+  return withTarget(kept, publish);
 }
 
 /** One that has joined is examined first, and one that leaves gets nothing any more. */

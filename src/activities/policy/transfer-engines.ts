@@ -4,6 +4,7 @@ import { AGREED_IDS } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
+import { checkCache } from './kept-cache.js';
 import { refused } from './policy-view.js';
 
 /** What engines say before a transfer touches them. */
@@ -19,8 +20,11 @@ export interface SeenEngine {
   url: string;
   label: string | null;
   world_size: number;
+  backend: string | null;
   before: number[] | null;
 }
+
+const NO_BACKEND = 'none';
 
 const QUESTION_MS = 10_000;
 const FIRST_QUESTION_MS = 2000;
@@ -39,7 +43,7 @@ export async function askEngines(policy: PolicyService, asking: Asking): Promise
   const answers = await Promise.all(
     controls.map(async (control) => {
       try {
-        return await askEngine(control, asking);
+        return await twice(() => askEngine(control, asking));
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         if (error.type !== 'GenerationUnavailable') refusals.push(error.message);
@@ -72,6 +76,16 @@ function meant(
   return controls.filter(isMeant);
 }
 
+/** A server under load closes connections that the next question finds open. */
+async function twice<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof Fault) || error.type !== 'GenerationUnavailable') throw error;
+    return await ask();
+  }
+}
+
 const hangs = (control: WeightControl, { signal }: Asking): Promise<boolean> =>
   control.isUp({ within_ms: FIRST_QUESTION_MS, signal }).catch(() => false);
 
@@ -86,12 +100,18 @@ async function askEngine(
   const all = tells_label ? lacks : [...lacks, '/weight_info'];
   if (all.length > 0)
     throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
-  const label = await control.said(bound);
-  const world_size = await control.worldSize(bound);
+  const [label, { backend, cache_dtype }, world_size] = await Promise.all([
+    control.asOne({ starts: true }, bound),
+    control.settings(bound),
+    control.worldSize(bound),
+  ]);
+  if (backend === NO_BACKEND && begin.code === 'ours')
+    throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
+  checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.
   const entry = record?.replicas[url];
   const serves = entry === undefined || entry.state === 'current';
   const isAsked = serves && begin.probe === 'agree';
   const before = isAsked ? await control.promptLogprobs(AGREED_IDS, bound) : null;
-  return { url, label, world_size, before };
+  return { url, label, world_size, backend: backend === NO_BACKEND ? null : backend, before };
 }

@@ -1,6 +1,7 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import type { Weights } from '../../model/policy/publish.js';
+import { withAdapter } from '../../model/policy/adapters.js';
 import type { PolicyRecord, Published } from '../../model/policy/record.js';
 import { isUnchanged, otherFiles, withReplica } from '../../model/policy/record.js';
 import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
@@ -13,6 +14,8 @@ import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contrac
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Admission } from './admit-joiner.js';
 import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
+import type { LoadableAdapter } from './bring-adapter.js';
+import { adapterTo, bringAdapter, NO_BASE, putAdapter } from './bring-adapter.js';
 import { isOnlyFreed } from './free-half-loaded.js';
 import { halfLoaded } from './half-loaded.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
@@ -38,7 +41,10 @@ interface Checkpoint {
 /** What one attempt works with. */
 interface Work extends Pick<Attempt, 'signal'> {
   order: UpdateReplica;
+  /** Of its weights. */
   version: number;
+  /** What is loaded on them; null: nothing. */
+  adapter: LoadableAdapter | null;
   policy: PolicyService;
   control: WeightControl;
   manner: Loadable;
@@ -65,6 +71,8 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const { signal } = attempt;
       const { identity, done } = await admit(order, { policy, control, signal });
       if (done !== null) return done;
+      const beside = await bringAdapter(order, { policy, control, identity, signal });
+      if (beside !== null) return beside;
       const begun = await begin(order, { policy, control, attempt });
       if (begun === null) {
         const view = viewOf(await policy.records.latest());
@@ -129,7 +137,9 @@ async function recordPause(
 ): Promise<Work> {
   const { replica } = order;
   const before = await policy.records.latest();
-  const version = order.version ?? before?.version ?? -1;
+  const wanted = order.version ?? before?.version ?? -1;
+  const adapter = adapterTo(before, wanted);
+  const version = adapter === null ? wanted : (adapter.base ?? -1);
   const entry = before?.replicas[replica];
   const own = attempt.checkpoint as Checkpoint | null;
   const left = entry?.state === 'updating' ? entry.paused_until : null;
@@ -142,12 +152,13 @@ async function recordPause(
   const noted = { failures: own?.failures ?? 0, is_half: own?.is_half ?? false };
   attempt.checkpoint = { paused_until, ...noted } satisfies Checkpoint;
   const record = await policy.records.change((now) => {
+    mannerOf(now, wanted);
     mannerOf(now, version);
     return now && withReplica(now, { replica, state: 'updating', paused_until });
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
   const transit = inTransit(version, record?.writer ?? '');
-  return { order, version, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
+  return { order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
 }
 
 /** The next attempt has to know it. */
@@ -160,6 +171,7 @@ const halfOf = (attempt: Attempt): Pick<Work, 'isHalf' | 'noteHalf'> => ({
 
 /** Weights that are neither the record's version nor its target count as unpublished. */
 function mannerOf(record: PolicyRecord | null, version: number): Loadable {
+  if (version < 0) throw refused(NO_BASE);
   const manner = record?.weights[version];
   if (manner === undefined)
     throw refused(`version ${version} has been overtaken by ${record?.target ?? 'none'}`);
@@ -171,7 +183,7 @@ function mannerOf(record: PolicyRecord | null, version: number): Loadable {
 type Loadable = Published & { weights: Weights };
 
 async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<UpdatedReplica> {
-  const { control, manner, order } = work;
+  const { control, manner, order, adapter } = work;
   const inPhase = phases(work);
   const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
   await inPhase('load', () => checkFiles(work));
@@ -191,12 +203,14 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
   await inPhase('resume', () => control.resume(bound()));
   const paused_s = (performance.now() - began) / 1000;
   await inPhase('probe', () => probe(work, bound()));
+  if (adapter !== null) await inPhase('adapter', () => putAdapter(adapter, { control, service: order.service, keeps: [], bound })); // prettier-ignore
   const { replica } = order;
   const identity = await examineLoaded(work.identity, work);
   const record = await work.policy.records.change((now) => {
     checkOurs(now, work);
     const next = now && withReplica(now, { replica, state: 'current', version: work.version });
-    return next && asAdmitted(next, { replica, identity });
+    const whole = next && adapter !== null ? withAdapter(next, { replica, adapter, keep_adapters: 1 }) : next; // prettier-ignore
+    return whole && asAdmitted(whole, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
 }

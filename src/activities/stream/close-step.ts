@@ -96,9 +96,8 @@ async function writeStep(
   };
   // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
   await keptStep({ stream_id, step }, facts);
-  await putResult(result, { summaries, outputs });
   if (note !== null) attempt.warn(`${stream_id}: ${note}`);
-  return result;
+  return await putResult(result, { summaries, outputs });
 }
 
 /** What was put and is not forgotten. */

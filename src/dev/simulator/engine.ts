@@ -9,6 +9,7 @@ export interface EngineStats {
   prompt_tokens: number;
   generation_tokens: number;
   finished: Readonly<Record<EndReason, number>>;
+  is_asleep: boolean;
 }
 
 /** A generation as the engine handles it. */
@@ -41,6 +42,7 @@ export interface Engine {
   isFrozen(): boolean;
   /** The weights have changed. */
   reweigh(): void;
+  sleeps(is_asleep: boolean): void;
   countPrompt(tokens: number): void;
   countTokens(tokens: number): void;
   countEnd(reason: EndReason): void;
@@ -52,8 +54,12 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
   const finished = { stop: 0, length: 0, abort: 0, error: 0 };
   let prompt_tokens = 0;
   let generation_tokens = 0;
+  let is_asleep = false;
   return {
     ...places,
+    sleeps(one) {
+      is_asleep = one;
+    },
     countPrompt(tokens) {
       prompt_tokens += tokens;
     },
@@ -63,7 +69,13 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
     countEnd(reason) {
       finished[reason] += 1;
     },
-    stats: () => ({ ...counts(), prompt_tokens, generation_tokens, finished: { ...finished } }),
+    stats: () => ({
+      ...counts(),
+      prompt_tokens,
+      generation_tokens,
+      finished: { ...finished },
+      is_asleep,
+    }),
   };
 }
 

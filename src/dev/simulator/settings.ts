@@ -134,6 +134,12 @@ export const SimulatorSettings = z.strictObject({
    * `/reset_prefix_cache` and the routes of a transfer, whose `update_info` is {weights: {name, skill, seed}, part, parts}. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
+  /**
+   * Serves `/v1/load_lora_adapter`, whose `lora_path` is a file {name, skill, seed}, and `/v1/unload_lora_adapter`, like
+   * vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING. Further adapters are refused, where vLLM swaps them.
+   * null: the routes are not found (capture 177).
+   */
+  max_loras: z.int().positive().nullable().default(null),
   /** How many processes answer at its URL in turn, each with a label of its own. */
   front_ends: z.int().positive().default(1),
   /** What `/get_world_size` says. */

@@ -21,6 +21,14 @@ export interface WeightStore {
   setLabel: (label: string, front_end?: number) => void;
   /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
   load: (file: string, options?: { half: boolean }) => void;
+  /** What a model's name stands for: an adapter on the weights, or the weights alone. */
+  under: (model: string | null) => Weights;
+  /** Adapters that are loaded, by name. */
+  adapters: () => string[];
+  /** From a file of weights. Throws if that is missing or invalid. */
+  loadAdapter: (adapter: { name: string; file: string }) => void;
+  /** A request that runs under it goes on. */
+  unloadAdapter: (name: string) => void;
   /** A transfer by a trainer. Until it is over, one request that computes ends the process. */
   isTransferring: () => boolean;
   /** These throw, as a worker of the engine does. */
@@ -59,6 +67,7 @@ export function createWeights(
       loaded = half ? halfOf(read, current()) : read;
       changed();
     },
+    ...createAdapters(current),
     isTransferring: () => arrived !== null,
     startTransfer: () => {
       if (arrived !== null) throw new Error(ACTIVE);
@@ -74,6 +83,31 @@ export function createWeights(
     endTransfer: () => {
       if (arrived === null) throw new Error('no weight update is active');
       arrived = null;
+    },
+  };
+}
+
+/** An adapter that was made for other weights than those below it is no whole policy. */
+function createAdapters(
+  base: () => Weights,
+): Pick<WeightStore, 'under' | 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
+  const known = new Map<string, { weights: Weights; on: string }>();
+  const loaded = new Set<string>();
+  return {
+    under: (model) => {
+      const adapter = known.get(model ?? '');
+      if (adapter === undefined) return base();
+      const { weights, on } = adapter;
+      return on === base().name ? weights : halfOf(weights, base());
+    },
+    adapters: () => [...loaded],
+    loadAdapter: ({ name, file }) => {
+      const weights = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));
+      known.set(name, { weights, on: base().name });
+      loaded.add(name);
+    },
+    unloadAdapter: (name) => {
+      loaded.delete(name);
     },
   };
 }

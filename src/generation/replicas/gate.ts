@@ -1,3 +1,4 @@
+import { adapterOf, baseOf } from '../../model/policy/adapters.js';
 import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
 import { isServing, NO_ENGINE, whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
@@ -86,8 +87,13 @@ export function createGate({
     fenceOf: (replica) => {
       const entry = record?.replicas[replica];
       if (record === null || entry === undefined || isUnpublished(record)) return null;
-      const { version, epoch } = entry;
-      return { version, epoch, record_epoch: record.epoch };
+      const { epoch } = entry;
+      return {
+        version: baseOf(entry),
+        adapter: adapterOf(entry),
+        epoch,
+        record_epoch: record.epoch,
+      };
     },
     pass: async (wait, { held }) => {
       await refresh();

@@ -7,7 +7,7 @@ import type { GenerationRequest } from '../generation-service.js';
  */
 export function completionBody(request: GenerationRequest): Record<string, unknown> {
   return {
-    model: request.model,
+    model: request.adapter ?? request.model,
     prompt: request.prompt_ids,
     max_tokens: request.max_tokens,
     n: 1,

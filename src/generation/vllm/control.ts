@@ -1,16 +1,20 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { Allowed } from '../../platform/http/allowed.js';
-import type { CacheRule } from '../../model/policy/publish.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { listOf } from '../../model/untrusted.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
+import { ADAPTER_ROUTES, adapterCalls, hasAdapterRoute } from './adapter-calls.js';
+import type { Ask, Asked } from './ask.js';
+import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
-import { createAskAnew, identify } from './identify.js';
+import { engineSettings } from './engine-settings.js';
+import { asOne, createAskAnew, identify } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { saysAwake } from './sleep-state.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
@@ -96,8 +100,10 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
       await ask('GET /is_paused', { schema: IsRunning, ...bound });
     },
     ...transferCalls({ replica, ask, raw }),
-    promptLogprobs: async (prompt_ids, bound) => {
-      const model = options.model ?? (await firstModel(toEngine, bound));
+    settings: (bound) => engineSettings({ engine: toEngine.raw, control: raw }, bound),
+    ...adapterCalls({ replica, ...toEngine }),
+    promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
+      const model = adapter ?? options.model ?? (await firstModel(toEngine, bound));
       return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
     },
     close: async () => {
@@ -116,18 +122,21 @@ const anotherLabel = (
 
 /** What joining needs beside the calls of an update. */
 function createQuestions(
-  { replica, api_key, lookupFor }: VllmControlOptions,
+  { replica, api_key, control_url, control_api_key, lookupFor }: VllmControlOptions,
   { call }: Pick<Http, 'call'>,
-): Pick<WeightControl, 'identify' | 'logprobsMode' | 'close'> {
-  const http = {
-    base_url: replica,
-    api_key,
-    ...(lookupFor !== undefined && { lookup: lookupFor(replica) }),
-  };
-  const anew = createAskAnew(http);
+): Pick<WeightControl, 'identify' | 'asOne' | 'logprobsMode' | 'close'> {
+  const at = (base_url: string, key: string | null) => ({
+    base_url,
+    api_key: key,
+    ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
+  });
+  const http = at(replica, api_key);
+  const engine = createAskAnew(http);
+  const control = createAskAnew(at(control_url ?? replica, control_api_key ?? api_key));
+  const questions = { replica, askEngine: engine.ask, askControl: control.ask };
   return {
-    identify: (given, bound) =>
-      identify(given, { engine: { replica, call, askAnew: anew.askAnew }, bound }),
+    identify: (given, bound) => identify(given, { engine: { ...questions, call }, bound }),
+    asOne: ({ starts }, bound) => asOne(questions, { starts, bound }),
     logprobsMode: async (model, { within_ms, signal }) => {
       const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };
       const service = createVllmService({ ...http, ...timeouts });
@@ -137,7 +146,9 @@ function createQuestions(
         await service.close();
       }
     },
-    close: anew.close,
+    close: async () => {
+      await Promise.all([engine.close(), control.close()]);
+    },
   };
 }
 
@@ -161,41 +172,19 @@ function transferCalls({
       if (reply.status === 404) return 1;
       return read(WorldSize, { reply, site: { replica, call } }).world_size;
     },
-    // 500: none is under way, or no transfer is configured (capture 169). Any answer is an end.
     closeTransfer: async (bound) => {
-      await raw('POST /finish_weight_update', { ...bound, body: {} });
+      const finish = () => raw('POST /finish_weight_update', { ...bound, body: {} });
+      if ((await finish()).status === 200) return;
+      // 500: none is under way, or no transfer is configured (capture 169). One that broke in the middle is over, too, but
+      // has left layers that take no weights, neither sent nor read; an empty one puts them together again (vLLM 0.32).
+      const began = await raw('POST /start_weight_update', bound);
+      if (began.status === 200) await finish();
     },
   };
 }
 
-interface Asked<T> extends Bound {
-  schema: z.ZodType<T>;
-  body?: object;
-}
-
-type Ask = ReturnType<typeof createAsk>;
-
-/** Calls of one server, by method and path. */
-function createAsk({ call }: Http, replica: string) {
-  const raw = (name: string, { within_ms, signal, body }: Bound & { body?: object }) => {
-    const [method = '', path = ''] = name.split(' ');
-    return call({
-      method: method === 'GET' ? 'GET' : 'POST',
-      path,
-      timeout_ms: Math.max(1, within_ms),
-      signal,
-      // Belongs to no rollout.
-      ...(path.startsWith('/v1/') && { session_id: 'weights-probe' }),
-      ...(body !== undefined && { body }),
-    });
-  };
-  const ask = async <T>(name: string, { schema, ...given }: Asked<T>): Promise<T> =>
-    read(schema, { reply: await raw(name, given), site: { replica, call: name } });
-  return { raw, ask };
-}
-
 async function examine(
-  { cache }: { cache: CacheRule },
+  { cache, weights }: Parameters<WeightControl['examine']>[0],
   {
     toEngine,
     raw,
@@ -211,10 +200,15 @@ async function examine(
     return reply.status !== 404;
   };
   const lacks: string[] = [];
-  for (const path of cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED)
-    if (!(await has(path))) lacks.push(path);
+  const isAdapter = weights?.kind === 'lora';
+  const needed = cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED;
+  for (const path of isAdapter ? ADAPTER_ROUTES : needed) {
+    const isThere = isAdapter ? hasAdapterRoute(toEngine, { path, bound, replica }) : has(path);
+    if (!(await isThere)) lacks.push(path);
+  }
   const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
-  if (sleeping.success && sleeping.data.is_sleeping) throw asleep(replica);
+  const mayBeAsleep = sleeping.success && sleeping.data.is_sleeping;
+  if (mayBeAsleep && !saysAwake(await toEngine.raw('GET /metrics', bound))) throw asleep(replica);
   return { lacks, tells_label: await has('/weight_info') };
 }
 

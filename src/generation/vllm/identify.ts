@@ -38,11 +38,18 @@ const Label = z.object({ weight_version: WeightLabel });
 /** When the server's process began, among its metrics (capture 111). */
 const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
 
-export interface Identifying {
+/** One exchange on a connection of its own. */
+type AskAnew = (path: string, bound: Bound) => Promise<{ status: number; text: string }>;
+
+interface Questions {
   replica: string;
+  askEngine: AskAnew;
+  /** Where its weights are changed, and have their label. */
+  askControl: AskAnew;
+}
+
+export interface Identifying extends Questions {
   call: Http['call'];
-  /** One exchange on a connection of its own. */
-  askAnew: (path: string, bound: Bound) => Promise<{ status: number; text: string }>;
 }
 
 export async function identify(
@@ -50,7 +57,7 @@ export async function identify(
   { engine, bound }: { engine: Identifying; bound: Bound },
 ): Promise<EngineIdentity> {
   const { replica, call } = engine;
-  await checkIsOne(engine, bound);
+  await asOne(engine, { starts: true, bound });
   const { within_ms: timeout_ms, signal } = bound;
   const site = (name: string) => ({ replica, call: name });
   const listed = await call({ method: 'GET', path: '/v1/models', timeout_ms, signal });
@@ -76,15 +83,19 @@ export async function identify(
   return { model: found.id, max_model_len, tokenizer, logprobs_mode: null };
 }
 
-async function checkIsOne({ replica, askAnew }: Identifying, bound: Bound): Promise<void> {
+/** The label of the one engine that answers; null: it has none. `starts`: also by when their processes began. */
+export async function asOne(
+  { replica, askEngine, askControl }: Questions,
+  { starts: asks_starts, bound }: { starts: boolean; bound: Bound },
+): Promise<string | null> {
   const answers = await Promise.all(
     Array.from({ length: QUESTIONS }, async () => {
       const [label, metrics] = await Promise.all([
-        askAnew('/weight_info', bound),
-        askAnew('/metrics', bound),
+        askControl('/weight_info', bound),
+        asks_starts ? askEngine('/metrics', bound) : null,
       ]);
       const said = Label.safeParse(jsonOf({ ...label, header: () => null }));
-      const started = metrics.status === 200 ? STARTED.exec(metrics.text)?.[1] : undefined;
+      const started = metrics?.status === 200 ? STARTED.exec(metrics.text)?.[1] : undefined;
       return {
         label: said.success ? said.data.weight_version : null,
         started: started ?? null,
@@ -93,7 +104,7 @@ async function checkIsOne({ replica, askAnew }: Identifying, bound: Bound): Prom
   );
   const labels = new Set(answers.map(({ label }) => label));
   const starts = new Set(answers.map(({ started }) => started));
-  if (labels.size === 1 && starts.size === 1) return;
+  if (labels.size === 1 && starts.size === 1) return answers[0]?.label ?? null;
   const what =
     labels.size > 1
       ? `the weights ${[...labels].map((label) => (label === null ? 'nothing' : preview(label))).join(' and ')}`
@@ -112,7 +123,10 @@ export function createAskAnew({
   base_url,
   api_key,
   lookup,
-}: Pick<HttpOptions, 'base_url' | 'api_key' | 'lookup'>) {
+}: Pick<HttpOptions, 'base_url' | 'api_key' | 'lookup'>): {
+  ask: AskAnew;
+  close: () => Promise<void>;
+} {
   const client = createHttpClient({
     connect_timeout_ms: 3000,
     keep_alive_ms: 0,
@@ -120,7 +134,7 @@ export function createAskAnew({
   });
   const root = base_url.replace(/\/v1$/, '');
   const headers = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
-  const askAnew: Identifying['askAnew'] = async (path, { within_ms, signal }) => {
+  const ask: AskAnew = async (path, { within_ms, signal }) => {
     try {
       return await withDeadline(signal, {
         ms: within_ms,
@@ -139,5 +153,5 @@ export function createAskAnew({
       throw wireFault(error, { replica: base_url, call: `GET ${path}` });
     }
   };
-  return { askAnew, close: client.close };
+  return { ask, close: client.close };
 }

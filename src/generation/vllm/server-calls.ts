@@ -7,6 +7,7 @@ import type { ChatMessage, GenerationService, ServiceDescription } from '../gene
 import type { Http, HttpReply } from './http.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { saysAwake } from './sleep-state.js';
 import type { CallSite } from './wire-faults.js';
 import { refusalFault, unavailableFault } from './wire-faults.js';
 
@@ -107,7 +108,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       return logprobsOfPrompt(read(PromptLogprobs, { reply, site }), { prompt_ids, site });
     },
     weightVersion: weights.weightVersion,
-    isPaused: shared(async () => (await isPaused(deps)) || (await isAsleep(deps))),
+    isPaused: shared(async () => (await isPaused(deps)) || (await saysAsleep(deps))),
     isAsleep: shared(() => isAsleep(deps)),
   };
 }
@@ -174,22 +175,28 @@ async function contextLength(
 const isPaused = async (deps: ServerCallsDeps): Promise<boolean> =>
   (await stateOf(deps, { path: '/is_paused', schema: PausedReply }))?.is_paused === true;
 
-const isAsleep = async (deps: ServerCallsDeps): Promise<boolean> =>
+const isAsleep = async (deps: ServerCallsDeps): Promise<boolean> => {
+  if (!(await saysAsleep(deps))) return false;
+  const metrics = await answerTo(deps, '/metrics');
+  return metrics === null || !saysAwake(metrics);
+};
+
+const saysAsleep = async (deps: ServerCallsDeps): Promise<boolean> =>
   (await stateOf(deps, { path: '/is_sleeping', schema: SleepingReply }))?.is_sleeping === true;
 
 /** null: no answer. A server without this route answers 404 (capture 194). */
 async function stateOf<T>(
-  { call }: ServerCallsDeps,
+  deps: ServerCallsDeps,
   { path, schema }: { path: string; schema: z.ZodType<T> },
 ): Promise<T | null> {
+  const reply = await answerTo(deps, path);
+  return reply === null ? null : (schema.safeParse(jsonOf(reply)).data ?? null);
+}
+
+async function answerTo({ call }: ServerCallsDeps, path: string): Promise<HttpReply | null> {
+  const { signal } = new AbortController();
   try {
-    const reply = await call({
-      method: 'GET',
-      path,
-      timeout_ms: PAUSE_QUESTION_TIMEOUT_MS,
-      signal: new AbortController().signal,
-    });
-    return schema.safeParse(jsonOf(reply)).data ?? null;
+    return await call({ method: 'GET', path, timeout_ms: PAUSE_QUESTION_TIMEOUT_MS, signal });
   } catch {
     return null;
   }

@@ -8,11 +8,22 @@ import { FiniteNumbers, TokenIds } from '../untrusted.js';
 export const MAX_PATH = 4096;
 const MAX_PROBE = 16_384;
 
+const path = z
+  .string()
+  .min(1)
+  .max(MAX_PATH)
+  .describe('each engine reads it from its own file system');
+
 export const Weights = z.discriminatedUnion('kind', [
   /** Each engine reads it from its own file system. */
   z.strictObject({
     kind: z.literal('checkpoint').describe('files'),
-    path: z.string().min(1).max(MAX_PATH).describe('each engine reads it from its own file system'),
+    path,
+  }),
+  /** Loaded beside the weights, under a name of its own; nothing is paused. */
+  z.strictObject({
+    kind: z.literal('lora').describe('an adapter for the weights that are there'),
+    path,
   }),
 ]);
 export type Weights = z.infer<typeof Weights>;
@@ -94,5 +105,13 @@ export const Publish = z.strictObject({
     .nullable()
     .default(null)
     .describe('how many replicas must have it; null: all that are not away'),
+  keep_adapters: z
+    .int()
+    .positive()
+    .max(64)
+    .default(2)
+    .describe(
+      'how many of the last versions streams may go on under, if it is an adapter; engines hold one more',
+    ),
 });
 export type Publish = z.infer<typeof Publish>;

@@ -1,15 +1,10 @@
 import { z } from 'zod';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
-import {
-  isServing,
-  REPLICA_NEEDS,
-  REPLICA_STATES,
-  restoreDelayMs,
-  TRANSFER,
-} from '../workflow-safe/policy.js';
+import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy.js';
 import type { Publish } from './publish.js';
 import { Manner, MAX_VERSION, Weights } from './publish.js';
+import { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
 import { NO_TRANSFERS, Transfers } from './ticket.js';
 import { WeightFiles, filesText, isOther } from './weight-files.js';
 
@@ -43,6 +38,10 @@ const ReplicaEntry = z.object({
   draining_until: z.number().nullable().default(null),
   /** Milliseconds since 1970; null: it is not away, or nobody knows. */
   away_since: z.number().nullable().default(null),
+  /** The policies that its streams may go on under, the one for new requests last; empty: its weights alone. */
+  adapters: z.array(ServedAdapter).default([]),
+  /** The version of its weights, if it has adapters. */
+  base: z.int().nullable().default(null),
 });
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
@@ -64,6 +63,8 @@ const Published = Manner.extend({
   weights: KnownWeights,
   /** What the worker that published it saw at its path; null: nothing. */
   files: WeightFiles.nullable().default(null),
+  /** null: it is no adapter. */
+  lora: AdapterOf.nullable().default(null),
 });
 export type Published = z.infer<typeof Published>;
 
@@ -81,6 +82,8 @@ export const PolicyRecord = z.object({
   /** What all examined replicas are; null: none has been examined yet. */
   identity: EngineIdentity.nullable().default(null),
   transfers: Transfers.default(NO_TRANSFERS),
+  /** The last published ones, oldest first. */
+  adapters: z.array(KeptAdapter).default([]),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -99,6 +102,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   ),
   identity: null,
   transfers: NO_TRANSFERS,
+  adapters: [],
 });
 
 const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
@@ -113,6 +117,8 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   examined: true,
   draining_until: null,
   away_since: null,
+  adapters: [],
+  base: null,
   ...given,
 });
 
@@ -157,7 +163,7 @@ export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | 
 
 type Brought = Pick<Publish, 'version' | 'cache' | 'probe' | 'pause_limit'> &
   Pick<Published, 'weights'> &
-  Partial<Pick<Published, 'files'>>;
+  Partial<Pick<Published, 'files' | 'lora'>>;
 
 /** The record with these weights as its target. */
 export function withTarget(record: PolicyRecord, publish: Brought): PolicyRecord {
@@ -178,10 +184,11 @@ function kept(
   { version, target, weights }: PolicyRecord,
   more: PolicyRecord['weights'],
 ): PolicyRecord['weights'] {
-  const names = new Set([version, target].filter((one) => one !== null).map(String));
-  return Object.fromEntries(
-    Object.entries({ ...weights, ...more }).filter(([name]) => names.has(name)),
-  );
+  const all = { ...weights, ...more };
+  const named = [version, target].filter((one) => one !== null);
+  const bases = named.map((one) => all[one]?.lora?.base ?? null);
+  const names = new Set([...named, ...bases].map(String));
+  return Object.fromEntries(Object.entries(all).filter(([name]) => names.has(name)));
 }
 
 /** The record with one replica changed; the replica's epoch grows. */
@@ -198,6 +205,8 @@ export function withReplica(
     paused_until: null,
     fault: null,
     needs: change.state === 'current' ? null : before.needs,
+    // Other weights have no adapters yet.
+    ...(change.version !== undefined && { adapters: [], base: null }),
     ...change,
     away_since: change.state === 'away' ? (before.away_since ?? change.away_since ?? null) : null,
     epoch: before.epoch + 1,
@@ -254,39 +263,3 @@ export const isUnchanged = (
   record: PolicyRecord | null,
   { replica, epoch }: { replica: string; epoch: number },
 ): boolean => record?.replicas[replica]?.epoch === epoch;
-
-/** Whether something is left that only the workflow can repair. */
-export function needsCare(record: PolicyRecord, urls: readonly string[]): boolean {
-  const isNew = urls.some((url) => record.replicas[url] === undefined);
-  return (
-    isNew || Object.values(record.replicas).some((entry) => !isServing(entry) && !hasLeft(entry))
-  );
-}
-
-/** A replica that is paused beyond its limit, so its updater is gone; or one that should have left. */
-export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
-  Object.values(replicas).some(
-    (entry) =>
-      (entry.paused_until !== null && entry.paused_until < now) ||
-      (entry.draining_until !== null && entry.draining_until < now && !hasLeft(entry)),
-  );
-
-/** Longer than the workflow waits between two tries, each of which changes the record. */
-const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;
-
-/**
- * Nobody gives weights to an unknown replica, so the signal to its workflow was lost. While another replica is updated, the
- * record stays the same for as long as a load takes, and the workflow must not be disturbed.
- */
-export function isForgotten(
-  { version, replicas }: PolicyRecord,
-  { unchanged_ms }: { unchanged_ms: number },
-): boolean {
-  const states = new Set(Object.values(replicas).map(({ state }) => state));
-  return (
-    version !== null &&
-    unchanged_ms >= FORGOTTEN_MS &&
-    states.has('unknown') &&
-    !states.has('updating')
-  );
-}

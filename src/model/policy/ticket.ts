@@ -10,6 +10,8 @@ const TicketEngine = z.object({
   group: z.int(),
   world_size: z.int(),
   rank_offset: z.int(),
+  /** By which weights are sent to it; null: it does not say it. */
+  backend: z.string().nullable().default(null),
   /** Before the ticket. An engine that nobody touched goes back to it. */
   was: z.object({
     state: z.enum(REPLICA_STATES),

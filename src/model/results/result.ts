@@ -14,6 +14,18 @@ export type Counts = z.infer<typeof Counts>;
 
 const path = (what: string) => z.string().describe(`path of ${what}`);
 
+/** What one kind of results consists of where nothing can be appended or renamed. */
+export const ResultObjects = z.array(
+  z.strictObject({
+    key: z.string().describe('below the folder of metrics.json'),
+    rows: z.int().describe('how many it has'),
+    bytes: z.int().describe('its size'),
+    sha256: z.string().describe('of its content'),
+  }),
+);
+
+const objects = (what: string) => ResultObjects.describe(`of ${what}, in order`);
+
 /** The result of workflow `rolloutBatch`, and the content of metrics.json. */
 export const BatchResult = z.strictObject({
   schema_version: z.literal(1).describe('the version of this format'),
@@ -30,7 +42,19 @@ export const BatchResult = z.strictObject({
         'rollouts.arrow, the sequences of the valid rollouts, where temporal.yaml asks for it',
       ).exactOptional(),
     })
-    .describe("absolute paths on the worker's host"),
+    .describe(
+      "absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of `objects`",
+    ),
+  objects: z
+    .strictObject({
+      epoch: z.string().describe('changes when the batch is started again'),
+      rollouts: objects('the valid rollouts'),
+      failures: objects('the others'),
+      groups: objects('the table of groups'),
+      sequences: objects('the sequences of the valid rollouts').exactOptional(),
+    })
+    .exactOptional()
+    .describe('in metrics.json on S3 alone: what its results consist of'),
   metadata: foreignObject().describe("the request's"),
 });
 export type BatchResult = z.infer<typeof BatchResult>;

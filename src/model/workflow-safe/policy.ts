@@ -17,7 +17,7 @@ export const REPLICA_NEEDS = ['load', 'restart'] as const;
 export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
 
 /** Its phases, in order. */
-const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
+const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe', 'adapter'] as const;
 export type Phase = (typeof PHASES)[number];
 
 export interface ReplicaView {
@@ -71,10 +71,19 @@ export interface PolicyView {
   version: number | null;
   target: number | null;
   /** Settings of `version` and `target`, by version. Those that a trainer sent itself have no path. */
-  weights: Record<string, { kind: string; path?: string }>;
+  weights: Record<string, WeightsView>;
   replicas: Record<string, ReplicaView>;
   /** Absent or null: none. */
   ticket?: TicketView | null;
+  /** Files of adapters that nobody needs any more; absent: none. */
+  may_delete?: string[];
+}
+
+interface WeightsView {
+  kind: string;
+  path?: string;
+  /** Of an adapter: the version of the weights that it is for; absent: those that engines start with. */
+  base?: number;
 }
 
 /** Signal `phase`: the phase of a slow replica. */
@@ -137,13 +146,17 @@ export function toRestore(view: PolicyView): string[] {
   const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
   const isDue = (one: ReplicaView): boolean =>
-    hasFiles || hangs(one) || (view.version === null && one.examined === false);
+    one.state === 'current'
+      ? lacksAdapter(view, one)
+      : hasFiles || hangs(one) || (view.version === null && one.examined === false);
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.state !== 'current' && one.draining_until === undefined && !held.has(url) && isDue(one)
-      ? [url]
-      : [],
+    one.draining_until === undefined && !held.has(url) && isDue(one) ? [url] : [],
   );
 }
+
+/** It serves an older version, and the record's is only an adapter away. */
+const lacksAdapter = ({ version, weights }: PolicyView, one: ReplicaView): boolean =>
+  version !== null && weights[String(version)]?.kind === LORA && (one.version ?? -1) < version;
 
 /** When the next replica has drained, in milliseconds since 1970; null: none drains. */
 export function nextDrained({ replicas }: PolicyView): number | null {
@@ -157,8 +170,12 @@ export function nextDrained({ replicas }: PolicyView): number | null {
 export const canRestore = ({
   version,
   weights,
-}: Pick<PolicyView, 'version' | 'weights'>): boolean =>
-  version !== null && weights[String(version)]?.kind !== TRANSFER;
+}: Pick<PolicyView, 'version' | 'weights'>): boolean => {
+  if (version === null) return false;
+  const own = weights[String(version)];
+  const below = own?.kind === LORA ? weights[String(own.base ?? null)] : own;
+  return below?.kind !== TRANSFER;
+};
 
 /** Whether the engines of an open transfer can be loaded without its holder. */
 export const canRepair = (view: PolicyView | null): boolean =>
@@ -169,6 +186,9 @@ const pathIn = ({ weights }: PolicyView, version: number | undefined): string | 
 
 /** The kind of weights that a trainer put into the engines itself. */
 export const TRANSFER = 'transfer' as const;
+
+/** The kind of weights that are loaded beside others. */
+export const LORA = 'lora' as const;
 
 /** It did not answer when its transfer ended. */
 const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>

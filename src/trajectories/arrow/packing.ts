@@ -14,14 +14,14 @@ export interface Packing {
 }
 
 /** Packs rollouts into record batches. A batch ends in the middle of a rollout only if the rollout alone is larger. */
-export function packing(write: (batch: Buffer) => Promise<void>): Packing {
+export function packing(write: (batch: Buffer, rows: number) => Promise<void>): Packing {
   let rows: ArrowRow[] = [];
   let bytes = 0;
   const flush = async (): Promise<void> => {
     if (rows.length === 0) return;
-    const batch = recordBatch(rows);
+    const [batch, count] = [recordBatch(rows), rows.length];
     [rows, bytes] = [[], 0];
-    await write(batch);
+    await write(batch, count);
   };
   const makeRoom = async (rollout: readonly ArrowRow[]): Promise<void> => {
     const isOther = rows[0] !== undefined && rows[0].group !== rollout[0]?.group;

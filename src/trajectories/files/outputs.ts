@@ -2,25 +2,22 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { writeJson } from '../../platform/json/kept.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { Fault, THE_STORE } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
-import { exists } from '../../platform/files.js';
+import { exists, isMissing } from '../../platform/files.js';
 import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
-import { storing } from '../storing.js';
+import { storing, storingEach } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
 import { END, HEAD } from '../arrow/batches.js';
 import type { BatchOutputs, ResultFiles } from '../trajectory-store.js';
-import { exportRows } from './export.js';
-import type { Kind } from './part-writer.js';
+import { exportRows } from '../export.js';
+import type { Kind } from '../part-files.js';
+import { kindsOf } from '../part-files.js';
 import { openPartWriter } from './part-writer.js';
-
-/** Of a closed part, in the order in which they get their final names. */
-const KINDS: readonly Kind[] = ['rollouts', 'failures', 'summaries'];
 
 /** Parts by another release, whose sequences have other columns, are closed again. */
 const BATCHES = `sequences-${createHash('sha256').update(HEAD).digest('hex').slice(0, 8)}.batches`;
@@ -30,7 +27,7 @@ export function createFileOutputs(
   directory: string,
   { disk, formats }: { disk: Disk; formats: Formats },
 ): BatchOutputs {
-  const kinds: readonly Kind[] = formats.includes('arrow') ? [...KINDS, 'sequences'] : KINDS;
+  const kinds = kindsOf(formats);
   const batch = path.basename(directory);
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
@@ -43,6 +40,9 @@ export function createFileOutputs(
   const nameOf = ({ first, last }: RowRange): string => `rows ${first} to ${last} of ${batch}`;
   const fileOf = (part: RowRange, kind: Kind): string =>
     path.join(partOf(partsDirectory, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
+
+  const readRollouts = (): AsyncGenerator<string> =>
+    storingEach(`reading ${path.basename(files.rollouts)}`, () => textsOf(files.rollouts));
 
   return {
     files,
@@ -64,8 +64,8 @@ export function createFileOutputs(
         await joinInto(files, { sourcesOf, disk });
         return await summariesIn(sourcesOf('summaries'));
       }),
-    exportRollouts: (to) => exportRows(rowsOf(files.rollouts), to),
-    readRollouts: () => rowsOf(files.rollouts),
+    exportRollouts: (to) => exportRows(readRollouts(), to),
+    readRollouts,
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${batch}`, async () => {
         const file = groupsOf(directory, { from, to });
@@ -82,6 +82,16 @@ export function createFileOutputs(
       storing(`writing metrics.json of ${batch}`, async () => {
         await disk.replaceFile(files.metrics, `${writeJson(result, 2)}\n`);
         await rm(partsDirectory, { recursive: true, force: true });
+        return result;
+      }),
+    readMetrics: () =>
+      storing(`reading metrics.json of ${batch}`, async () => {
+        try {
+          return readJson((await readWhole(files.metrics)).toString(), IN_PAYLOADS);
+        } catch (error) {
+          if (isMissing(error)) return null;
+          throw error;
+        }
       }),
   };
 }
@@ -123,14 +133,5 @@ async function concatenate(sources: readonly string[], target: FileHandle): Prom
     for await (const bytes of stream as AsyncIterable<Buffer>) {
       await target.writeFile(bytes);
     }
-  }
-}
-
-async function* rowsOf(file: string): AsyncGenerator<string> {
-  try {
-    yield* textsOf(file);
-  } catch (cause) {
-    const message = `reading ${path.basename(file)}: ${describeError(cause)}`;
-    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
   }
 }

@@ -4,13 +4,11 @@ import { copyFile, open, readdir, rename, rm, stat, truncate } from 'node:fs/pro
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { syncDirectory } from '../../platform/files.js';
-import type { Packing } from '../arrow/packing.js';
-import { packing } from '../arrow/packing.js';
+import type { Kind } from '../part-files.js';
+import { startOf, writing } from '../part-files.js';
 import { storing } from '../storing.js';
-import type { PartPosition, PartWriter, WrittenRollout } from '../trajectory-store.js';
+import type { PartPosition, PartWriter } from '../trajectory-store.js';
 
-/** In the order in which they get their final names. A part that has all of them is closed. */
-export type Kind = keyof PartPosition['offsets'];
 type PerKind<T> = Partial<Record<Kind, T>>;
 
 export interface PartFiles {
@@ -33,8 +31,12 @@ export async function openPartWriter(
   await removeOthers(directory, [attempt, resume?.attempt ?? attempt]);
   const handles: PerKind<FileHandle> = {};
   for (const kind of kinds) handles[kind] = await open(name(kind, attempt), 'a', disk.file_mode);
-  const start = Object.fromEntries(kinds.map((kind) => [kind, 0])) as PartPosition['offsets'];
-  const files = writing(handles, hasTaken ? { ...resume, attempt } : { attempt, written: 0, offsets: start }); // prettier-ignore
+  const files = writing(hasTaken ? { ...resume, attempt } : startOf(attempt, kinds), {
+    kinds,
+    put: async (kind, { bytes }) => {
+      await handles[kind]?.writeFile(bytes);
+    },
+  });
   const closeAll = async (): Promise<void> => {
     for (const kind of kinds) await handles[kind]?.close().catch(() => undefined);
   };
@@ -52,48 +54,6 @@ export async function openPartWriter(
         await syncDirectory(directory);
       }),
     abandon: closeAll,
-  };
-}
-
-interface Writing extends Pick<PartWriter, 'position'> {
-  write(rollout: WrittenRollout): Promise<void>;
-  flush(): Promise<void>;
-}
-
-/**
- * Rollouts go into the files as they come, sequences in whole record batches. The position is the last one at which all
- * files had the same rollouts.
- */
-function writing(handles: PerKind<FileHandle>, from: PartPosition): Writing {
-  let reached = from;
-  let position = from;
-  const put = async (kind: Kind, bytes: Buffer): Promise<void> => {
-    await handles[kind]?.writeFile(bytes);
-    const before = reached.offsets[kind] ?? 0;
-    reached = { ...reached, offsets: { ...reached.offsets, [kind]: before + bytes.length } };
-  };
-  const arrow: Packing | null = handles.sequences === undefined ? null : packing((batch) => put('sequences', batch)); // prettier-ignore
-  const report = (): void => {
-    if (arrow?.isWhole !== false) position = reached;
-  };
-  return {
-    get position() {
-      return position;
-    },
-    write: async ({ row, summary, valid, sequences }) => {
-      const rows = valid && arrow !== null ? sequences() : null;
-      if (rows !== null) await arrow?.makeRoom(rows);
-      report();
-      await put(valid ? 'rollouts' : 'failures', Buffer.from(`${row}\n`));
-      await put('summaries', Buffer.from(`${summary}\n`));
-      if (rows !== null) await arrow?.add(rows);
-      reached = { ...reached, written: reached.written + 1 };
-      report();
-    },
-    flush: async () => {
-      await arrow?.flush();
-      report();
-    },
   };
 }
 

@@ -1,11 +1,8 @@
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Formats } from '../../model/results/arrow/formats.js';
-import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
-import { readJson } from '../../platform/json/kept.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
-import { readWhole } from '../../platform/regular-file.js';
 import type { StepOutputs } from '../trajectory-store.js';
 import { createFileOutputs } from './outputs.js';
 import { storing } from '../storing.js';
@@ -19,15 +16,6 @@ export function createStepOutputs(
   const { metrics } = outputs.files;
   return {
     ...outputs,
-    readMetrics: () =>
-      storing(`reading ${metrics}`, async () => {
-        try {
-          return readJson((await readWhole(metrics)).toString(), IN_PAYLOADS);
-        } catch (error) {
-          if (isMissing(error)) return null;
-          throw error;
-        }
-      }),
     forget: () =>
       storing(`forgetting ${directory}`, async () => {
         // First: a step that has its metrics counts as written.

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createDisk } from '../../platform/files.js';
-import { createFileFacts } from '../files/facts.js';
+import type { OutputSettings } from '../outputs-place.js';
+import { openOutputs } from '../outputs-place.js';
 import { findStoreId, keySecretOf, storeIdOf } from '../store-id.js';
 import type { OpenStore } from '../trajectory-store.js';
 import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
 import { SCHEMA_VERSION, migrate } from './migrations.js';
-import type { OutputSettings } from './postgres-store.js';
 import { createPostgresStore } from './postgres-store.js';
 import { tryOut } from './try-out.js';
 
@@ -35,24 +34,27 @@ export function openPostgresStore({
   max_request_bytes,
   ...settings
 }: PostgresSettings & { max_cached_bytes: number; max_request_bytes: number }): OpenStore {
-  const { schema, outputs } = settings;
+  const { schema } = settings;
+  const outputs = openOutputs(settings.outputs);
   const database = connectTo(settings, (ask) =>
     checkConnection(ask, { schema, version: SCHEMA_VERSION }),
   );
   const name = `postgres://${placeOf(settings.url)}#${schema}`;
   const bounds = { max_cached_bytes, max_request_bytes };
   const store = createPostgresStore({ name, database, schema, outputs, ...bounds });
-  const beside = createFileFacts(outputs.root, createDisk(outputs.readers ?? 'owner'));
   return {
     store,
     tryOut: () => tryOut(database, schema),
     ids: async ({ make, results }) => {
       const idOf = make ? storeIdOf : findStoreId;
-      return { store: await idOf(store.facts), results: results ? await idOf(beside) : null };
+      return { store: await idOf(store.facts), results: results ? await idOf(outputs.facts) : null };
     },
     keySecret: () => keySecretOf(store.facts),
     ready: (options) => untilThere(database, options),
-    close: database.close,
+    close: async () => {
+      outputs.close();
+      await database.close();
+    },
   };
 }
 

@@ -1,14 +1,9 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import type { Formats } from '../../model/results/arrow/formats.js';
-import type { Readers } from '../../platform/files.js';
-import { createDisk } from '../../platform/files.js';
-import { reopenBatch } from '../files/batch.js';
-import { createFileOutputs } from '../files/outputs.js';
-import { createStepOutputs } from '../files/steps.js';
 import { createFoldCache } from '../fold-cache.js';
 import { findEnd, findEndOrLastLines, readLastLines } from '../journal-end.js';
-import { checkedBatch, checkedRollout, directoryOf, stepOf } from '../places.js';
+import type { OutputsPlace } from '../outputs-place.js';
+import { checkedBatch, checkedRollout } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import { storeIdOf } from '../store-id.js';
 import { storing } from '../storing.js';
@@ -22,17 +17,10 @@ import { claimJournal, readJournal } from './journal.js';
 import type { JournalTable } from './journal-table.js';
 import { createJournalTable } from './journal-table.js';
 
-/** The folder of results. */
-export interface OutputSettings {
-  root: string;
-  readers?: Readers;
-  formats?: Formats;
-}
-
 /**
  * Trajectories in PostgreSQL, for any number of hosts: journals, requests, samples and facts are rows, results are files
  * that trainers read, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, groups.jsonl, metrics.json}`, in a
- * folder that all workers have.
+ * folder that all workers have, or objects in a bucket.
  */
 export function createPostgresStore({
   name,
@@ -46,12 +34,10 @@ export function createPostgresStore({
   database: Database;
   /** Schema of its tables. */
   schema: string;
-  outputs: OutputSettings;
+  outputs: OutputsPlace;
   max_cached_bytes: number;
   max_request_bytes: number;
 }): TrajectoryStore {
-  const disk = createDisk(outputs.readers ?? 'owner');
-  const { formats = ['jsonl'] } = outputs;
   const batches = createBatchTables(database, schema);
   const facts = createTableFacts(database, schema);
   const readRequest = createRequestReader({
@@ -59,7 +45,6 @@ export function createPostgresStore({
     find: batches.lookForRequest,
     read: batches.findRequest,
   });
-  const directoryFor = (batchId: string): string => directoryOf(outputs.root, batchId);
   const readSampleText = ({ batch_id, row }: { batch_id: string; row: number }): Promise<string> =>
     storing(`sample ${row} of ${batch_id}`, () => batches.readSample(checkedBatch(batch_id), row));
 
@@ -72,11 +57,7 @@ export function createPostgresStore({
         return batches.create(batch);
       }),
     reopenBatch: (batchId) =>
-      storing(`batch ${batchId}`, async () => {
-        const directory = directoryFor(batchId);
-        await disk.makeDirectory(directory);
-        await reopenBatch(directory);
-      }),
+      storing(`batch ${batchId}`, () => outputs.reopen(checkedBatch(batchId))),
     listBatches: () => storing('the list of batches', batches.list),
     findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(checkedBatch(batchId))),
     readSample: async (ref) => {
@@ -86,8 +67,8 @@ export function createPostgresStore({
     readSampleText,
     sampleCount: (batchId) =>
       storing(`samples of ${batchId}`, () => batches.sampleCount(checkedBatch(batchId))),
-    outputs: (batchId) => createFileOutputs(directoryFor(batchId), { disk, formats }),
-    stepOutputs: (place) => createStepOutputs(stepOf(outputs.root, place), { disk, formats }),
+    outputs: outputs.outputs,
+    stepOutputs: outputs.stepOutputs,
     facts,
     storeId: () => storeIdOf(facts),
   };

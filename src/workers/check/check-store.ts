@@ -5,13 +5,20 @@ import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import type { Readers, Tried } from '../../platform/files.js';
 import { tryToWrite, whyNoSpace } from '../../platform/files.js';
+import { tryBucket } from '../../trajectories/outputs-place.js';
 import { MIGRATE, NAME_HOST, REACH } from '../../trajectories/postgres/faults.js';
 import type { OpenStore, TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
 import type { OwnStore } from '../one-store.js';
 import { writesResults } from '../one-store.js';
-import { openStore, outputsReaders, outputsRoot, placeOfUrl } from '../open-store.js';
+import {
+  openStore,
+  outputSettings,
+  outputsReaders,
+  outputsRoot,
+  placeOfUrl,
+} from '../open-store.js';
 import type { Finding } from './finding.js';
 
 /** What the database's errors say if nobody answers. */
@@ -27,7 +34,7 @@ export async function checkStore(
   const { inputs_dir } = config;
   return [
     ...(await checkDatabase(config, { env, file })),
-    ...(await checkFolder(config)),
+    ...(isBucket(config) ? await checkBucket(config, env) : await checkFolder(config)),
     ...(await judge(`inputs_dir ${inputs_dir}`, {
       ask: async () => {
         await access(inputs_dir, constants.R_OK | constants.X_OK);
@@ -104,6 +111,21 @@ async function checkFolder(config: Config): Promise<Finding[]> {
         : `name a folder in ${setting} that the user of workers can make and write`,
   });
 }
+
+const isBucket = ({ store }: Config): boolean =>
+  store.kind === 'postgres' && store.outputs.kind === 's3';
+
+/** Of results. */
+const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> =>
+  judge(`store outputs ${outputsRoot(config)}`, {
+    ask: async () => {
+      const { store } = config;
+      if (store.kind === 'postgres') await tryBucket(outputSettings(store.outputs, env));
+      return [{ state: 'ok', what: 'can be written, and keeps what was put once' }];
+    },
+    remedy: () =>
+      'correct store.outputs, or give the worker credentials that may list, get, put and delete there (docs/deployment.md)',
+  });
 
 function folderProblems(
   { free, inodes, closed }: Tried,

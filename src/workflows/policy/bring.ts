@@ -84,6 +84,7 @@ export function resultOf(
     paused_s,
     total_s,
     ...(notes.length > 0 && { notes }),
+    ...(view.may_delete !== undefined && { may_delete: view.may_delete }),
   };
 }
 

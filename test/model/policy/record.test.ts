@@ -6,13 +6,13 @@ import {
   PolicyRecord,
   concluded,
   firstRecord,
-  isOverdue,
   refusalOfTarget,
   isUnchanged,
   withReplica,
   withReplicas,
   withTarget,
 } from '../../../src/model/policy/record.js';
+import { isOverdue } from '../../../src/model/policy/care.js';
 import type { WeightFiles } from '../../../src/model/policy/weight-files.js';
 import { isOther, isOtherOnAnyHost } from '../../../src/model/policy/weight-files.js';
 import { REPLICA_STATES } from '../../../src/model/workflow-safe/policy.js';

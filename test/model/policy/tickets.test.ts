@@ -21,7 +21,7 @@ const beginOf = (given: object = {}) => Begin.parse({ holder: HOLDER, ...given }
 
 /** Version 18 was tried last; `served`: an engine has it. */
 const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER }): PolicyRecord => {
-  const weights = { '18': { weights: { kind: 'transfer' as const }, cache: 'reset' as const, probe: null, pause_limit: '10m', files: null } }; // prettier-ignore
+  const weights = { '18': { weights: { kind: 'transfer' as const }, cache: 'reset' as const, probe: null, pause_limit: '10m', files: null, lora: null } }; // prettier-ignore
   const record = { ...firstRecord([A]), version: 17, target: 18, weights };
   if (!served) return record;
   const last = { nonce: 'n', version: 18, fleet: 'f', holder: by, is_whole: true };

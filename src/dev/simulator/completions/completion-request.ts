@@ -15,6 +15,8 @@ import { encode } from '../policy/tokenizer.js';
 
 /** A checked `POST /v1/completions`. */
 export interface CompletionRequest extends AnswerOptions {
+  /** Null or empty: the server's own. */
+  model: string | null;
   /** The client's own id; null: the server makes one up. */
   request_id: string | null;
   sampling: Sampling;
@@ -83,6 +85,7 @@ export function checkCompletion(body: CompletionBody, limits: Limits): Completio
   checkModel(body.model ?? null, limits);
   checkImplemented(body);
   const request = {
+    model: body.model ?? null,
     request_id: body.request_id ?? null,
     sampling: {
       temperature: body.temperature ?? 1,

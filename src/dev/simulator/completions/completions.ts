@@ -16,6 +16,7 @@ import {
 import { startPacing, type Pacing } from './pacing.js';
 import type { createPolicy } from '../policy/policy.js';
 import { createRandom, type Random } from '../random.js';
+import type { Limits } from '../wire/request-limits.js';
 import type { RequestLog, RequestRecord } from '../request-log.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import { promptLogprobs, seedUnder, type WeightStore } from '../weights.js';
@@ -37,7 +38,10 @@ export interface CompletionParts {
 
 /** How one wire reads its requests and writes its answers. */
 export interface Speech {
-  read: (exchange: Exchange, settings: Readonly<SimulatorSettings>) => Promise<CompletionRequest>;
+  read: (
+    exchange: Exchange,
+    settings: Readonly<SimulatorSettings> & Pick<Limits, 'adapters'>,
+  ) => Promise<CompletionRequest>;
   write: (facts: WireFacts) => Wire;
   id_prefix: string;
 }
@@ -80,10 +84,11 @@ type ReadRequest = { request: CompletionRequest } | { refusal: Refusal };
 
 async function readRequest(
   exchange: Exchange,
-  { settings, speech }: { settings: Readonly<SimulatorSettings>; speech: Speech },
+  { settings, weights, speech }: Pick<CompletionParts, 'settings' | 'weights'> & { speech: Speech },
 ): Promise<ReadRequest> {
   try {
-    return { request: await speech.read(exchange, settings) };
+    const adapters = weights.adapters();
+    return { request: await speech.read(exchange, { ...settings, adapters }) };
   } catch (error) {
     if (error instanceof Refusal) return { refusal: error };
     throw error;
@@ -174,10 +179,10 @@ function deliver(
   const prompt_token_ids =
     fault?.fault === 'wrong_echo' ? changeLast(request.prompt) : request.prompt;
   const id = completionId(exchange, { request, speech });
-  const { model } = settings;
+  const model = request.model || settings.model;
   const isEchoed = before.token_ids.length > 0;
   const told = (): unknown => {
-    const logprobs = promptLogprobs(weights.current(), request.prompt);
+    const logprobs = promptLogprobs(weights.under(request.model), request.prompt);
     const named = logprobs.map((logprob, i) => ({
       [String(request.prompt[i + 1])]: { logprob, rank: 1, decoded_token: '' },
     }));
@@ -198,7 +203,7 @@ function deliver(
     const last = spans.at(-1);
     if (last?.version === version) last.end = end;
     else spans.push({ version, start, end });
-    record.sampled({ start, end, weights: weights.current().name });
+    record.sampled({ start, end, weights: weights.under(request.model).name });
   };
   const first = before.token_ids.length;
   return {
@@ -244,7 +249,7 @@ function generate(
   }: Pick<Run, 'fault' | 'parts'> & { before: Answer },
 ): Answer {
   const { thinking_tokens: thinking, logprobs_mode } = settings;
-  const { skill, ...others } = weights.current();
+  const { skill, ...others } = weights.under(request.model);
   const { token_ids: said } = before;
   const { seed } = request;
   const place = said.length === 0 ? [] : [said.length];

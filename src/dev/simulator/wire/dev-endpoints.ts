@@ -107,25 +107,24 @@ function createHang(cleared: DevParts['cleared']) {
 type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
 type Endpoints = Record<string, Record<string, Endpoint>>;
 
-/** As with `--enable-sleep-mode`: an engine that is asleep is paused, too. */
+/** As with `--enable-sleep-mode`: an engine that is asleep is paused, and says of each pause that it is asleep. */
 function createSleep(engine: Engine) {
-  let is_sleeping = false;
   return {
     '/is_sleeping': {
       GET: (exchange: Exchange): void => {
-        sendJson(exchange, { status: 200, body: { is_sleeping } });
+        sendJson(exchange, { status: 200, body: { is_sleeping: engine.isPaused() } });
       },
     },
     '/sleep': {
       POST: async (exchange: Exchange): Promise<void> => {
         await engine.pause(readMode(exchange));
-        is_sleeping = true;
+        engine.sleeps(true);
         sendText(exchange, { status: 200, type: null, text: '' });
       },
     },
     '/wake_up': {
       POST: (exchange: Exchange): void => {
-        is_sleeping = false;
+        engine.sleeps(false);
         engine.resume();
         sendText(exchange, { status: 200, type: null, text: '' });
       },

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createAdapterEndpoints } from './adapter-endpoints.js';
 import { createDevEndpoints } from './dev-endpoints.js';
 import type { Engine } from '../engine.js';
 import { answerElsewhere } from './fault-answers.js';
@@ -34,12 +35,12 @@ type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<
 type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
 export function createEndpoints(parts: EndpointParts): Endpoints {
-  const { settings, engine, complete, generate } = parts;
+  const { settings, engine, weights, complete, generate } = parts;
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
     '/v1/chat/completions/render': { POST: (exchange) => render(exchange, settings) },
-    '/v1/models': { GET: sending(() => modelList(settings)) },
+    '/v1/models': { GET: sending(() => modelList(settings, weights.adapters())) },
     '/version': { GET: sending(() => ({ version: SIMULATOR_VERSION })) },
     '/load': { GET: sending(() => ({ server_load: engine.stats().running })) },
     '/health': { GET: sendNothing },
@@ -51,6 +52,7 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
         sendText(exchange, { status: 200, type, text });
       },
     },
+    ...(settings.max_loras !== null && createAdapterEndpoints(weights, settings.max_loras)),
     ...(settings.dev_mode && createDevEndpoints(engine, parts)),
   };
   const tokens = {
@@ -117,8 +119,11 @@ function sendNothing(exchange: Exchange): void {
   sendText(exchange, { status: 200, type: null, text: '' });
 }
 
-/** Capture 102. */
-function modelList({ model, max_model_len }: SimulatorSettings): unknown {
+/** Captures 102 and 227. */
+function modelList(
+  { model, max_model_len }: SimulatorSettings,
+  adapters: readonly string[],
+): unknown {
   const created = Math.floor(Date.now() / 1000);
   const permission = {
     id: `modelperm-${randomBytes(8).toString('hex')}`,
@@ -144,5 +149,6 @@ function modelList({ model, max_model_len }: SimulatorSettings): unknown {
     max_model_len,
     permission: [permission],
   };
-  return { object: 'list', data: [card] };
+  const others = adapters.map((id) => ({ ...card, id, parent: model, max_model_len: null }));
+  return { object: 'list', data: [card, ...others] };
 }

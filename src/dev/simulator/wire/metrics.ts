@@ -65,6 +65,12 @@ const metricsOf = (stats: EngineStats): Metric[] => [
     value: stats.generation_tokens,
   }),
   {
+    name: 'engine_sleep_state',
+    type: 'gauge',
+    help: 'Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake.',
+    samples: [{ labels: 'sleep_state="awake"', value: stats.is_asleep ? 0 : 1 }],
+  },
+  {
     name: 'request_success_total',
     type: 'counter',
     help: 'Count of successfully processed requests.',

@@ -3,11 +3,15 @@ import { badRequest, errorBody, Refusal } from './http-exchange.js';
 import type { SimulatorSettings } from '../settings.js';
 import { VOCABULARY_SIZE } from '../policy/tokenizer.js';
 
-export type Limits = Pick<SimulatorSettings, 'model' | 'max_model_len'>;
+export interface Limits extends Pick<SimulatorSettings, 'model' | 'max_model_len'> {
+  /** Names of loaded adapters, which are models, too. */
+  adapters?: readonly string[];
+}
 
 /** 404 as in capture 049. Without a name the served model is used. */
-export function checkModel(model: string | null, limits: Pick<Limits, 'model'>): void {
+export function checkModel(model: string | null, limits: Pick<Limits, 'model' | 'adapters'>): void {
   if (model === null || model === '' || model === limits.model) return;
+  if (limits.adapters?.includes(model) === true) return;
   const message = `The model \`${model}\` does not exist. Valid aliases: ${limits.model}.`;
   const body = errorBody({ message, type: 'NotFoundError', param: 'model', code: 404 });
   throw new Refusal({ status: 404, body });

@@ -1,13 +1,13 @@
 import path from 'node:path';
-import { Fault, THE_STORE } from '../../model/faults.js';
-import { arrowRows } from '../../model/results/arrow/rows.js';
-import type { Formats } from '../../model/results/arrow/formats.js';
-import type { Row } from '../../model/results/row.js';
-import { trainMask } from '../../model/results/train-mask.js';
-import { replaceFile } from '../../platform/files.js';
-import { readJson } from '../../platform/json/kept.js';
-import { END, HEAD } from '../arrow/batches.js';
-import { packing } from '../arrow/packing.js';
+import { Fault, THE_STORE } from '../model/faults.js';
+import { arrowRows } from '../model/results/arrow/rows.js';
+import type { Formats } from '../model/results/arrow/formats.js';
+import type { Row } from '../model/results/row.js';
+import { trainMask } from '../model/results/train-mask.js';
+import { replaceFile } from '../platform/files.js';
+import { readJson } from '../platform/json/kept.js';
+import { END, HEAD } from './arrow/batches.js';
+import { packing } from './arrow/packing.js';
 
 /** Of a row: what only this project writes is plain. */
 const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;

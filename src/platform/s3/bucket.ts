@@ -1,0 +1,202 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type * as Sdk from '@aws-sdk/client-s3';
+import { keepSecret } from '../secrets.js';
+
+/** The objects below a prefix of a bucket. An object is there as a whole, or not at all. */
+export interface Bucket {
+  /** `s3://bucket/prefix`. */
+  readonly name: string;
+  /** null: there is none. */
+  get(key: string): Promise<Buffer | null>;
+  /** An object that only its writer puts, under a name of its own. */
+  put(key: string, body: Buffer | string): Promise<void>;
+  /**
+   * Puts an object that may never change. true: it has this writer's content afterwards, also if an answer was lost;
+   * false: somebody else has put it.
+   */
+  putOnce(key: string, body: Buffer | string): Promise<boolean>;
+  remove(key: string): Promise<void>;
+  /** All keys that begin so. */
+  list(prefix: string): Promise<string[]>;
+  /** Those below a folder of it. */
+  below(folder: string): Bucket;
+  close(): void;
+}
+
+export interface BucketSettings {
+  bucket: string;
+  /** Without slashes at its ends. */
+  prefix: string;
+  /** Absent: from the environment. */
+  region?: string | undefined;
+  /** Of a store that is not Amazon's. Absent: from the environment, else Amazon's. */
+  endpoint?: string | undefined;
+}
+
+const ANSWERS_WITHIN_MS = 60_000;
+const CONNECTS_WITHIN_MS = 5000;
+/** Of one request: connections that break, 500, 503 and `SlowDown`. */
+const TRIES = 6;
+/** Of a conditional write that met another one (409), or was answered without saying that it is stored. */
+const CONFLICTS = 8;
+const PAUSE_MS = 100;
+
+export function createBucket({ bucket, prefix, ...place }: BucketSettings): Bucket {
+  let client: Sdk.S3Client | null = null;
+  const send = async <T>(request: (s3: Asked) => Promise<T>): Promise<T> => {
+    // Only those who use it wait for its modules.
+    const sdk = await import('@aws-sdk/client-s3');
+    client ??= new sdk.S3Client(settingsOf(place));
+    const options = { abortSignal: AbortSignal.timeout(TRIES * ANSWERS_WITHIN_MS) };
+    return await request({ sdk, client, options });
+  };
+  /** A token that ran out early is asked for anew, once. */
+  const ask: Ask = async (request) => {
+    try {
+      return await send(request).catch(async (error: unknown) => {
+        if (!EXPIRED.includes(nameOf(error))) throw error;
+        client = null;
+        return await send(request);
+      });
+    } catch (error) {
+      throw named(error, bucket);
+    }
+  };
+  return objectsBelow(prefix, { bucket, ask, close: () => client?.destroy() });
+}
+
+interface Asked {
+  sdk: typeof Sdk;
+  client: Sdk.S3Client;
+  options: { abortSignal: AbortSignal };
+}
+
+type Ask = <T>(request: (s3: Asked) => Promise<T>) => Promise<T>;
+
+interface Asking {
+  bucket: string;
+  ask: Ask;
+  close: () => void;
+}
+
+function objectsBelow(prefix: string, asking: Asking): Bucket {
+  const { bucket: Bucket, ask } = asking;
+  const keyOf = (key: string): string => (prefix === '' ? key : `${prefix}/${key}`);
+  const at = (key: string) => ({ Bucket, Key: keyOf(key) });
+  /** What it answers says that it is stored; null: it does not. */
+  const put = (key: string, { body, ...more }: PutBody): Promise<true | null> =>
+    ask(async ({ sdk, client, options }) => {
+      const command = new sdk.PutObjectCommand({ ...at(key), Body: body, ...more });
+      return (await client.send(command, options)).ETag === undefined ? null : true;
+    });
+  return {
+    name: `s3://${Bucket}${prefix === '' ? '' : `/${prefix}`}`,
+    get: (key) =>
+      ask(async ({ sdk, client, options }) => {
+        const found = await client.send(new sdk.GetObjectCommand(at(key)), options).catch(orNull);
+        return found && Buffer.from((await found.Body?.transformToByteArray()) ?? []);
+      }),
+    put: async (key, body) => {
+      await patiently(key, () => put(key, { body }));
+    },
+    putOnce: async (key, body) => {
+      const own = { writer: randomUUID(), sha256: sha256Of(body) };
+      return await patiently(key, async () => {
+        try {
+          return await put(key, { body, Metadata: own, IfNoneMatch: '*' });
+        } catch (error) {
+          if (statusOf(error) === 409) return null;
+          if (statusOf(error) !== 412) throw error;
+        }
+        const found = await ask(({ sdk, client, options }) =>
+          client.send(new sdk.HeadObjectCommand(at(key)), options).catch(orNull),
+        );
+        // It was deleted meanwhile.
+        if (found === null) return null;
+        return found.Metadata?.['writer'] === own.writer && found.Metadata['sha256'] === own.sha256;
+      });
+    },
+    remove: (key) =>
+      ask(async ({ sdk, client, options }) => {
+        await client.send(new sdk.DeleteObjectCommand(at(key)), options);
+      }),
+    list: (start) =>
+      ask(async ({ sdk, client, options }) => {
+        const keys: string[] = [];
+        for (let token: string | undefined; ;) {
+          const input = { Bucket, Prefix: keyOf(start), ContinuationToken: token };
+          const page = await client.send(new sdk.ListObjectsV2Command(input), options);
+          for (const { Key = '' } of page.Contents ?? []) keys.push(Key.slice(keyOf('').length));
+          if (page.IsTruncated !== true) return keys;
+          token = page.NextContinuationToken;
+        }
+      }),
+    below: (folder) => objectsBelow(keyOf(folder), asking),
+    close: asking.close,
+  };
+}
+
+interface PutBody {
+  body: Buffer | string;
+  Metadata?: Record<string, string>;
+  IfNoneMatch?: '*';
+}
+
+export const sha256Of = (body: Buffer | string): string =>
+  createHash('sha256').update(body).digest('hex');
+
+/** Credentials come from where AWS's own programs have them: the environment, a web identity, the container, the host. */
+function settingsOf({
+  region,
+  endpoint,
+}: Pick<BucketSettings, 'region' | 'endpoint'>): Sdk.S3ClientConfig {
+  const { env } = process;
+  for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']) keepSecret(env[name] ?? '');
+  // It warns of releases that this one does not use.
+  env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+  const foreign = endpoint ?? env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
+  return {
+    ...(region !== undefined && { region }),
+    ...(endpoint !== undefined && { endpoint }),
+    // Others than Amazon's have no names of hosts for buckets.
+    forcePathStyle: foreign !== undefined,
+    maxAttempts: TRIES,
+    requestHandler: { connectionTimeout: CONNECTS_WITHIN_MS, requestTimeout: ANSWERS_WITHIN_MS },
+    // The signature has a body's hash; others do not know the newer checksums.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  };
+}
+
+/** Until the outcome is known; null: it is not. */
+async function patiently<T>(key: string, attempt: () => Promise<T | null>): Promise<T> {
+  for (let tries = 1; tries <= CONFLICTS; tries++) {
+    const outcome = await attempt();
+    if (outcome !== null) return outcome;
+    await sleep(PAUSE_MS * tries);
+  }
+  throw new Error(`${key}: no answer said that it is stored, ${CONFLICTS} times`);
+}
+
+const EXPIRED = ['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'InvalidToken'];
+
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
+
+const statusOf = (error: unknown): number | undefined =>
+  (error as { $metadata?: { httpStatusCode?: number } } | null)?.$metadata?.httpStatusCode;
+
+/** A bucket that is missing is no missing object. */
+function orNull(error: unknown): null {
+  if (statusOf(error) === 404 && nameOf(error) !== 'NoSuchBucket') return null;
+  throw error;
+}
+
+/** Some errors have only a name. */
+function named(error: unknown, bucket: string): unknown {
+  if (!(error instanceof Error) || error.message.startsWith(`bucket ${bucket}`)) return error;
+  const { message } = error;
+  const what = [nameOf(error), ...(message === '' || message === nameOf(error) ? [] : [message])];
+  error.message = `bucket ${bucket}: ${what.join(': ')}`;
+  return error;
+}

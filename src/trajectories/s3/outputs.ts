@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
+import type { Formats } from '../../model/results/arrow/formats.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
+import type { Bucket } from '../../platform/s3/bucket.js';
+import { exportRows } from '../export.js';
+import { kindsOf } from '../part-files.js';
+import { partOf, placesOf } from '../places.js';
+import { storing, storingEach } from '../storing.js';
+import type { ResultFiles, StepOutputs } from '../trajectory-store.js';
+import type { Objects, ResultObject } from './manifest.js';
+import { joined, linesIn } from './manifest.js';
+import { findPart, OBJECT_BYTES, openPartWriter, PART, putRows } from './part-writer.js';
+
+/**
+ * Results as objects below one folder of a bucket. Nothing there is appended to or renamed: each attempt puts objects of
+ * its own, and metrics.json, which is put once and last, names those that count.
+ *
+ * A batch that is started again gets another epoch, below which its parts are, so what an attempt from before still
+ * writes does not count.
+ */
+
+const METRICS = 'metrics.json';
+const EPOCH = 'epoch.json';
+const FIRST = '0';
+
+interface S3Outputs {
+  bucket: Bucket;
+  formats: Formats;
+  /** Size of objects. */
+  object_bytes?: number | undefined;
+}
+
+export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): StepOutputs {
+  const kinds = kindsOf(formats);
+  const files = filesIn(bucket, formats);
+  let reading: Promise<string> | null = null;
+  const epochNow = (): Promise<string> => (reading ??= readEpoch(bucket));
+  const nameOf = ({ first, last }: RowRange): string =>
+    `rows ${first} to ${last} of ${bucket.name}`;
+  const partFolder = async (part: RowRange): Promise<string> =>
+    partOf(`parts/${await epochNow()}`, part);
+  /** Those that this attempt has joined and written; null: none yet. */
+  let whole: Objects | null = null;
+  let groups: ResultObject[] = [];
+  const wholeNow = async (): Promise<Objects> => {
+    const found = whole ?? ((await readMetrics(bucket))?.['objects'] as Objects | undefined);
+    if (found === undefined)
+      throw new Error(`${bucket.name}: expected parts that were joined, got none`);
+    return found;
+  };
+  const readRollouts = (): AsyncGenerator<string> =>
+    storingEach(`reading the rollouts of ${bucket.name}`, async function* () {
+      yield* linesIn(bucket, (await wholeNow()).rollouts ?? []);
+    });
+
+  return {
+    files,
+    isClosed: (part) =>
+      storing(nameOf(part), async () => (await findPart(bucket, await partFolder(part))) !== null),
+    openPart: (part, resume) =>
+      storing(`closing ${nameOf(part)}`, async () => {
+        const folder = await partFolder(part);
+        return await openPartWriter({ what: nameOf(part), kinds, folder, bucket, object_bytes }, resume); // prettier-ignore
+      }),
+    join: (parts) =>
+      storing(`joining the parts of ${bucket.name}`, async () => {
+        const found: Objects[] = [];
+        for (const part of parts) {
+          const one = await findPart(bucket, await partFolder(part));
+          if (one === null) throw new Error(`${nameOf(part)} are not closed`);
+          found.push(one);
+        }
+        const { summaries = [], ...others } = joined(found);
+        whole = others;
+        const lines: string[] = [];
+        for await (const line of linesIn(bucket, summaries)) lines.push(line);
+        return lines;
+      }),
+    exportRollouts: (to) => exportRows(readRollouts(), to),
+    readRollouts,
+    putGroups: ({ from, to }, lines) =>
+      storing(`groups ${from} to ${to} of ${bucket.name}`, async () => {
+        const folder = `groups/${await epochNow()}`;
+        const manifest = `${folder}/${placesOf({ from, to })}.json`;
+        const address = `${bucket.name}/${manifest}#rollouts`;
+        if ((await bucket.get(manifest)) !== null) return address;
+        const rollouts = await putLines(bucket, { folder, kind: 'rollouts', lines: lines(), object_bytes }); // prettier-ignore
+        await bucket.putOnce(manifest, JSON.stringify({ objects: { rollouts } }));
+        return address;
+      }),
+    putGroupTable: (lines) =>
+      storing(`writing the groups of ${bucket.name}`, async () => {
+        const folder = `parts/${await epochNow()}/table`;
+        groups = await putLines(bucket, { folder, kind: 'groups', lines, object_bytes });
+      }),
+    putMetrics: (result) =>
+      storing(`writing metrics.json of ${bucket.name}`, async () => {
+        const objects = { ...(await wholeNow()), epoch: await epochNow(), groups };
+        const standing = await putStanding(bucket, { ...result, objects });
+        await removeOthers(bucket, standing);
+        return withoutObjects(standing) as typeof result;
+      }),
+    readMetrics: () =>
+      storing(`reading metrics.json of ${bucket.name}`, async () => {
+        const found = await readMetrics(bucket);
+        return found && withoutObjects(found);
+      }),
+    forget: () =>
+      storing(`forgetting ${bucket.name}`, async () => {
+        // First: a step that has its metrics counts as written.
+        await bucket.remove(METRICS);
+        await removeAll(bucket, '');
+      }),
+  };
+}
+
+/** Reopens a closed batch: what is written from now on counts, and nothing that was written before. */
+export async function reopenOutputs(bucket: Bucket): Promise<void> {
+  await bucket.remove(METRICS);
+  const before = await readEpoch(bucket);
+  await bucket.put(EPOCH, JSON.stringify({ epoch: randomUUID().slice(0, 8) }));
+  for (const folder of ['parts', 'groups']) await removeAll(bucket, `${folder}/${before}/`);
+}
+
+function filesIn({ name }: Bucket, formats: Formats): ResultFiles {
+  const metrics = `${name}/${METRICS}`;
+  return {
+    rollouts: `${metrics}#rollouts`,
+    failures: `${metrics}#failures`,
+    groups: `${metrics}#groups`,
+    metrics,
+    ...(formats.includes('arrow') && { sequences: `${metrics}#sequences` }),
+  };
+}
+
+async function readEpoch(bucket: Bucket): Promise<string> {
+  const text = await bucket.get(EPOCH);
+  if (text === null) return FIRST;
+  const { epoch } = readJson(text.toString()) as { epoch: unknown };
+  if (typeof epoch === 'string' && /^[0-9a-f]{8}$/.test(epoch)) return epoch;
+  throw new Error(`${bucket.name}/${EPOCH}: expected an epoch, got another text`);
+}
+
+type Written = Record<string, unknown>;
+
+async function readMetrics(bucket: Bucket): Promise<Written | null> {
+  const text = await bucket.get(METRICS);
+  return text && (readJson(text.toString(), IN_PAYLOADS) as Written);
+}
+
+const withoutObjects = ({ objects: _, ...result }: Written): Written => result;
+
+/** What stands: this result, or that of another attempt that was earlier. One from before a reopening goes. */
+async function putStanding(bucket: Bucket, result: Written): Promise<Written> {
+  for (let tries = 0; tries < 4; tries++) {
+    if (await bucket.putOnce(METRICS, `${writeJson(result, 2)}\n`)) return result;
+    const standing = await readMetrics(bucket);
+    if (standing === null) continue;
+    if (epochOf(standing) === epochOf(result)) return standing;
+    await bucket.remove(METRICS);
+  }
+  throw new Error('other attempts write it, too');
+}
+
+const epochOf = ({ objects }: Written): unknown =>
+  (objects as { epoch?: unknown } | undefined)?.epoch;
+
+/**
+ * Removes what attempts that were replaced have left. Lists of closed parts stay with what they name, because an attempt
+ * that comes later must find the same.
+ */
+async function removeOthers(bucket: Bucket, standing: Written): Promise<void> {
+  const keys = await bucket.list('parts/');
+  const lists = keys.filter((key) => key.endsWith(PART)).map((key) => findPart(bucket, path.dirname(key))); // prettier-ignore
+  const { epoch: _, ...objects } = standing['objects'] as Objects & { epoch: string };
+  const named = [objects, ...(await Promise.all(lists))].flatMap((one) => Object.values(one ?? {}));
+  const kept = new Set(named.flatMap((some) => some.map(({ key }) => key)));
+  for (const key of keys) if (!kept.has(key) && !key.endsWith(PART)) await bucket.remove(key);
+}
+
+async function removeAll(bucket: Bucket, start: string): Promise<void> {
+  for (const key of await bucket.list(start)) await bucket.remove(key);
+}
+
+/** Lines as objects of about this size. */
+async function putLines(
+  bucket: Bucket,
+  {
+    folder,
+    kind,
+    lines,
+    object_bytes = OBJECT_BYTES,
+  }: {
+    folder: string;
+    kind: 'rollouts' | 'groups';
+    lines: Iterable<string> | AsyncIterable<string>;
+    object_bytes?: number | undefined;
+  },
+): Promise<ResultObject[]> {
+  const objects: ResultObject[] = [];
+  const writer = randomUUID().slice(0, 8);
+  let [pieces, bytes]: [Buffer[], number] = [[], 0];
+  const flush = async (): Promise<void> => {
+    const key = `${folder}/${writer}/${kind}-${String(objects.length).padStart(8, '0')}.jsonl`;
+    objects.push(await putRows(bucket, { kind, key, pieces, rows: pieces.length }));
+    [pieces, bytes] = [[], 0];
+  };
+  for await (const line of lines) {
+    const piece = Buffer.from(`${line}\n`);
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes >= object_bytes) await flush();
+  }
+  if (pieces.length > 0) await flush();
+  return objects;
+}

@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import type { Bucket } from '../../platform/s3/bucket.js';
+import { sha256Of } from '../../platform/s3/bucket.js';
+import { readJson } from '../../platform/json/kept.js';
+import { END, HEAD } from '../arrow/batches.js';
+import type { Kind } from '../part-files.js';
+import { startOf, writing } from '../part-files.js';
+import { storing } from '../storing.js';
+import type { PartPosition, PartWriter } from '../trajectory-store.js';
+import type { ResultObject } from './manifest.js';
+import { Objects } from './manifest.js';
+
+/** An object has about this much, and one row at least. */
+export const OBJECT_BYTES = 8 * 2 ** 20;
+
+export interface PartPlace {
+  /** For messages. */
+  what: string;
+  kinds: readonly Kind[];
+  /** Of the part. */
+  folder: string;
+  bucket: Bucket;
+  /** Default: `OBJECT_BYTES`. */
+  object_bytes?: number | undefined;
+}
+
+/** The list of a closed part. */
+export const PART = 'part.json';
+
+/** Its objects, once it is closed. */
+export async function findPart(bucket: Bucket, folder: string): Promise<Objects | null> {
+  const text = await bucket.get(`${folder}/${PART}`);
+  return text && Objects.parse(readJson(text.toString()));
+}
+
+/**
+ * Rows are buffered and become objects of this attempt, each put whole. After each round a record names all so far: a
+ * successor goes on from the one that its predecessor's heartbeat names. The part is closed when its list is put, once.
+ */
+export async function openPartWriter(
+  { what, kinds, folder, bucket, object_bytes = OBJECT_BYTES }: PartPlace,
+  resume: PartPosition | null,
+): Promise<PartWriter> {
+  const attempt = randomUUID().slice(0, 8);
+  const recordOf = (position: PartPosition): string =>
+    `${folder}/${position.attempt}/${position.written}.json`;
+  const before = resume && (await takenOver(resume, { kinds, bucket, record: recordOf(resume) }));
+  const objects: Objects = before ?? {};
+  let position: PartPosition =
+    before === null || resume === null ? startOf(attempt, kinds) : { ...resume, attempt };
+  const buffers = new Map<Kind, { pieces: Buffer[]; rows: number }>();
+  const files = writing(position, {
+    kinds,
+    put: (kind, { bytes, rows }) => {
+      const buffer = buffers.get(kind) ?? { pieces: [], rows: 0 };
+      buffers.set(kind, { pieces: [...buffer.pieces, bytes], rows: buffer.rows + rows });
+      return Promise.resolve();
+    },
+  });
+  const flush = async (): Promise<void> => {
+    await files.flush();
+    for (const [kind, { pieces, rows }] of buffers) {
+      const key = `${folder}/${attempt}/${kind}-${String(position.written).padStart(8, '0')}.${EXTENSIONS[kind]}`;
+      objects[kind] = [
+        ...(objects[kind] ?? []),
+        await putRows(bucket, { kind, key, pieces, rows }),
+      ];
+    }
+    buffers.clear();
+    ({ position } = files);
+    await bucket.put(recordOf(position), JSON.stringify(objects));
+  };
+  const held = (): number => {
+    const { offsets } = files.reached;
+    return kinds.reduce(
+      (sum, kind) => sum + (offsets[kind] ?? 0) - (position.offsets[kind] ?? 0),
+      0,
+    );
+  };
+  return {
+    get position() {
+      return position;
+    },
+    write: (rollout) =>
+      storing(`writing ${what}`, async () => {
+        await files.write(rollout);
+        if (held() >= object_bytes) await flush();
+      }),
+    close: () =>
+      storing(`closing ${what}`, async () => {
+        await flush();
+        // Who comes second has written the same rows.
+        await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(objects));
+      }),
+    abandon: () => Promise.resolve(),
+  };
+}
+
+const EXTENSIONS: Record<Kind, string> = {
+  rollouts: 'jsonl',
+  failures: 'jsonl',
+  summaries: 'jsonl',
+  sequences: 'arrow',
+};
+
+/** Each object of sequences is a whole stream, so that any library reads it alone. */
+export async function putRows(
+  bucket: Bucket,
+  {
+    kind,
+    key,
+    pieces,
+    rows,
+  }: { kind: string; key: string; pieces: readonly Buffer[]; rows: number },
+): Promise<ResultObject> {
+  const body = Buffer.concat(kind === 'sequences' ? [HEAD, ...pieces, END] : pieces);
+  await bucket.put(key, body);
+  return { key, rows, bytes: body.length, sha256: sha256Of(body) };
+}
+
+/** What the predecessor's record names; null: it has none, or wrote other kinds, so this attempt starts over. */
+async function takenOver(
+  resume: PartPosition,
+  { kinds, bucket, record }: { kinds: readonly Kind[]; bucket: Bucket; record: string },
+): Promise<Objects | null> {
+  if (kinds.some((kind) => resume.offsets[kind] === undefined)) return null;
+  const text = await bucket.get(record);
+  return text && Objects.parse(readJson(text.toString()));
+}
