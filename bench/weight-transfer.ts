@@ -94,10 +94,9 @@ async function main(): Promise<void> {
   const bed = await startInteropBed({ name: 'bench-transfer', base_url: engine.base_url });
   try {
     const folders = [1, 2].map((seed) => path.join(engine.directory, `checkpoint-${seed}`));
-    const starting = startTensorTrainer(bed.bed.server(), STORE);
     for (const [i, folder] of folders.entries()) makeCheckpoint(folder, FIRST_SEED + i);
     await bed.bed.startWorker(STORE);
-    const trainer = await starting;
+    const trainer = await startTensorTrainer(bed.bed.server(), STORE);
     const streams = openStreams(engine.base_url);
     await sleep(3000);
     const all = new Map<Way, Said[]>();

@@ -53,10 +53,9 @@ suite('weights that a trainer sends to a real engine over TCP', {
         base_url: engine.base_url,
         generation: { wire: 'generate' },
       });
-      const starting = startTensorTrainer(interop.bed.server(), STORE);
-      for (let i = 0; i < CHECKPOINTS; i++) makeCheckpoint(checkpointOf(i), FIRST_SEED + i);
       await interop.bed.startWorker(STORE);
-      trainer = await starting;
+      for (let i = 0; i < CHECKPOINTS; i++) makeCheckpoint(checkpointOf(i), FIRST_SEED + i);
+      trainer = await startTensorTrainer(interop.bed.server(), STORE);
     });
     after(async () => {
       await trainer.end();
