@@ -264,7 +264,12 @@ export interface Replicas {
   look: () => Promise<void>;
 }
 
+export type Question<T> = (
+  service: GenerationService,
+  lease: Pick<Lease, 'logprobsMode' | 'fence'>,
+) => Promise<T>;
+
 type AskReplicas = <T>(
-  question: (service: GenerationService, lease: Pick<Lease, 'logprobsMode'>) => Promise<T>,
+  question: Question<T>,
   signal: AbortSignal,
 ) => Promise<{ replica: string; answer: T }[]>;

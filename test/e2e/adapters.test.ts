@@ -11,6 +11,9 @@ import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { eventually } from '../harness/waiting.js';
 
 const KEPT = 2;
+/** Tokens a second. */
+const SLOW = 4;
+const FAST = 60;
 
 describe('adapters that change while rollouts are sampled', () => {
   let bed: PolicyBed;
@@ -20,7 +23,7 @@ describe('adapters that change while rollouts are sampled', () => {
     bed = await startPolicyBed({
       name: 'adapters',
       // Engines refuse more.
-      simulator: { log_tokens: true, max_loras: KEPT + 1, thinking_tokens: 400, tokens_per_second: 60 }, // prettier-ignore
+      simulator: { log_tokens: true, max_loras: KEPT + 1, thinking_tokens: 400, tokens_per_second: FAST }, // prettier-ignore
       generation: { wire: 'generate' },
     });
   });
@@ -42,6 +45,10 @@ describe('adapters that change while rollouts are sampled', () => {
     const reply = await fetch(`${process().url}/v1/models`);
     const { data } = (await reply.json()) as { data: { id: string; parent: string | null }[] };
     return data.flatMap(({ id, parent }) => (parent === null ? [] : [id]));
+  };
+  /** Of requests that begin: slow ones outlast what happens meanwhile, on any machine. */
+  const pace = async (tokens_per_second: number): Promise<void> => {
+    for (const engine of bed.engines) await engine.process().change({ tokens_per_second });
   };
   const ask = async (
     { process }: Engine,
@@ -83,10 +90,13 @@ describe('adapters that change while rollouts are sampled', () => {
     const answers: PublishResult[] = [];
     let paused_s = 0;
     try {
+      await pace(SLOW);
       await bed.batch('versions').start(batchOf(8, 2));
       // Streams are longer than the time between two versions.
       for (let version = 2; version <= 7; version++) {
-        await comes('versions', 1000 * (version - 1));
+        await comes('versions', 60 * (version - 1));
+        // The last one cuts all streams, which go on as fast ones.
+        if (version === 7) await pace(FAST);
         answers.push(await publish(version));
         for (const engine of bed.engines) assert.ok((await loaded(engine)).length <= KEPT + 1);
       }
@@ -128,7 +138,8 @@ describe('adapters that change while rollouts are sampled', () => {
   });
 
   test('come back with an engine that was started again, on the weights that they are for', async () => {
-    await bed.batch('restart').start(batchOf(6));
+    // A batch may ask for the version of an adapter, which no engine says.
+    await bed.batch('restart').start({ ...batchOf(6), policy_version: '8' });
     await comes('restart', 200);
     const [first] = bed.engines;
     await first?.kill();
@@ -139,8 +150,10 @@ describe('adapters that change while rollouts are sampled', () => {
   });
 
   test('are gone with the next weights', async () => {
+    await pace(SLOW);
     await bed.batch('rebased').start(batchOf(6));
-    await comes('rebased', 200);
+    await comes('rebased', 60);
+    await pace(FAST);
     await bed.publish(await bed.weights(9));
     const report = await outcome('rebased', 12);
     assert.deepEqual(Object.keys(report.labels).sort(), ['8', '9']);

@@ -20,7 +20,7 @@ import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 const JOIN = 50;
 const LEAVE = 20;
 const ROLLOUTS = 512;
-/** Between two changes of the fleet, so that all of them take less than a minute. */
+/** Between two changes of the fleet; with those before it, where the machine keeps up, less than a minute in all. */
 const STEP_MS = 3500;
 /** A worker reads the record before it sends; what it has read may be this old when the request arrives. */
 const ON_ITS_WAY_MS = 1000;
@@ -33,7 +33,7 @@ interface Member {
   simulator: Simulator;
 }
 
-describe(`${JOIN} engines that join and ${LEAVE} that leave within a minute`, () => {
+describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () => {
   let bed: PolicyBed;
   let client: PolicyClient;
   let folder: { path: string; remove: () => Promise<void> };

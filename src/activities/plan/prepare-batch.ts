@@ -190,7 +190,10 @@ async function checkVersions({
 }: Asked): Promise<void> {
   if (policy_version === null) return;
   const served = await askedOnce(() =>
-    pool.askServing((service) => service.weightVersion(signal), signal),
+    pool.askServing(async (service, { fence }) => {
+      const adapter = fence?.adapter ?? null;
+      return adapter === null ? await service.weightVersion(signal) : String(adapter.version);
+    }, signal),
   );
   const others = served.filter(({ answer }) => answer !== null && answer !== policy_version);
   if (others.length > 0) {

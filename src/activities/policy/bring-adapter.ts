@@ -11,6 +11,7 @@ import type { UpdatedReplica, UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import type { Admission } from './admit-joiner.js';
 import { asAdmitted, examineLoaded } from './admit-joiner.js';
+import { checkFiles } from './checked-files.js';
 import { refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 
@@ -65,7 +66,9 @@ export async function bringAdapter(
   try {
     await checkLabel(control, { entry, bound });
     const keeps = entry.adapters.flatMap(({ name }) => name ?? []);
+    await checkFiles(adapter.version, manner);
     await putAdapter(adapter, { control, service, keeps, bound });
+    await checkFiles(adapter.version, manner);
     await probe(control, { manner, name: adapter.name, bound });
     const all = await examineLoaded(identity, { policy, control, signal });
     const after = await policy.records.change((now) => {

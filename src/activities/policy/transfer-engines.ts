@@ -1,6 +1,7 @@
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { AGREED_IDS } from '../../model/policy/agreement.js';
+import { baseOf } from '../../model/policy/adapters.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
@@ -69,7 +70,7 @@ function meant(
     throw refused(`only: expected URLs of the service (${urls.join(', ')}), got ${JSON.stringify(foreign)}`); // prettier-ignore
   const isMeant = ({ replica }: WeightControl): boolean => {
     const entry = record?.replicas[replica];
-    const hasBase = entry?.state === 'current' && entry.version === base;
+    const hasBase = entry?.state === 'current' && baseOf(entry) === base;
     if (entry !== undefined && (!entry.examined || entry.draining_until !== null)) return false;
     return (only?.includes(replica) ?? true) && (base === null || hasBase);
   };

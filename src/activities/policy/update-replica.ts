@@ -3,8 +3,7 @@ import { Fault, faultWith } from '../../model/faults.js';
 import type { Weights } from '../../model/policy/publish.js';
 import { withAdapter } from '../../model/policy/adapters.js';
 import type { PolicyRecord, Published } from '../../model/policy/record.js';
-import { isUnchanged, otherFiles, withReplica } from '../../model/policy/record.js';
-import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
+import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
@@ -23,7 +22,7 @@ import { worstOf } from './probe.js';
 import { pause } from './pause-engine.js';
 import { release } from './release.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
-import { lookAt } from './weight-files.js';
+import { checkFiles } from './checked-files.js';
 
 /** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
 const MOST_FAILURES = 3;
@@ -72,7 +71,9 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const { identity, done } = await admit(order, { policy, control, signal });
       if (done !== null) return done;
       const beginning = { policy, control, attempt };
-      const beside = await orReleased(beginning, () => bringAdapter(order, { policy, control, identity, signal })); // prettier-ignore
+      // What an earlier attempt has paused goes through all phases.
+      const isPaused = attempt.checkpoint !== null;
+      const beside = isPaused ? null : await bringAdapter(order, { policy, control, identity, signal }); // prettier-ignore
       if (beside !== null) return beside;
       const begun = await orReleased(beginning, () => begin(order, beginning));
       if (begun === null)
@@ -189,7 +190,7 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
   const { control, manner, order, adapter } = work;
   const inPhase = phases(work);
   const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
-  await inPhase('load', () => checkFiles(work));
+  await inPhase('load', () => checkFiles(work.version, manner));
   const began = performance.now();
   await inPhase('pause', () => pause(work));
   await inPhase('label', () => control.label(work.transit, bound()));
@@ -198,7 +199,7 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
     work.noteHalf(true);
     await control.load(manner.weights, bound());
     work.noteHalf(false);
-    await checkFiles(work);
+    await checkFiles(work.version, manner);
   });
   const load_s = (performance.now() - pausing) / 1000;
   await inPhase('label', () => control.label(String(work.version), bound()));
@@ -216,14 +217,6 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
     return whole && asAdmitted(whole, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
-}
-
-/** Before a load, nothing else may have taken the place of what was published; nor while it was loaded. */
-async function checkFiles({ manner: { files: before, weights }, version }: Work): Promise<void> {
-  if (before === null) return;
-  const { files: now } = await lookAt(weights.path);
-  if (now !== null && isOtherOnAnyHost(before, now))
-    throw refused(otherFiles(weights.path, { version, before, now }));
 }
 
 /** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */

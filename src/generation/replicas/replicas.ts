@@ -3,9 +3,10 @@ import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
 import type {
+  Fence,
   GenerationService,
-  LogprobsModeOf,
   PolicyReading,
+  Question,
   Replicas,
 } from '../generation-service.js';
 import { NOBODY } from '../generation-service.js';
@@ -96,7 +97,7 @@ export function createReplicas(
         }
       }
     },
-    ...questionsTo({ refresh: () => gate.refresh(), ...choice }),
+    ...questionsTo({ ...gate, ...choice }),
     look: () => gate.refresh(),
     close: members.close,
   };
@@ -151,14 +152,14 @@ function withoutWait(error: unknown): unknown {
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
 }
 
-interface Asked {
-  refresh: () => Promise<void>;
+interface Asked extends Pick<Gate, 'refresh' | 'fenceOf'> {
   admitted: () => readonly Member[];
   serving: () => readonly Member[];
 }
 
 function questionsTo({
   refresh,
+  fenceOf,
   admitted,
   serving,
 }: Asked): Pick<Replicas, 'describe' | 'askEach' | 'askServing'> {
@@ -174,7 +175,7 @@ function questionsTo({
       signal: AbortSignal,
     ): ((replica: WatchedReplica) => Promise<{ replica: string; answer: T }>) =>
     (watched) =>
-      askAnswer({ watched, question, signal });
+      askAnswer({ watched, question, signal, fence: fenceOf(watched.service.replica) });
   return {
     describe: async (signal) =>
       askAll(await there(), async ({ service, describe }) => ({
@@ -193,13 +194,17 @@ const askAnswer = async <T>({
   watched: { service, watch, logprobsMode },
   question,
   signal,
+  fence,
 }: {
   watched: WatchedReplica;
-  question: (service: GenerationService, lease: { logprobsMode: LogprobsModeOf }) => Promise<T>;
+  question: Question<T>;
   signal: AbortSignal;
+  fence: Fence | null;
 }): Promise<{ replica: string; answer: T }> => ({
   replica: service.replica,
-  answer: await watch({ signal, is_generation: false }, () => question(service, { logprobsMode })),
+  answer: await watch({ signal, is_generation: false }, () =>
+    question(service, { logprobsMode, fence }),
+  ),
 });
 
 /** The answers of available replicas. An unavailable one is set aside; the service is unavailable only if all are. */
