@@ -3,5 +3,6 @@
 from .answers import Unavailable, to_answer, to_json
 from .processes import Isolated
 from .server import create_server
+from .wrapping import wrap
 
-__all__ = ["Isolated", "Unavailable", "create_server", "to_answer", "to_json"]
+__all__ = ["Isolated", "Unavailable", "create_server", "to_answer", "to_json", "wrap"]

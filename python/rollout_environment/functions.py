@@ -23,7 +23,7 @@ class OfFunction:
             setattr(self, setting, getattr(function, setting, None))
 
     def step(self, message_log_batch, metadata):
-        given = [(_text_of(log[-1]["content"]), state) for log, state in zip(message_log_batch, metadata)]
+        given = [(text_of(log[-1]["content"]), state) for log, state in zip(message_log_batch, metadata)]
         returned = [self.function(reply, state) for reply, state in given]
         if any(inspect.isawaitable(one) for one in returned):
             return self._awaited(returned, metadata)
@@ -81,7 +81,7 @@ def _takes(function, *arguments):
     return True
 
 
-def _text_of(content):
+def text_of(content):
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content or [] if isinstance(part, dict))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { directoryOf } from '../../src/trajectories/places.js';
 import { eventually } from '../harness/waiting.js';
 import { suite } from './engine.js';
 import type { Program, TrlBed } from './trl-bed.js';
@@ -23,7 +24,12 @@ interface Step {
   };
 }
 
-const linesOf = (folder: string): (Step | { asked: number })[] =>
+interface Sequence {
+  ids: number[];
+  mask: number[];
+}
+
+const linesOf = (folder: string): (Step | { asked: number } | { tensors: Sequence[] })[] =>
   readFileSync(path.join(folder, 'steps.jsonl'), 'utf8')
     .split('\n')
     .filter((line) => line !== '')
@@ -78,6 +84,20 @@ suite('a real TRL', {
       assert.deepEqual(byHand, losses);
     });
 
+    test('has in its tensors the ids and masks of the journals of 64 rollouts', async () => {
+      const size = ['--steps', '1', '--rollouts', '64', '--prompts', '16', '--tokens', '60'];
+      await trained('many', '--run', 'many', ...size);
+      const [step] = stepsOf(folderOf('many'));
+      const tensors = linesOf(folderOf('many')).flatMap((line) => ('tensors' in line ? line.tensors : [])); // prettier-ignore
+      const journalled = step!.columns.rollout_id.map((id) => sequenceOf(rowOf(bed.bed.store_root, id))); // prettier-ignore
+      const sorted = (sequences: Sequence[]): string[] =>
+        sequences.map(({ ids, mask }) => JSON.stringify([ids, mask])).sort();
+      assert.equal(tensors.length, 64);
+      for (const [at, one] of sorted(journalled).entries()) assert.equal(sorted(tensors)[at], one);
+      const several = journalled.filter(({ mask }) => /10+1/.test(mask.join('')));
+      assert.ok(several.length > 56, `${several.length} of 64 have several turns`);
+    });
+
     test('killed in a step, it gets that step again, and nothing is sampled again', async () => {
       const first = train('killed', '--run', 'killed');
       const isOf = (step: number) => (one: { request: string }) => one.request.startsWith(`killed:${step}.`); // prettier-ignore
@@ -104,6 +124,23 @@ suite('a real TRL', {
     });
   },
 });
+
+interface Row {
+  train_mask: { start: number; end: number }[];
+  message_log: { token_ids: number[] }[];
+}
+
+/** Of the batch of one that it is. */
+function rowOf(store: string, id: string): Row {
+  const [line] = readFileSync(path.join(directoryOf(store, path.dirname(id)), 'rollouts.jsonl'), 'utf8').split('\n'); // prettier-ignore
+  return JSON.parse(line!) as Row;
+}
+
+function sequenceOf(row: Row): Sequence {
+  const ids = row.message_log.flatMap((message) => message.token_ids);
+  const trains = (at: number): boolean => row.train_mask.some(({ start, end }) => start <= at && at < end); // prettier-ignore
+  return { ids, mask: ids.map((_, at) => Number(trains(at))) };
+}
 
 /** Waits until a count stays as it is for two seconds. */
 async function quiet(count: () => number): Promise<void> {

@@ -21,9 +21,9 @@ space = {}
 for text in given["texts"]:
     exec(text, space)
 environment = Direct(load(space[given["name"]]))
-state, said, turns = given["state"], [], []
+state, said, turns = given["state"], [{"role": "user", "content": given.get("prompt", "?")}], []
 if "begin" in environment.has:
-    sample = {"session": "b/0-0/0/d", "message_log": [], "metadata": state}
+    sample = {"session": "b/0-0/0/d", "message_log": said[:], "metadata": state}
     state = environment.call("begin", sample)["metadata"]
 for reply in given["replies"]:
     said.append({"role": "assistant", "content": reply})
@@ -32,6 +32,7 @@ for reply in given["replies"]:
     except CallFailed as failed:
         turns.append([failed.status, failed.message])
         break
+    said.append(answer["observations"][0])
     state = answer["metadata"][0] or state
     turns.append([answer["rewards"][0], answer["terminateds"][0], answer["observations"][0]["content"]])
 if "end" in environment.has:
@@ -57,6 +58,7 @@ const inPython = (python: string, { code, given }: { code: string; given: object
 const play = (given: {
   texts: string[];
   name: string;
+  prompt?: string;
   replies: string[];
   state: Record<string, unknown>;
 }): Played => JSON.parse(inPython('python3', { code: PLAY, given })) as Played;
@@ -95,6 +97,15 @@ describe('the examples of Python’s environments', { skip: withoutPython }, () 
     assert.deepEqual(turns, [[1, true, '']]);
     assert.deepEqual(state, { a: 1, file: path.join(folder, 'b-0-0-0-d') });
     assert.equal(existsSync(path.join(folder, 'b-0-0-0-d')), false);
+  });
+
+  test('play an environment of others', async () => {
+    const texts = [await exampleIn('docs/python-environments.md', 'game = wrap(')];
+    const game = { texts, name: 'game', prompt: 'Guess a number below 10.', state: { seed: 17 } };
+    assert.deepEqual(play({ ...game, replies: ['4', '7'] }).turns, [
+      [0, false, 'Not 4.'],
+      [1, true, 'Right.'],
+    ]);
   });
 
   test('wait for what may be there later', async () => {

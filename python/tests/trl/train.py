@@ -1,8 +1,9 @@
 """A training of TRL's GRPOTrainer on a tiny model, whose steps are written down.
 
-    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER]
+    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER] [--steps 3] [--rollouts 8] [--prompts 6] [--tokens 12]
 
-FOLDER/steps.jsonl: of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1.
+FOLDER/steps.jsonl: of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1;
+then what the tensors have for which the trainer computes its loss.
 FOLDER/grads-STEP.pt: the gradients. ``--hand``: the rows that another run has played are fed by hand, without this package's
 integration. The training continues from its last checkpoint.
 """
@@ -23,12 +24,12 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
-PROMPTS, STEPS, REPEATS = 6, 3, 4
+REPEATS = 4
 
 
-def dataset():
+def dataset(prompts):
     """Prompts of the cipher; its environment's columns are for the rollouts alone."""
-    rows = samples(1, PROMPTS)
+    rows = samples(1, prompts)
     return Dataset.from_list(
         [{"prompt": row["message_log"][0]["content"], "extra_env_info": row["extra_env_info"], "task_name": "cipher"} for row in rows]
     )
@@ -77,6 +78,22 @@ def furthest_ratio(model, columns):
     return furthest
 
 
+class Told(GRPOTrainer):
+    folder: Path
+
+    def compute_loss(self, model, inputs, **more):
+        """The tensors of the loss, without their padding."""
+        trains = inputs["completion_mask"] * inputs["tool_mask"]
+        tensors = [
+            {"ids": [*prompt[seen > 0].tolist(), *completion[there > 0].tolist()], "mask": [0] * int(seen.sum()) + mask[there > 0].tolist()}
+            for prompt, seen, completion, there, mask in zip(
+                inputs["prompt_ids"], inputs["prompt_mask"], inputs["completion_ids"], inputs["completion_mask"], trains
+            )
+        ]
+        line(self.folder, tensors=tensors)
+        return super().compute_loss(model, inputs, **more)
+
+
 class Grads(TrainerCallback):
     def __init__(self, folder):
         self.folder = folder
@@ -92,10 +109,12 @@ def main():
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--run", required=True)
     parser.add_argument("--hand", type=Path)
+    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12)):
+        parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    data = dataset()
+    data = dataset(args.prompts)
     callbacks = [Grads(args.folder)]
     if args.hand is None:
         client = Client.connect()
@@ -103,7 +122,7 @@ def main():
             client,
             data,
             run=args.run,
-            generation={"prompt_format": "raw", "max_new_tokens": 12},
+            generation={"prompt_format": "raw", "max_new_tokens": args.tokens},
             max_seq_len=200,
             max_rollout_turns=4,
         )
@@ -122,7 +141,8 @@ def main():
         return columns
 
     model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
-    trainer = GRPOTrainer(
+    Told.folder = args.folder
+    trainer = Told(
         model=model,
         processing_class=tokenizer(),
         reward_funcs=reward,
@@ -135,9 +155,9 @@ def main():
             use_cpu=True,
             bf16=False,
             num_generations=REPEATS,
-            per_device_train_batch_size=2 * REPEATS,
+            per_device_train_batch_size=args.rollouts,
             gradient_accumulation_steps=1,
-            max_steps=STEPS,
+            max_steps=args.steps,
             save_steps=1,
             logging_steps=1,
             learning_rate=1e-3,

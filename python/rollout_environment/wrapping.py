@@ -1,0 +1,115 @@
+"""Environments of others, whose object is their state: Gymnasium's interface, the older one of gym, and OpenEnv's."""
+
+import inspect
+
+from .functions import text_of
+
+OWN = "wrapped"
+"""What is ours in a rollout's state."""
+
+
+def wrap(make, *, action=str, show=str):
+    """An environment of this package around objects with ``reset`` and ``step``, one for each rollout.
+
+    make: called with the sample's ``extra_env_info``, returns the object. ``reset(seed=…)`` gets ``seed`` of it, if there is one
+    action: makes of the policy's text what the object's ``step`` takes
+    show: makes of an observation the text that the policy reads
+
+    Returns an object that is served like a class of yours. Its ``samples`` makes samples whose prompt is the first observation.
+
+        game = wrap(lambda info: gymnasium.make("Taxi-v3"), action=int)
+
+    docs/python-environments.md says what happens when the process dies.
+    """
+    return _Wrapped(make, action, show)
+
+
+class _Wrapped:
+    def __init__(self, make, action, show):
+        self._make, self._action, self._show = make, action, show
+        self._live = {}
+
+    def samples(self, infos, task_name):
+        """One for each ``extra_env_info``, whose prompt is what the object shows first."""
+        made = []
+        for info in infos:
+            live = _Live(self._make(info), self._show)
+            log = [{"role": "user", "content": live.begin(info)}]
+            live.close()
+            made.append({"message_log": log, "extra_env_info": info, "task_name": task_name})
+        return made
+
+    def begin(self, sample):
+        return {**sample["metadata"], OWN: {"session": sample["session"], "prompt": len(sample["message_log"])}}
+
+    def step(self, message_log_batch, metadata):
+        turns = [self._turn(log, state) for log, state in zip(message_log_batch, metadata)]
+        names = ("observations", "rewards", "terminateds", "truncateds")
+        return {**{name: [turn[at] for turn in turns] for at, name in enumerate(names)}, "metadata": metadata}
+
+    def end(self, metadata, session):
+        live = self._live.pop(session, None)
+        if live is not None:
+            live.close()
+
+    def _turn(self, log, state):
+        own = state[OWN]
+        replies = [text_of(message["content"]) for message in log[own["prompt"] :: 2]]
+        live = self._live.get(own["session"])
+        if live is None or live.replies not in (replies, replies[:-1]):
+            live = self._again(log, state, replies[:-1])
+        if live.replies != replies:
+            try:
+                live.play(replies[-1], self._action)
+            except BaseException:
+                # Nobody knows what the object has played of this turn.
+                self.end(state, own["session"])
+                raise
+        return live.last
+
+    def _again(self, log, state, replies):
+        """An object of the same turns. What it shows must be what the policy has read: else its rewards are another game's."""
+        own = state[OWN]
+        self.end(None, own["session"])
+        live = _Live(self._make(state), self._show)
+        shown, prompt = live.begin(state), log[: own["prompt"]]
+        if shown not in "".join(text_of(message["content"]) for message in prompt):
+            raise ValueError(f"expected the first observation in the prompt, got none of it: {shown!r:.200}")
+        for turn, reply in enumerate(replies):
+            live.play(reply, self._action)
+            read = text_of(log[own["prompt"] + 2 * turn + 1]["content"])
+            if live.last[0]["content"] != read:
+                raise ValueError(f"turn {turn}: expected the observation that the policy has read, {read!r:.200}, when it is played again, got {live.last[0]['content']!r:.200}")
+        self._live[own["session"]] = live
+        return live
+
+
+class _Live:
+    """The object, and what it has played."""
+
+    def __init__(self, made, show):
+        self._made, self._show = made, show
+        self.replies, self.last = [], None
+
+    def begin(self, info):
+        seeded = "seed" in info and "seed" in inspect.signature(self._made.reset).parameters
+        returned = self._made.reset(seed=info["seed"]) if seeded else self._made.reset()
+        return self._show(returned[0] if isinstance(returned, tuple) else getattr(returned, "observation", returned))
+
+    def play(self, reply, action):
+        observation, reward, terminated, truncated = _parts(self._made.step(action(reply)))
+        self.replies = [*self.replies, reply]
+        self.last = ({"role": "environment", "content": self._show(observation)}, float(reward), bool(terminated), bool(truncated))
+
+    def close(self):
+        getattr(self._made, "close", lambda: None)()
+
+
+def _parts(returned):
+    if isinstance(returned, tuple) and len(returned) == 5:
+        return returned[:4]
+    if isinstance(returned, tuple) and len(returned) == 4:
+        return (*returned[:3], False)
+    if hasattr(returned, "observation") and hasattr(returned, "done"):
+        return returned.observation, returned.reward or 0.0, returned.done, False
+    raise TypeError(f"step: expected (observation, reward, terminated, truncated, info), or an object with observation, reward and done, got {returned!r:.200}")

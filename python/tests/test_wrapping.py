@@ -1,0 +1,174 @@
+"""Environments of others behind `wrap`: their interfaces, and what happens when the process dies in a rollout."""
+
+import sys
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rollout_environment import wrap  # noqa: E402
+from rollout_environment.answers import CallFailed  # noqa: E402
+from rollout_environment.calls import Direct  # noqa: E402
+
+
+class Guess:
+    """Gymnasium's interface: a number below ten that the seed decides."""
+
+    made = []
+
+    def __init__(self):
+        self.played, self.closed = [], False
+        Guess.made.append(self)
+
+    def reset(self, *, seed=None, options=None):
+        self.number = seed % 10
+        return "Guess a number below 10.", {}
+
+    def step(self, action):
+        self.played.append(action)
+        right = action == self.number
+        return "Right." if right else f"Not {action}.", 1 if right else 0, right, len(self.played) == 3, {}
+
+    def close(self):
+        self.closed = True
+
+
+class OldGym(Guess):
+    def reset(self, *, seed=None):
+        return super().reset(seed=seed)[0]
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, info
+
+
+class OpenEnv(Guess):
+    """Its client's results are objects."""
+
+    def reset(self, seed=None):
+        return SimpleNamespace(observation=super().reset(seed=seed)[0], reward=None, done=False)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return SimpleNamespace(observation=observation, reward=reward or None, done=terminated or truncated)
+
+
+class Rollout:
+    """One rollout at a server, whose process may be another one at each turn."""
+
+    def __init__(self, wrapped, sample, session="b/0-0"):
+        self.log = list(sample["message_log"])
+        self.server = Direct(wrapped)
+        given = {"session": session, "message_log": self.log, "metadata": sample["extra_env_info"]}
+        self.state = self.server.call("begin", given)["metadata"]
+
+    def says(self, text):
+        self.log = [*self.log, {"role": "assistant", "content": text}]
+        answer = self.ask()
+        self.log = [*self.log, answer["observations"][0]]
+        self.state = answer["metadata"][0]
+        return answer["rewards"][0], answer["terminateds"][0], answer["truncateds"][0]
+
+    def ask(self):
+        return self.server.call("step", [self.log], [self.state])
+
+    def dies(self, wrapped):
+        self.server = Direct(wrapped)
+
+
+def game(of=Guess):
+    return wrap(lambda info: of(), action=int)
+
+
+def sample_of(of=Guess):
+    [sample] = game(of).samples([{"seed": 17}], "guess")
+    return sample
+
+
+class Wrapping(unittest.TestCase):
+    def setUp(self):
+        Guess.made.clear()
+
+    def test_a_sample_has_the_first_observation_and_its_object_is_closed(self):
+        sample = sample_of()
+        self.assertEqual(sample["message_log"], [{"role": "user", "content": "Guess a number below 10."}])
+        self.assertEqual((sample["extra_env_info"], sample["task_name"]), ({"seed": 17}, "guess"))
+        self.assertTrue(Guess.made[0].closed)
+
+    def test_each_interface_plays_the_same(self):
+        for of in (Guess, OldGym, OpenEnv):
+            rollout = Rollout(game(of), sample_of(of))
+            self.assertEqual(rollout.says("3"), (0.0, False, False), of)
+            self.assertEqual(rollout.says("7"), (1.0, True, False), of)
+            self.assertEqual(rollout.log[-1], {"role": "environment", "content": "Right."})
+
+    def test_a_limit_of_the_object_truncates(self):
+        rollout = Rollout(game(), sample_of())
+        self.assertEqual([rollout.says("1") for _ in range(3)][-1], (0.0, False, True))
+
+    def test_another_process_plays_the_turns_again_and_goes_on(self):
+        rollout = Rollout(game(), sample_of())
+        rollout.says("3")
+        rollout.says("4")
+        rollout.dies(game())
+        self.assertEqual(rollout.says("7"), (1.0, True, True))
+        self.assertEqual(Guess.made[-1].played, [3, 4, 7])
+
+    def test_a_turn_that_is_asked_again_is_not_played_again(self):
+        rollout = Rollout(game(), sample_of())
+        rollout.log = [*rollout.log, {"role": "assistant", "content": "3"}]
+        self.assertEqual(rollout.ask(), rollout.ask())
+        self.assertEqual(Guess.made[-1].played, [3])
+
+    def test_an_object_that_fails_in_a_turn_is_made_anew(self):
+        rollout = Rollout(game(), sample_of())
+        rollout.says("3")
+        rollout.log = [*rollout.log, {"role": "assistant", "content": "four"}]
+        with self.assertRaisesRegex(CallFailed, "invalid literal"):
+            rollout.ask()
+        rollout.log[-1] = {"role": "assistant", "content": "4"}
+        rollout.ask()
+        self.assertEqual(Guess.made[-1].played, [3, 4])
+
+    def test_one_that_shows_something_else_when_it_is_played_again_is_a_fault(self):
+        class Changing(Guess):
+            def step(self, action):
+                observation, *rest = super().step(action)
+                return f"{observation} {len(Guess.made)}", *rest
+
+        rollout = Rollout(game(Changing), sample_of(Changing))
+        rollout.says("3")
+        rollout.dies(game(Changing))
+        with self.assertRaisesRegex(CallFailed, "turn 0: expected the observation that the policy has read, 'Not 3. 2'"):
+            rollout.says("4")
+
+    def test_a_prompt_without_the_first_observation_is_a_fault(self):
+        sample = {**sample_of(), "message_log": [{"role": "user", "content": "Play."}]}
+        with self.assertRaisesRegex(CallFailed, "expected the first observation in the prompt"):
+            Rollout(game(), sample).says("3")
+
+    def test_what_a_prompt_has_of_an_assistant_is_no_turn(self):
+        shown = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "5"}]
+        rollout = Rollout(game(), {**sample_of(), "message_log": [*shown, *sample_of()["message_log"]]})
+        rollout.says("3")
+        self.assertEqual(Guess.made[-1].played, [3])
+
+    def test_an_end_closes_the_object_and_there_may_be_none(self):
+        rollout = Rollout(game(), sample_of())
+        rollout.says("3")
+        for _ in range(2):
+            rollout.server.call("end", rollout.state, "b/0-0")
+        self.assertTrue(Guess.made[-1].closed)
+
+    def test_what_is_no_step_is_refused_by_what_came(self):
+        class Wrong(Guess):
+            def step(self, action):
+                return "done"
+
+        with self.assertRaisesRegex(CallFailed, "step: expected .observation, reward.*got 'done'"):
+            Rollout(game(Wrong), sample_of(Wrong)).says("3")
+
+
+if __name__ == "__main__":
+    unittest.main()
