@@ -26,7 +26,8 @@ import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 
 const ROLLOUTS = Number(process.env['BUCKET_ROLLOUTS'] ?? 2000);
-const REPEATS = 10;
+/** Few samples fit into a request. */
+const REPEATS = 50;
 const BATCH = 'in-a-bucket';
 const STORE = 'bucket';
 const WORKERS = ['host-1', 'host-2'];
