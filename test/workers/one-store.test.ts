@@ -82,7 +82,7 @@ describe('workers of one deployment', () => {
     const [said] = await found('rollouts', { store: OURS, results: THEIRS, mine });
     assert.match(
       said ?? '',
-      /another folder of results \(id ba9876543210\) than \/data \(id a{12}\)$/,
+      /another place of results \(id ba9876543210\) than \/data \(id a{12}\)$/,
     );
     assert.deepEqual(await found('rollouts', { store: OURS, results: THEIRS }), []);
   });
