@@ -14,6 +14,7 @@ import { machine } from './report.js';
 
 const [rounds = 2, updates = 10] = process.argv.slice(2).map(Number);
 const STREAMS = 8;
+const FIRST_SEED = 21;
 const STORE = 'bench';
 const LIMIT_MS = 400_000;
 
@@ -93,9 +94,10 @@ async function main(): Promise<void> {
   const bed = await startInteropBed({ name: 'bench-transfer', base_url: engine.base_url });
   try {
     const folders = [1, 2].map((seed) => path.join(engine.directory, `checkpoint-${seed}`));
-    for (const [i, folder] of folders.entries()) makeCheckpoint(folder, i + 1);
+    const starting = startTensorTrainer(bed.bed.server(), STORE);
+    for (const [i, folder] of folders.entries()) makeCheckpoint(folder, FIRST_SEED + i);
     await bed.bed.startWorker(STORE);
-    const trainer = await startTensorTrainer(bed.bed.server(), STORE);
+    const trainer = await starting;
     const streams = openStreams(engine.base_url);
     await sleep(3000);
     const all = new Map<Way, Said[]>();

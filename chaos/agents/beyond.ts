@@ -98,11 +98,24 @@ function limitOf(
 ): number | null {
   const { tokens_per_second, heartbeat_timeout_s, commit_s } = pace;
   // Without its server a worker loses its activities some time later, and with them the streams of then.
-  const until = victim === 'server' ? back_at + 2000 * heartbeat_timeout_s : at;
-  const open = openBetween(streams, { from: at - 1000 * (MOST_S + commit_s), to: until });
+  const to = victim === 'server' ? back_at + 2000 * heartbeat_timeout_s : at;
+  const window_ms = 1000 * (MOST_S + commit_s);
+  const open = openBetween(streams, { from: at - window_ms, to });
   if (open.length === 0) return null;
-  const each = Math.ceil(Math.min(MOST_TOKENS, MOST_S * tokens_per_second) + commit_s * tokens_per_second); // prettier-ignore
+  const most = MOST_TOKENS + Math.ceil(commit_s * tokens_per_second);
+  const lost = Math.max(...open.map((stream) => mostWithin(stream, { from: at, to, window_ms })));
   // The engine goes on until it sees that nobody listens.
   const late = victim === 'gateway' ? open.reduce((sum, stream) => sum + sentAfter(stream, at), 0) : 0; // prettier-ignore
-  return each + late;
+  return Math.min(most, lost) + late;
+}
+
+/** Most tokens that the engine sent in any window whose end is between two moments: it sends several at once. */
+function mostWithin(
+  stream: Stream,
+  { from, to, window_ms }: { from: number; to: number; window_ms: number },
+): number {
+  const ends = [from, to, ...stream.sent.map(({ at }) => at).filter((at) => from < at && at < to)];
+  return Math.max(
+    ...ends.map((end) => sentAfter(stream, end - window_ms) - sentAfter(stream, end)),
+  );
 }

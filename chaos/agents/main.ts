@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestLogOf } from '../../test/harness/simulator-process.js';
+import type { LogFollower } from '../log-follower.js';
 import { followLog } from '../log-follower.js';
 import { linesOf } from '../play-durable.js';
 import { streamsOf } from '../request-streams.js';
@@ -93,8 +94,7 @@ async function play({
   const { struck } = await killUntilEnd(
     {
       ...{ seed: options.seed, kills: killsOf(stage, victims), most: most ?? Infinity },
-      // Most of its time a program of others starts, or runs its tools.
-      ...(real !== null && { isBusy: async () => (await bed.simulator().runningRequests()) > 0 }),
+      ...(real !== null && { isBusy: hasGoneOn(bed, log) }),
     },
     untilEnded(batch_id, { server: bed.server(), timeout_ms: LIMIT_MS }),
   );
@@ -118,6 +118,20 @@ async function play({
   const report = judgedRun({ name, ...judged, kills: countsOf(struck), left, duration_s }, victims);
   for (const line of linesOfRun(report)) say(line);
   return { report, rewards: new Map(rows.map(({ row, total_reward }) => [row, total_reward])) };
+}
+
+/** Answers between two kills: each program has some to be led back to. */
+const ANSWERS_BETWEEN = 9;
+
+/** Most of its time a program of others starts, or runs its tools: whether they have gone on since the last time, and one is being answered. */
+function hasGoneOn({ simulator }: AgentsBed['bed'], log: LogFollower): () => Promise<boolean> {
+  let before = 0;
+  return async () => {
+    const now = await log.generations();
+    if (now < before + ANSWERS_BETWEEN || (await simulator().runningRequests()) === 0) return false;
+    before = now;
+    return true;
+  };
 }
 
 function countsOf(struck: readonly Struck[]): Partial<Record<Victim, number>> {

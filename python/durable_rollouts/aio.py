@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import suppress
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Set, TypeVar, Union, cast
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Set, TypeVar, Union, cast
 
 from temporalio.client import Client as TemporalClient
 from typing_extensions import Unpack
@@ -22,9 +22,13 @@ from .arrow import Sequences
 from .requests import (
     BATCH_DEFAULTS,
     STREAM_DEFAULTS,
+    Adapter,
     BatchRequest,
     BeginRequest,
     Checkpoint,
+    DrainRequest,
+    JoinRequest,
+    LeaveRequest,
     Probe,
     PublishRequest,
     RolloutSettings,
@@ -638,7 +642,7 @@ class Policy:
     async def publish(
         self,
         version: int,
-        weights: Union[str, Checkpoint],
+        weights: Union[str, Checkpoint, Adapter],
         *,
         mode: Literal["keep", "abort", "wait"] = "keep",
         cache: Literal["reset", "keep"] = "reset",
@@ -648,12 +652,14 @@ class Policy:
         probe: Optional[Probe] = None,
         pause_limit: str = "10m",
         drain_limit: str = "1m",
+        keep_adapters: int = 2,
     ) -> PublishResult:
         """Brings weights to every replica of the service, and waits until enough of them serve these.
 
         version: above all earlier ones. The same version with the same weights again completes what is missing, or
           returns the result, so a crashed trainer just calls this again
-        weights: a path that each engine reads itself, or ``{"kind": "checkpoint", "path": …}``
+        weights: a path that each engine reads itself, or ``{"kind": "checkpoint", "path": …}``; an adapter for the
+          weights that are there is ``{"kind": "lora", "path": …}``, and pauses nothing
         mode: what happens to running generations: frozen (``keep``), cut (``abort``; they continue after their tokens),
           or drained for ``drain_limit`` (``wait``)
         cache: the prefix cache: emptied, or kept
@@ -663,6 +669,7 @@ class Policy:
         probe: the trainer's own logprobs of a prompt, in nats; a replica with other ones does not serve
         pause_limit: how long a pause may take, such as ``"30s"``
         drain_limit: likewise, of mode ``wait``
+        keep_adapters: how many of the last versions generations may go on under, if it is an adapter
 
         Returns ``help(durable_rollouts.PublishResult)``. Raises ``PolicyUpdateFailed``, and ``InvalidBatchRequest``
         (also for a service that no worker has). An unavailable server is waited for.
@@ -683,6 +690,7 @@ class Policy:
             "probe": probe,
             "pause_limit": pause_limit,
             "drain_limit": drain_limit,
+            "keep_adapters": keep_adapters,
         }
         result: PublishResult = await self._update("publish", request)
         return result
@@ -776,6 +784,74 @@ class Policy:
         record's. An unavailable server is waited for.
         """
         state: PolicyState = await self._update("attach", {"version": version, "checkpoint": checkpoint})
+        return state
+
+    async def engines(
+        self,
+        owner: str,
+        urls: Sequence[Union[str, JoinRequest]],
+        *,
+        replace: bool = True,
+        force: bool = False,
+    ) -> PolicyState:
+        """Says which engines a job has: new ones join, and its earlier ones that are not among these leave.
+
+        owner: whose engines these are, such as the name of a training job
+        urls: base URLs, or dictionaries as ``join`` takes its arguments
+        replace: the owner's other engines leave
+        force: an empty list: all of its engines leave
+
+        Returns ``help(durable_rollouts.PolicyState)``, as soon as the record has them; each is examined, and gets the
+        weights, before it serves. Raises ``PolicyUpdateFailed`` for an URL that temporal.yaml does not allow, or that
+        another owner has.
+
+            client.policy().engines("grpo", ["http://10.1.0.4:8000/v1", "http://10.1.0.5:8000/v1"])
+
+        docs/engines.md has the rules.
+        """
+        request = {"owner": owner, "urls": list(urls), "replace": replace, "force": force}
+        state: PolicyState = await self._update("engines", request)
+        return state
+
+    async def join(
+        self, url: str, *, control_url: Optional[str] = None, instance: Optional[str] = None
+    ) -> PolicyState:
+        """An engine joins: it is examined, gets the weights, and serves.
+
+        url: its base URL, which ends in ``/v1``
+        control_url: where its weights are changed; None: its base URL without ``/v1``
+        instance: names its process; None: nobody does
+
+        Returns ``help(durable_rollouts.PolicyState)``, as soon as the record has it. Raises ``PolicyUpdateFailed`` for
+        an URL that temporal.yaml does not allow.
+        """
+        request: JoinRequest = {"url": url, "control_url": control_url, "instance": instance}
+        state: PolicyState = await self._update("join", request)
+        return state
+
+    async def drain(self, url: str, *, drain_limit: str = "1m", force: bool = False) -> PolicyState:
+        """An engine gets no new request, and leaves when its running ones have had their time.
+
+        url: its base URL
+        drain_limit: what still runs is cut then, and goes on elsewhere
+        force: also if it is the last one
+
+        Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for the last engine.
+        """
+        request: DrainRequest = {"url": url, "drain_limit": drain_limit, "force": force}
+        state: PolicyState = await self._update("drain", request)
+        return state
+
+    async def leave(self, url: str, *, force: bool = False) -> PolicyState:
+        """An engine leaves at once: what it runs goes on elsewhere.
+
+        url: its base URL
+        force: also if it is the last one
+
+        Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for the last engine.
+        """
+        request: LeaveRequest = {"url": url, "force": force}
+        state: PolicyState = await self._update("leave", request)
         return state
 
     async def status(self) -> PolicyStatus:

@@ -294,6 +294,17 @@ class Checkpoint(TypedDict):
     path: str
 
 
+class Adapter(TypedDict):
+    """An adapter (LoRA) for the weights that are there. It is loaded beside them, and nothing is paused.
+
+    kind: an adapter
+    path: each engine reads it from its own file system
+    """
+
+    kind: Literal["lora"]
+    path: str
+
+
 class Probe(TypedDict):
     """The trainer's own logprobs of a prompt, in nats.
 
@@ -321,10 +332,12 @@ class PublishRequest(TypedDict, total=False):
     order: all replicas at once, or ``rolling``: at most ``max_unavailable`` at a time (default ``"all"``)
     max_unavailable: of order ``rolling`` (default ``1``)
     quorum: how many replicas must have it; None: all that are not away
+    keep_adapters: how many of the last versions streams may go on under, if it is an adapter; engines hold one more
+      (default ``2``)
     """
 
     version: Required[int]
-    weights: Required[Checkpoint]
+    weights: Required[Union[Checkpoint, Adapter]]
     cache: Literal["reset", "keep"]
     probe: Optional[Probe]
     pause_limit: str
@@ -333,6 +346,44 @@ class PublishRequest(TypedDict, total=False):
     order: Literal["all", "rolling"]
     max_unavailable: int
     quorum: Optional[int]
+    keep_adapters: int
+
+
+class JoinRequest(TypedDict, total=False):
+    """An engine that joins a generation service.
+
+    url: its base URL, which ends in ``/v1``
+    control_url: where its weights are changed; None: its base URL without ``/v1``
+    instance: names its process: another one behind the same URL has another
+    """
+
+    url: Required[str]
+    control_url: Optional[str]
+    instance: Optional[str]
+
+
+class DrainRequest(TypedDict, total=False):
+    """An engine that gets no new request, and leaves.
+
+    url: its base URL, which ends in ``/v1``
+    drain_limit: its streams are cut then, and go on elsewhere (default ``"1m"``)
+    force: also if it is the last one (default ``False``)
+    """
+
+    url: Required[str]
+    drain_limit: str
+    force: bool
+
+
+class LeaveRequest(TypedDict, total=False):
+    """An engine that leaves at once.
+
+    url: its base URL, which ends in ``/v1``
+    force: likewise (default ``False``)
+    """
+
+    url: Required[str]
+    force: bool
 
 
 
@@ -470,8 +521,18 @@ PUBLISH_DEFAULTS: Dict[str, Any] = {
     "order": "all",
     "max_unavailable": 1,
     "quorum": None,
+    "keep_adapters": 2,
 }
 """The defaults of a publish order."""
+
+JOIN_DEFAULTS: Dict[str, Any] = {"instance": None}
+"""The defaults of an engine that joins."""
+
+DRAIN_DEFAULTS: Dict[str, Any] = {"drain_limit": "1m", "force": False}
+"""The defaults of one that drains."""
+
+LEAVE_DEFAULTS: Dict[str, Any] = {"force": False}
+"""The defaults of one that leaves."""
 
 BEGIN_DEFAULTS: Dict[str, Any] = {
     "version": None,

@@ -422,6 +422,7 @@ class PublishResult(TypedDict):
     paused_s: the longest pause of a replica, in seconds
     total_s: the whole update, in seconds
     notes: guarantees that are weaker than expected, in words
+    may_delete: paths of earlier adapters that no engine needs any more
     """
 
     version: int
@@ -429,6 +430,7 @@ class PublishResult(TypedDict):
     paused_s: float
     total_s: float
     notes: NotRequired[List[str]]
+    may_delete: NotRequired[List[str]]
 
 
 @dataclass(frozen=True)

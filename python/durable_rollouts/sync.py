@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from . import aio
 from .arrow import Sequences
 from .listing import Listed
-from .requests import BatchRequest, Checkpoint, Limits, Probe, RolloutSettings, StreamRequest
+from .requests import Adapter, BatchRequest, Checkpoint, JoinRequest, Limits, Probe, RolloutSettings, StreamRequest
 from .results import (
     BatchProgress,
     BatchResult,
@@ -287,7 +287,7 @@ class Policy:
     def publish(
         self,
         version: int,
-        weights: Union[str, Checkpoint],
+        weights: Union[str, Checkpoint, Adapter],
         *,
         mode: Literal["keep", "abort", "wait"] = "keep",
         cache: Literal["reset", "keep"] = "reset",
@@ -297,6 +297,7 @@ class Policy:
         probe: Optional[Probe] = None,
         pause_limit: str = "10m",
         drain_limit: str = "1m",
+        keep_adapters: int = 2,
     ) -> PublishResult:
         return _run(
             self._aio.publish(
@@ -310,6 +311,7 @@ class Policy:
                 probe=probe,
                 pause_limit=pause_limit,
                 drain_limit=drain_limit,
+                keep_adapters=keep_adapters,
             )
         )
 
@@ -353,6 +355,27 @@ class Policy:
                 own_label=own_label,
             )
         )
+
+    def engines(
+        self,
+        owner: str,
+        urls: Sequence[Union[str, JoinRequest]],
+        *,
+        replace: bool = True,
+        force: bool = False,
+    ) -> PolicyState:
+        return _run(self._aio.engines(owner, urls, replace=replace, force=force))
+
+    def join(
+        self, url: str, *, control_url: Optional[str] = None, instance: Optional[str] = None
+    ) -> PolicyState:
+        return _run(self._aio.join(url, control_url=control_url, instance=instance))
+
+    def drain(self, url: str, *, drain_limit: str = "1m", force: bool = False) -> PolicyState:
+        return _run(self._aio.drain(url, drain_limit=drain_limit, force=force))
+
+    def leave(self, url: str, *, force: bool = False) -> PolicyState:
+        return _run(self._aio.leave(url, force=force))
 
     def attach(self, version: int, checkpoint: str) -> PolicyState:
         return _run(self._aio.attach(version, checkpoint))

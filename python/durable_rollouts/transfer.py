@@ -105,6 +105,11 @@ class Engines:
             request={"ticket": self.ticket, "done": done},
         )
 
+    def _mention(self, done: float) -> None:
+        """As ``alive``, while the engines wait: not waited for, and a failure is no reason to stop."""
+        said = asyncio.run_coroutine_threadsafe(self.alive(done), self._loop)
+        said.add_done_callback(lambda one: one.cancelled() or one.exception())
+
     async def check(self) -> None:
         """Whether the engines are still this transfer's. ``client()`` asks before each call that moves weights.
 
@@ -313,7 +318,7 @@ class WeightSyncClient:
             if time.monotonic() - self._said_at < ALIVE_EVERY_S:
                 return
             self._said_at = time.monotonic()
-        self._run(self._engines.alive(self._done))
+        self._engines._mention(self._done)
 
     def _post(self, path: str, body: Callable[[HeldEngine], Optional[Dict[str, Any]]]) -> None:
         def one(engine: HeldEngine) -> Optional[str]:

@@ -102,6 +102,7 @@ and options override it:
   --max-model-len N         default 8192
   --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
                             simulator of npm start
+  --max-loras N             serves /v1/load_lora_adapter, for so many adapters
   --world-size N            what /get_world_size says; default 1
   --front-ends N            processes that answer at its URL in turn, each with a label of its own; default 1
   --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
@@ -113,6 +114,7 @@ and options override it:
   },
   policy: {
     usage: `temporal-rollout policy status [--service NAME] [--config FILE]
+temporal-rollout policy publish --version N --adapter PATH [--quorum K] [--order all|rolling] …
 temporal-rollout policy publish --version N --path CHECKPOINT [--mode keep|abort|wait] [--cache reset|keep]
                                 [--order all|rolling] [--quorum K] [--pause-limit 10m] [--input FILE] …
 temporal-rollout policy begin --holder NAME [--incarnation ID] [--version N] [--checkpoint PATH] [--groups N] …

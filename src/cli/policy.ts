@@ -22,6 +22,7 @@ const OPTIONS = {
   input: { type: 'string' },
   version: { type: 'string' },
   path: { type: 'string' },
+  adapter: { type: 'string' },
   mode: { type: 'string' },
   cache: { type: 'string' },
   order: { type: 'string' },
@@ -76,11 +77,13 @@ async function readOrder(file: string, verb: string): Promise<object> {
 
 /** The fields of update `publish` that options name. */
 function publishOf(values: Record<string, string | undefined>): object {
-  const { version, path, mode, cache, order, quorum } = values;
+  const { version, path, adapter, mode, cache, order, quorum } = values;
+  if (path !== undefined && adapter !== undefined)
+    throw new UsageError('expected --path or --adapter, got both');
   const given = {
     version:
       version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),
-    weights: path === undefined ? undefined : { kind: 'checkpoint', path },
+    weights: weightsAt({ path, adapter }),
     mode,
     cache,
     order,
@@ -91,9 +94,17 @@ function publishOf(values: Record<string, string | undefined>): object {
   return Object.fromEntries(set);
 }
 
+const weightsAt = ({ path, adapter }: { path: string | undefined; adapter: string | undefined }) =>
+  path !== undefined
+    ? { kind: 'checkpoint', path }
+    : adapter !== undefined
+      ? { kind: 'lora', path: adapter }
+      : undefined;
+
 /** The fields of an update: from a file, overridden by options. The workflow checks all but numbers and paths. */
 async function givenTo(verb: string, values: Record<string, string | undefined>): Promise<object> {
   checkPath('--path', values['path']);
+  checkPath('--adapter', values['adapter']);
   checkPath('--checkpoint', values['checkpoint']);
   const { input } = values;
   const file = input === undefined ? {} : await readOrder(input, verb);

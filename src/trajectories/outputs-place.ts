@@ -19,12 +19,12 @@ export type OutputSettings = { formats?: Formats } & (
 );
 
 export interface OutputsPlace {
-  reopen(batchId: string): Promise<void>;
-  outputs(batchId: string): BatchOutputs;
-  stepOutputs(place: { stream_id: string; step: number }): StepOutputs;
+  reopen: (batchId: string) => Promise<void>;
+  outputs: (batchId: string) => BatchOutputs;
+  stepOutputs: (place: { stream_id: string; step: number }) => StepOutputs;
   /** Its own facts: its id. */
   readonly facts: Pick<Facts, 'find' | 'put'>;
-  close(): void;
+  close: () => void;
 }
 
 export const openOutputs = ({ formats = ['jsonl'], ...settings }: OutputSettings): OutputsPlace =>

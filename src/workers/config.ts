@@ -109,7 +109,10 @@ const PostgresStoreSettings = z
           .describe('of kind `s3`: the bucket'),
         prefix: z
           .string()
-          .regex(/^(?:[\w.=+-]+(?:\/[\w.=+-]+){0,20})?$/, 'expected names with slashes between')
+          .refine(
+            (text) => text === '' || text.split('/').every((name) => /^[\w.=+-]+$/.test(name)),
+            'expected names with slashes between',
+          )
           .default('')
           .describe('of kind `s3`: what all keys begin with, such as `team/rollouts`'),
         region: z

@@ -70,17 +70,22 @@ describe('what came of agents', () => {
       assert.match(judgedOf(change).broken.join(' '), broken);
     });
 
-  test('may have cost 25 tokens for each kill and call that it hit, and what the engine sent until it saw it', () => {
+  test('may have cost what came in 250 ms for each kill and call that it hit, and what the engine sent until it saw it', () => {
     const streams = [stream({ tokens_sent: 30 })];
     const judgedBy = (struck: Evidence['struck'], more: Partial<Evidence> = {}) => judgedOf({ streams, struck, ...more }); // prettier-ignore
     const engine = { victim: 'engine', at: 200, back_at: 900 } as const;
     const one = judgedBy([engine]);
-    assert.deepEqual(one.over, ['b/0-0 call 0: expected at most 25 tokens beyond its journal (1 kills), got 27 of 1 requests']); // prettier-ignore
-    assert.deepEqual([one.beyond, one.beyond_most, one.beyond_limit, one.hit], [27, 27, 25, 1]);
+    assert.deepEqual(one.over, ['b/0-0 call 0: expected at most 21 tokens beyond its journal (1 kills), got 27 of 1 requests']); // prettier-ignore
+    assert.deepEqual([one.beyond, one.beyond_most, one.beyond_limit, one.hit], [27, 27, 21, 1]);
     const two = judgedBy([engine, { ...engine, at: 250 }]);
-    assert.deepEqual([two.over, two.beyond_limit, two.hit], [[], 50, 2]);
+    assert.deepEqual([two.over, two.beyond_limit, two.hit], [[], 46, 2]);
     // Nine of its thirty tokens came behind the kill.
-    assert.deepEqual([judgedBy([{ ...engine, victim: 'gateway' }]).beyond_limit, judgedBy([{ ...engine, at: 900 }]).beyond_limit], [25 + 9, 0]); // prettier-ignore
+    assert.deepEqual([judgedBy([{ ...engine, victim: 'gateway' }]).beyond_limit, judgedBy([{ ...engine, at: 900 }]).beyond_limit], [21 + 9, 0]); // prettier-ignore
+    // An engine that sends eight at once may have sent more in that time than its pace says, but no more than wait.
+    const eights = [{ ...stream({ tokens_sent: 80 }), sent: [0, 8, 16, 24, 32].map((n) => ({ at: 10 * n, tokens_sent: n + 8 })) }]; // prettier-ignore
+    assert.equal(judgedBy([{ ...engine, at: 325 }], { streams: eights }).beyond_limit, 32);
+    const many = [{ ...stream({ tokens_sent: 90 }), sent: [{ at: 150, tokens_sent: 90 }] }];
+    assert.equal(judgedBy([engine], { streams: many }).beyond_limit, 64);
     // Without the server, a worker loses what it plays somewhat later.
     const late = [stream({ arrived_at: 8000, tokens_sent: 30 })];
     assert.equal(judgedBy([{ victim: 'server', at: 0, back_at: 1000 }], { streams: late }).beyond_limit, 25); // prettier-ignore

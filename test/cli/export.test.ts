@@ -6,12 +6,16 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { tableFromIPC } from '@uwdata/flechette';
 import { exportCommand } from '../../src/cli/export.js';
+import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { temporaryFolder } from '../fakes/temporary-store.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
+import { sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 /** The store of a release whose rows had no `train_mask`. */
 const RELEASED = path.join(PROJECT_ROOT, 'test', 'releases', '0.1.0', 'store');
 const BATCH = 'plain';
+const SAMPLE = sampleOf('prompt');
+const NONE = { failed: 0, timed_out: 0, stopped: 0, cancelled: 0 };
 
 async function copied(t: TestContext) {
   const folder = await temporaryFolder(t);
@@ -21,8 +25,8 @@ async function copied(t: TestContext) {
   await writeFile(config, 'store: { kind: file, root: store }\nenvironments: {}\n');
   const lines = (await readFile(path.join(root, BATCH, 'rollouts.jsonl'), 'utf8')).split('\n').slice(0, -1); // prettier-ignore
   const to = (name: string): string => path.join(folder, name);
-  const exported = (name: string, batch = BATCH): Promise<number> =>
-    exportCommand([batch, '--to', to(name), '--config', config]);
+  const exported = (name: string, ...given: string[]): Promise<number> =>
+    exportCommand([...(given.length === 0 ? [BATCH] : given), '--to', to(name), '--config', config]); // prettier-ignore
   return { root, lines, to, exported };
 }
 
@@ -52,6 +56,27 @@ describe('export', () => {
       await assert.rejects(exported(name), missing);
       assert.equal(existsSync(to(name)), false);
     }
+  });
+
+  test('writes one step of a stream, and says of a stream without a step that one is needed', async (t) => {
+    const { root, lines, to, exported } = await copied(t);
+    const store = createFileStore({ root, max_cached_bytes: 0 });
+    const request = StreamRequest.parse({ samples: [JSON.parse(SAMPLE)], groups_per_step: 1 });
+    await store.createBatch({ batch_id: 'stream', request, samples: [SAMPLE] });
+    const step = store.stepOutputs({ stream_id: 'stream', step: 3 });
+    const part = { first: 0, last: 1 };
+    const writer = await step.openPart(part, null);
+    for (const row of lines.slice(0, 2))
+      await writer.write({ row, summary: '{}', valid: true, sequences: () => [] });
+    await writer.close();
+    await step.join([part]);
+    await step.putMetrics({ counts: { ...NONE, requested: 2, completed: 2 } });
+    assert.equal(await exported('step.jsonl', 'stream', '--step', '3'), 0);
+    assert.deepEqual((await readFile(to('step.jsonl'), 'utf8')).split('\n').slice(0, -1), lines.slice(0, 2)); // prettier-ignore
+    assert.equal(await exported('step.arrow', 'stream', '--step', '3'), 0);
+    assert.equal(tableFromIPC(await readFile(to('step.arrow'))).numRows, 2);
+    await assert.rejects(exported('step.arrow', 'stream'), /stream is a stream: --step N/);
+    await assert.rejects(exported('step.arrow', 'stream', '--step', '4'), /step 4 of stream has no result yet/); // prettier-ignore
   });
 
   test('says which batch was meant, and which names a file may have', async (t) => {

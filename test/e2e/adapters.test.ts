@@ -43,7 +43,13 @@ describe('adapters that change while rollouts are sampled', () => {
     const { data } = (await reply.json()) as { data: { id: string; parent: string | null }[] };
     return data.flatMap(({ id, parent }) => (parent === null ? [] : [id]));
   };
-  const ask = async ({ process }: Engine, verb: 'load' | 'unload', body: object): Promise<void> => {
+  const ask = async (
+    { process }: Engine,
+    {
+      verb,
+      ...body
+    }: { verb: 'load' | 'unload'; lora_name: string | undefined; lora_path?: string },
+  ): Promise<void> => {
     const url = `${process().url}/v1/${verb}_lora_adapter`;
     const headers = { 'content-type': 'application/json' };
     const reply = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -68,8 +74,8 @@ describe('adapters that change while rollouts are sampled', () => {
     assert.equal(report.turns_generated_twice, 0);
     return report;
   };
-  const batchOf = (samples: number) =>
-    puzzleBatch({ samples, repeats: 2, max_rollout_turns: 2, generation: { max_new_tokens: 512 } });
+  const batchOf = (samples: number, max_rollout_turns = 1) =>
+    puzzleBatch({ samples, repeats: 2, max_rollout_turns, generation: { max_new_tokens: 512 } });
 
   test('pause nothing, label each token, and are never more than the kept ones and one', async () => {
     await bed.publish(await bed.weights(1));
@@ -110,14 +116,14 @@ describe('adapters that change while rollouts are sampled', () => {
     const [first] = bed.engines;
     // Somebody else's takes the place of one that no stream may use any more.
     const [oldest] = await loaded(first!);
-    await ask(first!, 'unload', { lora_name: oldest });
-    await ask(first!, 'load', { lora_name: 'foreign', lora_path: pathOf(2) });
+    await ask(first!, { verb: 'unload', lora_name: oldest });
+    await ask(first!, { verb: 'load', lora_name: 'foreign', lora_path: pathOf(2) });
     const result = await publish(8, { quorum: 1 });
     const { state, fault = '' } = result.replicas[first!.replica]!;
     assert.equal(state, 'current');
     assert.match(fault, /adapter: .*has 3 adapters already/);
     assert.equal((await bed.record())?.replicas[first!.replica]?.version, 7);
-    await ask(first!, 'unload', { lora_name: 'foreign' });
+    await ask(first!, { verb: 'unload', lora_name: 'foreign' });
     await allServe(8);
   });
 

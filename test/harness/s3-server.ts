@@ -30,6 +30,8 @@ export type Disturbed =
   | 'lose the answer'
   /** The connection ends in the middle of the body. */
   | 'cut the request'
+  /** As a store does that has no conditional writes. */
+  | 'ignore the condition'
   /** Goes on only when this resolves. */
   | { until: Promise<void> }
   | null;
@@ -114,6 +116,7 @@ async function passOn(
   }
   if (how !== null && typeof how === 'object') await how.until;
   const { method, url, headers } = incoming;
+  if (how === 'ignore the condition') delete headers['if-none-match'];
   const sent = httpRequest({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
     if (how === 'lose the answer') {
       answer.resume();

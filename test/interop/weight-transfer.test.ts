@@ -20,6 +20,8 @@ import { makeCheckpoint } from './torch-logprobs.js';
 
 /** Weights that differ, for the versions one after the other. */
 const CHECKPOINTS = 3;
+/** No other test's. */
+const FIRST_SEED = 11;
 const STREAMS = 8;
 /** Tokens of each: seconds, even on an idle machine. */
 const LONG = 440;
@@ -46,14 +48,15 @@ suite('weights that a trainer sends to a real engine over TCP', {
       engine = await keepEngine('weight-transfer', {
         env: { TINY_VLLM_NO_ADAPTER: '1', TINY_VLLM_TRANSFER: '1' },
       });
-      for (let i = 0; i < CHECKPOINTS; i++) makeCheckpoint(checkpointOf(i), i + 1);
       interop = await startInteropBed({
         name: 'weight-transfer',
         base_url: engine.base_url,
         generation: { wire: 'generate' },
       });
+      const starting = startTensorTrainer(interop.bed.server(), STORE);
+      for (let i = 0; i < CHECKPOINTS; i++) makeCheckpoint(checkpointOf(i), FIRST_SEED + i);
       await interop.bed.startWorker(STORE);
-      trainer = await startTensorTrainer(interop.bed.server(), STORE);
+      trainer = await starting;
     });
     after(async () => {
       await trainer.end();
@@ -97,7 +100,8 @@ suite('weights that a trainer sends to a real engine over TCP', {
       const version = await nextVersion();
       const running = await trainer.order({ tensors: checkpointOf(version) });
       const said = await running.over();
-      const { result } = said.find((one) => one.result !== undefined) ?? assert.fail(JSON.stringify(said)); // prettier-ignore
+      const result = said.find((one) => one.result !== undefined)?.result;
+      assert.ok(result !== undefined, JSON.stringify(said));
       assert.equal(result.version, version);
       assert.equal(result.replicas[engine.base_url]?.state, 'current');
       const { send_s } = said.find((one) => one.send_s !== undefined)!;

@@ -12,13 +12,14 @@ import { eventually } from '../harness/waiting.js';
  * whose name has one of the words.
  */
 
-const CALLS: Record<Exclude<Phase, 'record' | 'adapter'>, { path: string; match?: string }> = {
+const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
   pause: { path: '/pause' },
   load: { path: '/collective_rpc' },
   label: { path: '/update_weight_version' },
   cache: { path: '/reset_prefix_cache' },
   resume: { path: '/resume' },
   probe: { path: '/v1/completions', match: 'weights-probe' },
+  adapter: { path: '/v1/load_lora_adapter', match: 'weights-probe' },
 };
 
 type Victim = 'worker' | 'server' | 'engine' | 'trainer' | 'answer';
@@ -29,12 +30,21 @@ interface Cell {
 }
 
 const VICTIMS: readonly Victim[] = ['worker', 'server', 'engine', 'trainer', 'answer'];
-const PHASES: readonly Phase[] = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'];
+const PHASES: readonly Phase[] = [
+  'record',
+  'pause',
+  'load',
+  'label',
+  'cache',
+  'resume',
+  'probe',
+  'adapter',
+];
 /** Phase `record` asks no engine, so no engine's answer can be lost in it. */
 const CELLS: readonly Cell[] = PHASES.flatMap((phase) =>
   VICTIMS.map((victim) => ({ phase, victim })),
 ).filter(({ phase, victim }) => phase !== 'record' || victim !== 'answer');
-const SHORT = new Set(['load × worker', 'load × engine', 'resume × answer', 'probe × trainer']);
+const SHORT = new Set(['load × worker', 'load × engine', 'resume × answer', 'probe × trainer', 'adapter × engine']); // prettier-ignore
 
 const nameOf = ({ phase, victim }: Cell): string => `${phase} × ${victim}`;
 const asked = process.env['POLICY_CELLS'];
@@ -56,7 +66,7 @@ describe('an update that loses a part in the middle of a phase', () => {
     bed = await startPolicyBed({
       name: 'policy-chaos',
       own_server: true,
-      simulator: { log_tokens: true },
+      simulator: { log_tokens: true, max_loras: 3 },
       worker: { heartbeat_timeout: '5s' },
     });
     await bed.publish(await bed.weights(version));
@@ -69,6 +79,13 @@ describe('an update that loses a part in the middle of a phase', () => {
       const entries = Object.values(replicas);
       return has === version && entries.every((one) => one.state === 'current' && one.version === version); // prettier-ignore
     });
+
+  /** An adapter is for the weights of the cell before, or of those below its adapter. */
+  const weightsFor = async ({ phase }: Cell): Promise<Weights> => {
+    const weights = await bed.weights(version);
+    const { path } = weights.weights;
+    return phase === 'adapter' ? { version, weights: { kind: 'lora', path } } : weights;
+  };
 
   const isInFullSwing = (): Promise<unknown> =>
     eventually({ what: 'streams on both engines', timeout_ms: 60_000 }, async () => {
@@ -159,7 +176,7 @@ describe('an update that loses a part in the middle of a phase', () => {
       await isInFullSwing();
       version += 1;
       await publishThrough(cell, {
-        ...(await bed.weights(version)),
+        ...(await weightsFor(cell)),
         pause_limit: `${PAUSE_LIMIT_S}s`,
       });
       await currentAtLast();

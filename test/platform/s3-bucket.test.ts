@@ -24,10 +24,10 @@ describe('a bucket', { skip: noS3 }, () => {
     });
     return bucket;
   };
-  /** The first such requests, then none. */
-  const first = (count: number, how: Disturbed, is: (seen: Seen) => boolean = isPut): void => {
-    let left = count;
-    s3.disturb((seen) => (is(seen) && left-- > 0 ? how : null));
+  /** The first object that is put, then none. */
+  const disturbFirst = (how: Disturbed): void => {
+    let left = 1;
+    s3.disturb((seen) => (isPut(seen) && left-- > 0 ? how : null));
   };
   const isPut = ({ method }: Seen): boolean => method === 'PUT';
 
@@ -55,7 +55,7 @@ describe('a bucket', { skip: noS3 }, () => {
 
   test('says true to a writer whose own answer was lost (412)', async (t) => {
     const bucket = await opened(t);
-    first(1, 'lose the answer');
+    disturbFirst('lose the answer');
     assert.equal(await bucket.putOnce('fact', 'mine'), true);
     assert.equal((await bucket.get('fact'))?.toString(), 'mine');
   });
@@ -69,7 +69,7 @@ describe('a bucket', { skip: noS3 }, () => {
     for (const put of ['put', 'putOnce'] as const)
       test(`${put} again after ${name}, and the object is there`, async (t) => {
         const bucket = await opened(t);
-        first(1, how);
+        disturbFirst(how);
         await bucket[put]('one', 'text').catch((error: unknown) => {
           // Only conditional writes have conflicts.
           if (put === 'putOnce' || how.answer !== 409) throw error;
@@ -81,7 +81,7 @@ describe('a bucket', { skip: noS3 }, () => {
   test('has nothing of an upload that was cut, and all of it after the next try', async (t) => {
     const bucket = await opened(t);
     const body = Buffer.alloc(3_000_000, 'x');
-    first(1, 'cut the request');
+    disturbFirst('cut the request');
     await bucket.put('large', body);
     assert.deepEqual(await bucket.get('large'), body);
     s3.disturb((seen) => (isPut(seen) ? { answer: 500, code: 'InternalError' } : null));

@@ -7,7 +7,11 @@ import fc from 'fast-check';
 import { arbitraryRow } from '../fakes/arbitrary-row.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { agentJournal, linesOf, rolloutOf } from '../gateway/agent-rows.js';
+import type { BatchResult } from '../../src/activities/contract.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { FORMATS } from '../../src/model/results/arrow/formats.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { exampleIn } from '../docs/example.js';
 import { python, skip } from '../harness/python-package.js';
 import { askPython, writeBoth } from './arrow-files.js';
@@ -46,6 +50,20 @@ describe('rollouts.arrow in Python', { skip }, () => {
     const { batches, cuts = 0 } = askPython('cut', folder);
     assert.equal(batches, ODD.length);
     assert.ok(cuts > 300);
+  });
+
+  test('has equal arrays of rows that the last release has written', async (t) => {
+    const root = path.join(PROJECT_ROOT, 'test', 'releases', '0.1.0', 'store');
+    const store = createFileStore({ root, max_cached_bytes: 0 });
+    for (const batch of ['plain', 'named', 'moved', 'penalties', 'one_version']) {
+      const folder = await temporaryFolder(t);
+      const outputs = store.outputs(batch);
+      const { completed } = ((await outputs.readMetrics()) as BatchResult).counts;
+      for (const format of FORMATS)
+        await outputs.exportRollouts({ file: path.join(folder, `rollouts.${format}`), format, completed }); // prettier-ignore
+      const { sequences } = askPython('whole', folder);
+      assert.ok(completed > 0 && sequences === completed, `${batch}: ${sequences} of ${completed}`);
+    }
   });
 
   test('of a later release, with a column more, reads as this release’s does', async (t) => {

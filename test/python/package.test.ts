@@ -11,6 +11,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
 import { Begin } from '../../src/model/policy/transfer.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
@@ -70,6 +71,9 @@ describe('package durable_rollouts', { skip }, () => {
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
       BeginRequest: jsonSchemaOf(Begin),
+      JoinRequest: jsonSchemaOf(Join),
+      DrainRequest: jsonSchemaOf(Drain),
+      LeaveRequest: jsonSchemaOf(Leave),
     };
     const results = {
       Row: jsonSchemaOf(Row),

@@ -93,6 +93,9 @@ class Requests(unittest.TestCase):
         "StreamRequest": (requests.StreamRequest, requests.STREAM_DEFAULTS),
         "PublishRequest": (requests.PublishRequest, requests.PUBLISH_DEFAULTS),
         "BeginRequest": (requests.BeginRequest, requests.BEGIN_DEFAULTS),
+        "JoinRequest": (requests.JoinRequest, requests.JOIN_DEFAULTS),
+        "DrainRequest": (requests.DrainRequest, requests.DRAIN_DEFAULTS),
+        "LeaveRequest": (requests.LeaveRequest, requests.LEAVE_DEFAULTS),
     }
 
     def test_have_the_fields_and_types_of_the_schemas(self):

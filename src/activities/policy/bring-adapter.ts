@@ -30,6 +30,9 @@ export function adapterTo(record: PolicyRecord | null, version: number): Loadabl
 export const NO_BASE =
   'its weights are not known, and nobody has published those that its adapter is for: restart its process, or publish a checkpoint';
 
+/** As of an update that pauses. */
+const SLOW_MS = 1000;
+
 interface Bringing {
   policy: PolicyService;
   control: WeightControl;
@@ -56,6 +59,9 @@ export async function bringAdapter(
   const until = commonMs() + toMs(manner.pause_limit);
   const bound = (): Bound => ({ within_ms: until - commonMs(), signal });
   const began = commonMs();
+  const slow = setTimeout(() => {
+    void policy.sayPhase({ replica, phase: 'adapter' });
+  }, SLOW_MS);
   try {
     await checkLabel(control, { entry, bound });
     const keeps = entry.adapters.flatMap(({ name }) => name ?? []);
@@ -75,6 +81,8 @@ export async function bringAdapter(
     const isAnother = error.type === 'PolicyVersionMismatch';
     await noteFault(policy, { replica, epoch, message, isAnother });
     throw refused(`${replica}: ${message}`);
+  } finally {
+    clearTimeout(slow);
   }
 }
 

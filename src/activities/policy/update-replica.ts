@@ -71,13 +71,12 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const { signal } = attempt;
       const { identity, done } = await admit(order, { policy, control, signal });
       if (done !== null) return done;
-      const beside = await bringAdapter(order, { policy, control, identity, signal });
+      const beginning = { policy, control, attempt };
+      const beside = await orReleased(beginning, () => bringAdapter(order, { policy, control, identity, signal })); // prettier-ignore
       if (beside !== null) return beside;
-      const begun = await begin(order, { policy, control, attempt });
-      if (begun === null) {
-        const view = viewOf(await policy.records.latest());
-        return { paused_s: 0, load_s: 0, view };
-      }
+      const begun = await orReleased(beginning, () => begin(order, beginning));
+      if (begun === null)
+        return { paused_s: 0, load_s: 0, view: viewOf(await policy.records.latest()) };
       const work = { ...begun, identity };
       try {
         return await takeThrough(work);
@@ -109,16 +108,20 @@ interface Beginning {
   attempt: Attempt;
 }
 
+/** null: nothing is left to do. */
+async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work | null> {
+  if (await isOnlyFreed(order, beginning)) return null;
+  await checkIsThere(beginning.control, { order, ...beginning });
+  return await recordPause(order, beginning);
+}
+
 /**
  * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
- * begins a new one. null: nothing is left to do.
+ * begins a new one.
  */
-async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work | null> {
-  const { policy, control, attempt } = beginning;
+async function orReleased<T>({ control, attempt }: Beginning, run: () => Promise<T>): Promise<T> {
   try {
-    if (await isOnlyFreed(order, beginning)) return null;
-    await checkIsThere(control, { order, policy, attempt });
-    return await recordPause(order, beginning);
+    return await run();
   } catch (error) {
     const own = attempt.checkpoint as Checkpoint | null;
     const isOver = own !== null && own.paused_until < commonMs();

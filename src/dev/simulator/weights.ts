@@ -34,11 +34,15 @@ export interface WeightStore {
   /** These throw, as a worker of the engine does. */
   startTransfer: () => void;
   receive: (part: { weights: Weights; part: number; parts: number }) => void;
+  /** Its worker failed in the middle. What comes next is refused, until an update has begun and ended. */
+  breakTransfer: () => void;
   endTransfer: () => void;
 }
 
 const START = 'default';
 const ACTIVE = 'a weight update is already active';
+/** What layers of vLLM 0.32 say that a broken update has left apart. */
+const TORN = "'Parameter' object has no attribute 'weight_loader'";
 
 const halfOf = ({ name, skill }: Weights, before: Weights): Weights => ({
   name: `half ${name}, half ${before.name}`,
@@ -54,6 +58,7 @@ export function createWeights(
   const labels = new Map<number, string>();
   let arrived: Set<number> | null = null;
   let before: Weights | null = null;
+  let is_torn = false;
   const current = (): Weights => loaded ?? { name: START, skill: settings.skill, seed: 0 };
   return {
     current,
@@ -64,11 +69,12 @@ export function createWeights(
     load: (file, { half } = { half: false }) => {
       const read = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));
       if (arrived !== null) throw new Error(ACTIVE);
+      if (is_torn) throw new Error(TORN);
       loaded = half ? halfOf(read, current()) : read;
       changed();
     },
     ...createAdapters(current),
-    isTransferring: () => arrived !== null,
+    isTransferring: () => arrived !== null || is_torn,
     startTransfer: () => {
       if (arrived !== null) throw new Error(ACTIVE);
       arrived = new Set();
@@ -76,13 +82,19 @@ export function createWeights(
     },
     receive: ({ weights, part, parts }) => {
       if (arrived === null || before === null) throw new Error('no weight update is active');
+      if (is_torn) throw new Error(TORN);
       arrived.add(part);
       loaded = arrived.size < parts ? halfOf(weights, before) : weights;
       changed();
     },
+    breakTransfer: () => {
+      arrived = null;
+      is_torn = true;
+    },
     endTransfer: () => {
       if (arrived === null) throw new Error('no weight update is active');
       arrived = null;
+      is_torn = false;
     },
   };
 }

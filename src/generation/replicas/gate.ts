@@ -84,22 +84,19 @@ export function createGate({
     admits: (replica) => isOne(replica, isAdmitted),
     serves: (replica) => isOne(replica, isServing),
     watch,
-    fenceOf: (replica) => {
-      const entry = record?.replicas[replica];
-      if (record === null || entry === undefined || isUnpublished(record)) return null;
-      const { epoch } = entry;
-      return {
-        version: baseOf(entry),
-        adapter: adapterOf(entry),
-        epoch,
-        record_epoch: record.epoch,
-      };
-    },
+    fenceOf: (replica) => fenceIn(record, replica),
     pass: async (wait, { held }) => {
       await refresh();
       return isClosed() ? await sayingWhy(wait, { held, clock, whyClosed }) : await wait();
     },
   };
+}
+
+function fenceIn(record: PolicyRecord | null, replica: string): Fence | null {
+  const entry = record?.replicas[replica];
+  if (record === null || entry === undefined || isUnpublished(record)) return null;
+  const { epoch } = entry;
+  return { version: baseOf(entry), adapter: adapterOf(entry), epoch, record_epoch: record.epoch };
 }
 
 /** Says why it waits, if that lasts. */

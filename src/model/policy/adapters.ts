@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
-import type { PolicyRecord, ReplicaEntry, Target } from './record.js';
+import type { PolicyRecord, Published, ReplicaEntry, Target } from './record.js';
 
 /** Adapters, as rules over the record. */
 
@@ -32,17 +32,22 @@ export function isAsSent(
   return adapters.length === 0 ? name === null : adapters.some((one) => one.name === name);
 }
 
+const loraOf = (record: PolicyRecord | null, version: number): AdapterOf | null => {
+  const published: Published | undefined = record?.weights[version];
+  return published?.lora ?? null;
+};
+
 /** What names an adapter: its service, version and content. Nothing is ever loaded in its place. */
 export function adapterNamed(
   record: PolicyRecord | null,
   { service, target: { version, weights, files = null, keep_adapters } }: { service: string; target: Target }, // prettier-ignore
 ): AdapterOf | null {
   if (weights.kind !== 'lora') return null;
-  const earlier = record?.weights[version]?.lora ?? null;
+  const earlier = loraOf(record, version);
   if (earlier !== null) return earlier;
   const content = files?.sha256 ?? createHash('sha256').update(weights.path).digest('hex');
   const served = record?.version ?? null;
-  const above = served === null ? null : (record?.weights[served]?.lora ?? null);
+  const above = served === null ? null : loraOf(record, served);
   const base = above === null ? served : above.base;
   return { name: `${service}.${version}.${content.slice(0, 8)}`, base, keep_adapters };
 }

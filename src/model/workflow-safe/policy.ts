@@ -188,7 +188,7 @@ const pathIn = ({ weights }: PolicyView, version: number | undefined): string | 
 export const TRANSFER = 'transfer' as const;
 
 /** The kind of weights that are loaded beside others. */
-export const LORA = 'lora' as const;
+const LORA = 'lora' as const;
 
 /** It did not answer when its transfer ended. */
 const hangs = ({ state, needs, paused_until }: ReplicaView): boolean =>

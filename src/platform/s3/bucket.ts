@@ -21,7 +21,7 @@ export interface Bucket {
   list(prefix: string): Promise<string[]>;
   /** Those below a folder of it. */
   below(folder: string): Bucket;
-  close(): void;
+  close: () => void;
 }
 
 export interface BucketSettings {

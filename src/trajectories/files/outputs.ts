@@ -29,13 +29,7 @@ export function createFileOutputs(
 ): BatchOutputs {
   const kinds = kindsOf(formats);
   const batch = path.basename(directory);
-  const files = {
-    rollouts: path.join(directory, 'rollouts.jsonl'),
-    failures: path.join(directory, 'failures.jsonl'),
-    groups: path.join(directory, 'groups.jsonl'),
-    metrics: path.join(directory, 'metrics.json'),
-    ...(kinds.includes('sequences') && { sequences: path.join(directory, 'rollouts.arrow') }),
-  };
+  const files = filesIn(directory, kinds);
   const partsDirectory = path.join(directory, 'parts');
   const nameOf = ({ first, last }: RowRange): string => `rows ${first} to ${last} of ${batch}`;
   const fileOf = (part: RowRange, kind: Kind): string =>
@@ -85,15 +79,25 @@ export function createFileOutputs(
         return result;
       }),
     readMetrics: () =>
-      storing(`reading metrics.json of ${batch}`, async () => {
-        try {
-          return readJson((await readWhole(files.metrics)).toString(), IN_PAYLOADS);
-        } catch (error) {
-          if (isMissing(error)) return null;
-          throw error;
-        }
-      }),
+      storing(`reading metrics.json of ${batch}`, () => readMetrics(files.metrics)),
   };
+}
+
+const filesIn = (directory: string, kinds: readonly Kind[]): ResultFiles => ({
+  rollouts: path.join(directory, 'rollouts.jsonl'),
+  failures: path.join(directory, 'failures.jsonl'),
+  groups: path.join(directory, 'groups.jsonl'),
+  metrics: path.join(directory, 'metrics.json'),
+  ...(kinds.includes('sequences') && { sequences: path.join(directory, 'rollouts.arrow') }),
+});
+
+async function readMetrics(file: string): Promise<unknown> {
+  try {
+    return readJson((await readWhole(file)).toString(), IN_PAYLOADS);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
 }
 
 async function joinInto(

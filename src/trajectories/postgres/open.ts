@@ -47,7 +47,10 @@ export function openPostgresStore({
     tryOut: () => tryOut(database, schema),
     ids: async ({ make, results }) => {
       const idOf = make ? storeIdOf : findStoreId;
-      return { store: await idOf(store.facts), results: results ? await idOf(outputs.facts) : null };
+      return {
+        store: await idOf(store.facts),
+        results: results ? await idOf(outputs.facts) : null,
+      };
     },
     keySecret: () => keySecretOf(store.facts),
     ready: (options) => untilThere(database, options),

@@ -6,7 +6,7 @@ import { ResultObjects } from '../../model/results/result.js';
 /** Results on S3 are objects that nobody changes; which of them count says an object that is put once. */
 
 const KINDS = ['rollouts', 'failures', 'sequences', 'groups', 'summaries'] as const;
-export type ObjectKind = (typeof KINDS)[number];
+type ObjectKind = (typeof KINDS)[number];
 
 export type ResultObject = z.infer<typeof ResultObjects>[number];
 
@@ -18,10 +18,7 @@ export const joined = (all: readonly Objects[]): Objects =>
   Object.fromEntries(KINDS.map((kind) => [kind, all.flatMap((one) => one[kind] ?? [])]));
 
 /** Its content, checked against what its manifest says. */
-export async function contentOf(
-  bucket: Bucket,
-  { key, bytes, sha256 }: ResultObject,
-): Promise<Buffer> {
+async function contentOf(bucket: Bucket, { key, bytes, sha256 }: ResultObject): Promise<Buffer> {
   const body = await bucket.get(key);
   if (body === null) throw new Error(`${bucket.name}/${key} is missing`);
   if (body.length === bytes && sha256Of(body) === sha256) return body;

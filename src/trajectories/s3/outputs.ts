@@ -6,10 +6,11 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { exportRows } from '../export.js';
+import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
 import { partOf, placesOf } from '../places.js';
 import { storing, storingEach } from '../storing.js';
-import type { ResultFiles, StepOutputs } from '../trajectory-store.js';
+import type { BatchOutputs, ResultFiles, StepOutputs } from '../trajectory-store.js';
 import type { Objects, ResultObject } from './manifest.js';
 import { joined, linesIn } from './manifest.js';
 import { findPart, OBJECT_BYTES, openPartWriter, PART, putRows } from './part-writer.js';
@@ -34,71 +35,104 @@ interface S3Outputs {
 }
 
 export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): StepOutputs {
-  const kinds = kindsOf(formats);
-  const files = filesIn(bucket, formats);
   let reading: Promise<string> | null = null;
-  const epochNow = (): Promise<string> => (reading ??= readEpoch(bucket));
+  const scene: Scene = {
+    bucket,
+    kinds: kindsOf(formats),
+    object_bytes,
+    epoch: () => (reading ??= readEpoch(bucket)),
+    whole: null,
+    groups: [],
+  };
+  return {
+    files: filesIn(bucket, formats),
+    ...partsIn(scene),
+    ...groupsIn(scene),
+    ...resultIn(scene),
+  };
+}
+
+interface Scene extends Omit<S3Outputs, 'formats'> {
+  kinds: readonly Kind[];
+  epoch: () => Promise<string>;
+  /** The parts that this attempt has joined; null: none yet. */
+  whole: Objects | null;
+  /** The table that it has written. */
+  groups: ResultObject[];
+}
+
+function partsIn(scene: Scene): Pick<BatchOutputs, 'isClosed' | 'openPart' | 'join'> {
+  const { bucket, kinds, object_bytes, epoch } = scene;
   const nameOf = ({ first, last }: RowRange): string =>
     `rows ${first} to ${last} of ${bucket.name}`;
-  const partFolder = async (part: RowRange): Promise<string> =>
-    partOf(`parts/${await epochNow()}`, part);
-  /** Those that this attempt has joined and written; null: none yet. */
-  let whole: Objects | null = null;
-  let groups: ResultObject[] = [];
-  const wholeNow = async (): Promise<Objects> => {
-    const found = whole ?? ((await readMetrics(bucket))?.['objects'] as Objects | undefined);
-    if (found === undefined)
-      throw new Error(`${bucket.name}: expected parts that were joined, got none`);
-    return found;
-  };
-  const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading the rollouts of ${bucket.name}`, async function* () {
-      yield* linesIn(bucket, (await wholeNow()).rollouts ?? []);
-    });
-
+  const folderOf = async (part: RowRange): Promise<string> =>
+    partOf(`parts/${await epoch()}`, part);
   return {
-    files,
     isClosed: (part) =>
-      storing(nameOf(part), async () => (await findPart(bucket, await partFolder(part))) !== null),
+      storing(nameOf(part), async () => (await findPart(bucket, await folderOf(part))) !== null),
     openPart: (part, resume) =>
       storing(`closing ${nameOf(part)}`, async () => {
-        const folder = await partFolder(part);
-        return await openPartWriter({ what: nameOf(part), kinds, folder, bucket, object_bytes }, resume); // prettier-ignore
+        const place = { what: nameOf(part), kinds, folder: await folderOf(part), bucket };
+        return await openPartWriter({ ...place, object_bytes }, resume);
       }),
     join: (parts) =>
       storing(`joining the parts of ${bucket.name}`, async () => {
         const found: Objects[] = [];
         for (const part of parts) {
-          const one = await findPart(bucket, await partFolder(part));
+          const one = await findPart(bucket, await folderOf(part));
           if (one === null) throw new Error(`${nameOf(part)} are not closed`);
           found.push(one);
         }
         const { summaries = [], ...others } = joined(found);
-        whole = others;
+        scene.whole = others;
         const lines: string[] = [];
         for await (const line of linesIn(bucket, summaries)) lines.push(line);
         return lines;
       }),
-    exportRollouts: (to) => exportRows(readRollouts(), to),
-    readRollouts,
+  };
+}
+
+function groupsIn(scene: Scene): Pick<BatchOutputs, 'putGroups' | 'putGroupTable'> {
+  const { bucket, object_bytes, epoch } = scene;
+  return {
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${bucket.name}`, async () => {
-        const folder = `groups/${await epochNow()}`;
+        const folder = `groups/${await epoch()}`;
         const manifest = `${folder}/${placesOf({ from, to })}.json`;
         const address = `${bucket.name}/${manifest}#rollouts`;
         if ((await bucket.get(manifest)) !== null) return address;
-        const rollouts = await putLines(bucket, { folder, kind: 'rollouts', lines: lines(), object_bytes }); // prettier-ignore
-        await bucket.putOnce(manifest, JSON.stringify({ objects: { rollouts } }));
+        const written = { folder, kind: 'rollouts', lines: lines(), object_bytes } as const;
+        const objects = { rollouts: await putLines(bucket, written) };
+        await bucket.putOnce(manifest, JSON.stringify({ objects }));
         return address;
       }),
     putGroupTable: (lines) =>
       storing(`writing the groups of ${bucket.name}`, async () => {
-        const folder = `parts/${await epochNow()}/table`;
-        groups = await putLines(bucket, { folder, kind: 'groups', lines, object_bytes });
+        const folder = `parts/${await epoch()}/table`;
+        scene.groups = await putLines(bucket, { folder, kind: 'groups', lines, object_bytes });
       }),
+  };
+}
+
+function resultIn(
+  scene: Scene,
+): Pick<StepOutputs, 'readRollouts' | 'exportRollouts' | 'putMetrics' | 'readMetrics' | 'forget'> {
+  const { bucket, epoch } = scene;
+  const wholeNow = async (): Promise<Objects> => {
+    const found = scene.whole ?? ((await readMetrics(bucket))?.['objects'] as Objects | undefined);
+    if (found !== undefined) return found;
+    throw new Error(`${bucket.name}: expected parts that were joined, got none`);
+  };
+  const readRollouts = (): AsyncGenerator<string> =>
+    storingEach(`reading the rollouts of ${bucket.name}`, async function* () {
+      yield* linesIn(bucket, (await wholeNow()).rollouts ?? []);
+    });
+  return {
+    readRollouts,
+    exportRollouts: (to) => exportRows(readRollouts(), to),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${bucket.name}`, async () => {
-        const objects = { ...(await wholeNow()), epoch: await epochNow(), groups };
+        const objects = { ...(await wholeNow()), epoch: await epoch(), groups: scene.groups };
         const standing = await putStanding(bucket, { ...result, objects });
         await removeOthers(bucket, standing);
         return withoutObjects(standing) as typeof result;
@@ -151,7 +185,8 @@ async function readMetrics(bucket: Bucket): Promise<Written | null> {
   return text && (readJson(text.toString(), IN_PAYLOADS) as Written);
 }
 
-const withoutObjects = ({ objects: _, ...result }: Written): Written => result;
+const withoutObjects = (result: Written): Written =>
+  Object.fromEntries(Object.entries(result).filter(([name]) => name !== 'objects'));
 
 /** What stands: this result, or that of another attempt that was earlier. One from before a reopening goes. */
 async function putStanding(bucket: Bucket, result: Written): Promise<Written> {
@@ -175,11 +210,17 @@ const epochOf = ({ objects }: Written): unknown =>
 async function removeOthers(bucket: Bucket, standing: Written): Promise<void> {
   const keys = await bucket.list('parts/');
   const lists = keys.filter((key) => key.endsWith(PART)).map((key) => findPart(bucket, path.dirname(key))); // prettier-ignore
-  const { epoch: _, ...objects } = standing['objects'] as Objects & { epoch: string };
-  const named = [objects, ...(await Promise.all(lists))].flatMap((one) => Object.values(one ?? {}));
-  const kept = new Set(named.flatMap((some) => some.map(({ key }) => key)));
+  const objects = standing['objects'] as Objects;
+  const named = [objects, ...(await Promise.all(lists))].flatMap((one) => keysIn(one ?? {}));
+  const kept = new Set(named);
   for (const key of keys) if (!kept.has(key) && !key.endsWith(PART)) await bucket.remove(key);
 }
+
+/** Of what a list names, beside its epoch. */
+const keysIn = (objects: Objects): string[] =>
+  Object.values(objects).flatMap((some) =>
+    Array.isArray(some) ? some.map(({ key }: ResultObject) => key) : [],
+  );
 
 async function removeAll(bucket: Bucket, start: string): Promise<void> {
   for (const key of await bucket.list(start)) await bucket.remove(key);

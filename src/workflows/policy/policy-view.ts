@@ -46,8 +46,8 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
       if (record === null || record.epoch < (status.record?.epoch ?? -1)) return;
       if (record.version !== null && record.version !== status.record?.version)
         upsertSearchAttributes([{ key: PolicyVersion, value: record.version }]);
-      const phases = Object.entries(status.phases).filter(
-        ([replica]) => record.replicas[replica]?.state === 'updating',
+      const phases = Object.entries(status.phases).filter(([replica]) =>
+        isUnderWay(record, replica),
       );
       show({ record, phases: Object.fromEntries(phases) });
     },
@@ -67,6 +67,15 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
     },
     forNextRun: () => ({ service, updates: status.updates }),
   };
+}
+
+/** An adapter is loaded beside what a replica serves. */
+function isUnderWay({ replicas, target }: PolicyView, replica: string): boolean {
+  const entry = replicas[replica];
+  return (
+    entry !== undefined &&
+    (entry.state === 'updating' || (entry.state === 'current' && entry.version !== target))
+  );
 }
 
 function detailsOf({ service, record, phases, updates }: PolicyStatus): string {

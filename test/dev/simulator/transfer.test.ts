@@ -1,6 +1,7 @@
 /** The simulator while a trainer sends it weights, with the broken middle states of a real engine. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { eventually } from '../../harness/waiting.js';
 import { call, callJson, simulator, sleep } from './client.js';
 
 const SETTINGS = { dev_mode: true };
@@ -69,5 +70,25 @@ describe('a simulator that is sent weights', () => {
     await call(`${url}/simulator/faults`, { method: 'DELETE' });
     assert.equal((await update).status, 500);
     assert.equal((await asked).status, 200);
+  });
+
+  test('takes no weights after an update that broke, before another one has begun and ended', async () => {
+    const { url, post } = await engine();
+    await call(`${url}/simulator/faults`, { method: 'POST', body: { fault: 'hang' } });
+    await post('/start_weight_update');
+    const update = post('/update_weights', part(0));
+    await eventually({ what: 'an update that hangs', timeout_ms: 20_000 }, async () => {
+      const { faults } = await callJson<{ faults: { hits: number }[] }>(`${url}/simulator/faults`);
+      return faults[0]?.hits === 1;
+    });
+    await call(`${url}/simulator/faults`, { method: 'DELETE' });
+    assert.equal((await update).status, 500);
+    assert.equal((await post('/finish_weight_update')).status, 500);
+    assert.equal((await post('/start_weight_update')).status, 200);
+    const torn = await post('/update_weights', part(0));
+    assert.deepEqual([torn.status, /no attribute 'weight_loader'/.test(torn.text)], [500, true]);
+    assert.equal((await post('/finish_weight_update')).status, 200);
+    assert.equal((await post('/start_weight_update')).status, 200);
+    assert.equal((await post('/update_weights', part(0))).status, 200);
   });
 });

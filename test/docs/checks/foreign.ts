@@ -39,7 +39,7 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
 
 /** Read by other programs, or no variables. */
 export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
-  'VLLM_SERVER_DEV_MODE',
+  ...['VLLM_SERVER_DEV_MODE', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'],
   'FAILED_PRECONDITION',
   // Node.js reads it.
   'NODE_EXTRA_CA_CERTS',

@@ -38,6 +38,7 @@ export function createTransferEndpoints(
         const { update_info } = await readBody(exchange, Update);
         if (fault?.fault === 'hang') {
           await hang(fault);
+          weights.breakTransfer();
           throw workerFailed('the collective was aborted');
         }
         if (fault?.fault !== 'load_nothing')

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { describe, test } from 'node:test';
+import { attend } from '../../src/cli/engine-attend.js';
+import type { PolicyClient } from '../../src/client/policy-client.js';
+import { eventually } from '../harness/waiting.js';
+
+/** A process that is healthy as soon as it listens, and ends at SIGTERM. */
+const ENGINE = `
+  const http = require('node:http');
+  const [port, runs] = process.argv.slice(1);
+  const metrics = 'vllm:num_requests_running{} ' + runs + '\\nvllm:num_requests_waiting{} 0\\n';
+  http.createServer(({ url }, response) => {
+    response.end(url === '/metrics' ? metrics : url === '/pid' ? String(process.pid) : '');
+  }).listen(Number(port), '127.0.0.1');
+  process.on('SIGTERM', () => process.exit(7));
+`;
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => {
+        resolve(port);
+      });
+    });
+  });
+
+type Said = { verb: string } & Record<string, unknown>;
+
+/** `refuses`: how often `join` is refused first. */
+async function started({
+  runs = 0,
+  refuses = 0,
+  command,
+}: { runs?: number; refuses?: number; command?: readonly string[] } = {}) {
+  const port = await freePort();
+  const said: Said[] = [];
+  let refusals = 0;
+  const update = ((verb: string, input: object) => {
+    said.push({ verb, ...input });
+    if (verb === 'join' && (refusals += 1) <= refuses) return Promise.reject(new Error('not yet'));
+    return Promise.resolve({ version: null, replicas: {} });
+  }) as PolicyClient['update'];
+  const url = `http://127.0.0.1:${port}/v1`;
+  const engine = command ?? [process.execPath, '-e', ENGINE, String(port), String(runs)];
+  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '30s' });
+  const verbs = (): string[] => said.map(({ verb }) => verb);
+  return {
+    url,
+    said,
+    verbs,
+    ended,
+    joined: () =>
+      eventually({ what: 'a join', timeout_ms: 60_000 }, () =>
+        Promise.resolve(verbs().includes('join')),
+      ),
+    pid: async () => Number(await (await fetch(`http://127.0.0.1:${port}/pid`)).text()),
+  };
+}
+
+describe('engine attend', () => {
+  test('makes a process join when it is healthy, as an instance of its own', async () => {
+    const first = await started({ refuses: 1 });
+    await eventually({ what: 'a second try', timeout_ms: 60_000 }, () =>
+      Promise.resolve(first.verbs().length >= 2),
+    );
+    process.kill(await first.pid(), 'SIGTERM');
+    assert.equal(await first.ended, 7);
+    assert.deepEqual(first.verbs(), ['join', 'join', 'leave']);
+    const second = await started();
+    await second.joined();
+    process.kill(await second.pid(), 'SIGTERM');
+    await second.ended;
+    assert.notEqual(second.said[0]?.['instance'], first.said[0]?.['instance']);
+    assert.deepEqual(second.said.at(-1), { verb: 'leave', url: second.url, force: true });
+  });
+
+  test('drains it at SIGTERM, and ends it as soon as nothing runs there', async () => {
+    const engine = await started();
+    await engine.joined();
+    const began = performance.now();
+    process.kill(process.pid, 'SIGTERM');
+    assert.equal(await engine.ended, 7);
+    assert.deepEqual(engine.verbs(), ['join', 'drain', 'leave']);
+    assert.ok(performance.now() - began < 25_000, 'it did not wait for all of drain_limit');
+  });
+
+  test('ends it at a second signal, whatever runs there', async () => {
+    const engine = await started({ runs: 3 });
+    await engine.joined();
+    process.kill(process.pid, 'SIGTERM');
+    await eventually({ what: 'a drain', timeout_ms: 60_000 }, () =>
+      Promise.resolve(engine.verbs().includes('drain')),
+    );
+    process.kill(process.pid, 'SIGINT');
+    // The engine has no handler for SIGINT.
+    assert.equal(await engine.ended, 130);
+    assert.deepEqual(engine.verbs(), ['join', 'drain', 'leave']);
+  });
+
+  test('makes it leave after kill -9, and says so as shells do', async () => {
+    const engine = await started();
+    await engine.joined();
+    process.kill(await engine.pid(), 'SIGKILL');
+    assert.equal(await engine.ended, 137);
+    assert.deepEqual(engine.verbs(), ['join', 'leave']);
+  });
+
+  test('lets one that crashes at its start join never', async () => {
+    for (let crash = 0; crash < 3; crash++) {
+      const engine = await started({ command: [process.execPath, '-e', 'process.exit(3)'] });
+      assert.equal(await engine.ended, 3);
+      assert.deepEqual(engine.verbs(), ['leave']);
+    }
+    const missing = await started({ command: ['/no/such/engine'] });
+    await assert.rejects(missing.ended, /ENOENT/);
+  });
+});

@@ -1,0 +1,180 @@
+/**
+ * Two hosts whose workers share no folder: journals are in PostgreSQL, results in a bucket. Workers are killed while they
+ * play and while they close; whoever reads meanwhile sees all rows, or none.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { puzzleSamples } from '../../bench/samples.js';
+import type { BatchResult } from '../../src/activities/contract.js';
+import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
+import type { Bucket } from '../../src/platform/s3/bucket.js';
+import { createBucket } from '../../src/platform/s3/bucket.js';
+import { temporaryFolder } from '../fakes/temporary-store.js';
+import type { KeptWorker } from '../harness/kept-worker.js';
+import type { PostgresBed } from '../harness/postgres-bed.js';
+import { startPostgresBed } from '../harness/postgres-bed.js';
+import type { PostgresServer } from '../harness/postgres-server.js';
+import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import { install } from '../harness/python-package.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { S3Server } from '../harness/s3-server.js';
+import { noS3, startS3 } from '../harness/s3-server.js';
+
+const ROLLOUTS = Number(process.env['BUCKET_ROLLOUTS'] ?? 2000);
+const REPEATS = 10;
+const BATCH = 'in-a-bucket';
+const STORE = 'bucket';
+const WORKERS = ['host-1', 'host-2'];
+const LIMIT_MS = 600_000;
+
+const REQUEST = {
+  ...puzzleBatch({
+    samples: ROLLOUTS / REPEATS,
+    repeats: REPEATS,
+    max_in_flight: 256,
+    max_rollout_turns: 1,
+    rollout_timeout: '1h',
+  }),
+  generation: { greedy: true, max_new_tokens: 32 },
+  limit: null,
+  samples: puzzleSamples(ROLLOUTS / REPEATS),
+};
+
+interface Closed {
+  counts: { completed: number };
+  objects: Record<'rollouts' | 'sequences', { key: string; rows: number; bytes: number }[]>;
+}
+
+describe(
+  `${ROLLOUTS} rollouts of two hosts without a shared folder`,
+  { skip: noPostgres || noS3, timeout: 2 * LIMIT_MS },
+  () => {
+    const ends: (() => unknown)[] = [];
+    const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
+    let s3: S3Server;
+    let server: PostgresServer;
+    let tables: PostgresBed;
+    let bucket: Bucket;
+    let folders: string;
+    let result: BatchResult;
+    const kills = { playing: 0, closing: 0 };
+    const looks = { none: 0, whole: 0 };
+
+    before(async () => {
+      s3 = await startS3(t);
+      const settings = await s3.bucket('team/rollouts');
+      bucket = createBucket(settings).below(BATCH);
+      ends.push(bucket.close);
+      server = await startPostgres();
+      ends.push(server.stop);
+      folders = await temporaryFolder(t);
+      for (const host of WORKERS) await mkdir(path.join(folders, host));
+      tables = await startPostgresBed({
+        name: 'bucket-hosts',
+        server,
+        stores: [STORE],
+        workers: WORKERS,
+        worker: { heartbeat_timeout: '3s' },
+        inputs: (worker) => path.join(folders, worker),
+        env: () => ({ RESULTS_ENDPOINT: s3.endpoint }),
+        outputs: () => ({
+          kind: 's3',
+          endpoint_env: 'RESULTS_ENDPOINT',
+          bucket: settings.bucket,
+          prefix: settings.prefix,
+          formats: ['jsonl', 'arrow'],
+        }),
+      });
+      ends.push(tables.end);
+      await tables.bed.observed(play);
+    });
+    after(async () => {
+      for (const end of ends.reverse()) await end();
+    });
+
+    async function play(): Promise<void> {
+      const workers = await Promise.all(WORKERS.map((name) => tables.bed.startWorker(STORE, name)));
+      const batch = tables.bed.batch(STORE, BATCH);
+      await batch.start(REQUEST);
+      const ending = batch.handle().result() as Promise<BatchResult>;
+      const isOver = ending.then(() => true);
+      const reading = readUntil(isOver);
+      await killUntil(isOver, workers);
+      result = await ending;
+      await reading;
+      await Promise.all(workers.map((worker) => worker.stop()));
+    }
+
+    /** While it closes, whoever puts objects dies at once; before, one after the other. */
+    async function killUntil(
+      isOver: Promise<unknown>,
+      workers: readonly KeptWorker[],
+    ): Promise<void> {
+      const closing = (): number =>
+        s3.requests.filter((one) => /^PUT .*\/parts\//.test(one)).length;
+      let seen = 0;
+      for (let at = 0; ; at++) {
+        if (await Promise.race([isOver, sleep(closing() > 0 ? 700 : 8000, false)])) return;
+        const isClosing = closing() > seen;
+        if (kills.closing >= 4) continue;
+        seen = closing();
+        kills[isClosing ? 'closing' : 'playing'] += 1;
+        await workers[at % workers.length]?.kill();
+      }
+    }
+
+    /** A reader at any moment: what metrics.json names is there as a whole. */
+    async function readUntil(isOver: Promise<unknown>): Promise<void> {
+      for (let over = false; ; over ||= Boolean(await Promise.race([isOver, sleep(200, false)]))) {
+        const text = await bucket.get('metrics.json');
+        if (text === null) looks.none += 1;
+        else {
+          const { counts, objects } = JSON.parse(text.toString()) as Closed;
+          for (const kind of ['rollouts', 'sequences'] as const) {
+            assert.equal(
+              objects[kind].reduce((sum, { rows }) => sum + rows, 0),
+              counts.completed,
+            );
+            for (const { key, bytes } of objects[kind])
+              assert.equal((await bucket.get(key))?.length, bytes, key);
+          }
+          looks.whole += 1;
+        }
+        if (over) return;
+      }
+    }
+
+    test('are all there once, for a trainer with nothing but the bucket', async (t) => {
+      t.diagnostic(JSON.stringify({ kills, looks, counts: result.counts }));
+      assert.deepEqual([result.counts.requested, result.counts.completed], [ROLLOUTS, ROLLOUTS]);
+      assert.match(
+        result.files.rollouts,
+        /^s3:\/\/\S+\/team\/rollouts\/in-a-bucket\/metrics\.json#rollouts$/,
+      );
+      const file = path.join(folders, 'result.json');
+      await writeFile(file, JSON.stringify(result));
+      const env = { ...process.env, AWS_ENDPOINT_URL_S3: s3.endpoint, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' }; // prettier-ignore
+      const ran = await promisify(execFile)(install.python, [path.join(PYTHON, 'tests', 's3_rows.py'), file], { env, maxBuffer: 2 ** 26 }); // prettier-ignore
+      const said = JSON.parse(ran.stdout) as { rows: string[]; sequences: number; groups: number };
+      const wanted = Array.from({ length: ROLLOUTS }, (_, at) => `${BATCH}/${Math.floor(at / REPEATS)}-${at % REPEATS}`); // prettier-ignore
+      assert.deepEqual(said.rows, wanted);
+      assert.deepEqual([said.sequences, said.groups], [ROLLOUTS, ROLLOUTS / REPEATS]);
+    });
+
+    test('went through kills of both hosts, while they played and while they closed', () => {
+      assert.ok(kills.closing >= 1 && kills.playing + kills.closing >= 3, JSON.stringify(kills));
+      assert.ok(looks.none > 5 && looks.whole >= 1, JSON.stringify(looks));
+    });
+
+    test('wrote nothing into a folder of a host', async () => {
+      for (const host of WORKERS) assert.deepEqual(await readdir(path.join(folders, host)), []);
+      const root = tables.bed.storeRoot(STORE);
+      assert.deepEqual(await readdir(root).catch(() => []), []);
+    });
+  },
+);

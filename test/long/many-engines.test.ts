@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after, before, describe, test } from 'node:test';
+import type { PolicyClient } from '../../src/client/policy-client.js';
+import { connectPolicy } from '../../src/client/policy-client.js';
+import { onLoopback } from '../../src/client/server.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { LogLine } from '../../src/dev/simulator/request-log.js';
+import { PolicyRecord } from '../../src/model/policy/record.js';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
+import { checkLabels } from '../harness/policy-labels.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import { requestLogOf } from '../harness/simulator-process.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+const JOIN = 50;
+const LEAVE = 20;
+const ROLLOUTS = 512;
+/** Between two changes of the fleet, so that all of them take less than a minute. */
+const STEP_MS = 3500;
+/** A worker reads the record before it sends; what it has read may be this old when the request arrives. */
+const ON_ITS_WAY_MS = 1000;
+/** Slow turns: many streams are open at once, and few tokens come. */
+const ENGINE = { dev_mode: true, scale_out: true, tokens_per_second: 10, thinking_tokens: 40 } as const; // prettier-ignore
+
+interface Member {
+  url: string;
+  directory: string;
+  simulator: Simulator;
+}
+
+describe(`${JOIN} engines that join and ${LEAVE} that leave within a minute`, () => {
+  let bed: PolicyBed;
+  let client: PolicyClient;
+  let folder: { path: string; remove: () => Promise<void> };
+  const members: Member[] = [];
+  before(async () => {
+    folder = await makeTemporaryDirectory('many-engines');
+    bed = await startPolicyBed({
+      name: 'many-engines',
+      replicas: 1,
+      simulator: ENGINE,
+      generation: { wire: 'generate', allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] },
+    });
+    client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
+    for (let i = 0; i < JOIN; i++) {
+      const directory = path.join(folder.path, String(i));
+      await mkdir(directory);
+      const settings = { ...ENGINE, thinking_tokens: 40, log_file: requestLogOf(directory) };
+      const simulator = await startSimulator({ settings, port: 0 });
+      members.push({ url: `${simulator.url}/v1`, directory, simulator });
+    }
+  });
+  after(async () => {
+    await client.close();
+    await bed.end();
+    await Promise.all(members.map(({ simulator }) => simulator.close()));
+    await folder.remove();
+  });
+
+  /** When each engine served, by the times of the record's changes. */
+  const served = async (): Promise<Map<string, { first: number; last: number }>> => {
+    const records = path.join(bed.journals('many'), '..', '..', '_policy', 'default');
+    const epochs = (await readdir(records)).flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number); // prettier-ignore
+    const times = new Map<string, { first: number; last: number }>();
+    const open = new Set<string>();
+    for (const epoch of epochs.sort((a, b) => a - b)) {
+      const file = path.join(records, `${epoch}.json`);
+      const record = PolicyRecord.parse(JSON.parse(await readFile(file, 'utf8')));
+      const { mtimeMs } = await stat(file);
+      for (const url of open)
+        if (record.replicas[url] === undefined) times.get(url)!.last = mtimeMs;
+      for (const [url, { state }] of Object.entries(record.replicas)) {
+        if (state !== 'current') continue;
+        if (!open.has(url)) times.set(url, { first: mtimeMs, last: Infinity });
+        open.add(url);
+      }
+    }
+    return times;
+  };
+  const arrivals = async ({ directory }: Member): Promise<number[]> => {
+    const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
+    const lines = text.split('\n').slice(0, -1).map((line) => JSON.parse(line) as LogLine); // prettier-ignore
+    return lines.flatMap((line) => (line.event === 'arrived' ? [Date.parse(line.at)] : []));
+  };
+
+  test(
+    'cost no rollout and no label, and none is asked before it was examined',
+    { timeout: 900_000 },
+    async () => {
+      await bed.publish(await bed.weights(1));
+      await bed.batch('many').start(puzzleBatch({ samples: 16, repeats: ROLLOUTS / 16, max_rollout_turns: 8, max_in_flight: 300 })); // prettier-ignore
+      await sleep(5000);
+      const began = Date.now();
+      let version = 1;
+      // Five join in each step, and in each of the last five four leave.
+      for (let step = 0; step < 10; step++) {
+        const urls = members.slice(0, 5 * (step + 1)).map(({ url }) => url);
+        const gone = step < 5 ? 0 : 4 * (step - 4);
+        await client.update('engines', { owner: 'job', urls: urls.slice(gone) });
+        if (step === 3 || step === 7) await bed.publish(await bed.weights((version += 1)));
+        await sleep(Math.max(0, began + STEP_MS * (step + 1) - Date.now()));
+      }
+      const changed_s = (Date.now() - began) / 1000;
+      const { result } = await bed.batch('many').outcome();
+      const ended = Date.now();
+      assert.deepEqual(result?.counts, { ...result?.counts, requested: ROLLOUTS, completed: ROLLOUTS }); // prettier-ignore
+      const report = await checkLabels({ journals: bed.journals('many'), engines: [...bed.engines, ...members] }); // prettier-ignore
+      assert.deepEqual(report.wrong, []);
+      assert.equal(report.unlabelled, 0);
+      assert.equal(report.turns_generated_twice, 0);
+      const times = await served();
+      const shares: number[] = [];
+      const since = began + changed_s * 1000;
+      for (const [i, member] of members.entries()) {
+        const at = await arrivals(member);
+        const time = times.get(member.url);
+        for (const one of at) {
+          assert.ok(
+            time !== undefined && one >= time.first,
+            `${member.url} was asked before it served`,
+          );
+          assert.ok(one <= time.last + ON_ITS_WAY_MS, `${member.url} was asked after it had left`);
+        }
+        if (i >= LEAVE) shares.push(at.filter((one) => one >= since).length);
+      }
+      const mean = shares.reduce((sum, one) => sum + one, 0) / shares.length;
+      console.log({ changed_s, rest_s: (ended - since) / 1000, turns_each: mean, least: Math.min(...shares) / mean, most: Math.max(...shares) / mean, ...report }); // prettier-ignore
+      assert.ok(
+        shares.every((one) => one > 0),
+        'each that stayed has played',
+      );
+    },
+  );
+});
