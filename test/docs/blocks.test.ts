@@ -39,6 +39,8 @@ const SHOWN: Shown[] = [
   { page: 'docs/trainers.md', has: 'async def step(number', why: 'an excerpt; many_rollouts.py of test/long/single-rollouts.test.ts asks likewise' },
   { page: 'docs/trainers.md', has: 'class DurableGenerator', why: 'python/tests/unit/test_recipes.py runs it' },
   { page: 'docs/trainers.md', has: 'def generate_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
+  { page: 'docs/trainers.md', has: 'class DurableAgentLoop', why: 'python/tests/unit/test_recipes.py runs it' },
+  { page: 'docs/trainers.md', has: 'recipe.DurableAgentLoop', why: 'verl reads it' },
   { page: 'docs/trainers.md', has: 'def run_durable_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
   { page: 'docs/training-data.md', has: 'pa.memory_map(', why: 'it needs pandas and torch, which tests do not have' },
