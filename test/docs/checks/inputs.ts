@@ -21,11 +21,12 @@ export const inputProblems = (page: Page): Problem[] =>
 /** What schemas read of a page. */
 export const inputsIn = (page: Page): Found[] => [...settingsIn(page), ...requestsIn(page)];
 
-/** A block of YAML is temporal.yaml, or parts of it, or lines of its environments. */
+/** A block of YAML is temporal.yaml, or parts of it, or lines of its environments. A list is a file of others. */
 function settingsIn({ blocks }: Page): Found[] {
   return blocks.flatMap(({ line, text, language }) => {
-    if (language !== 'yaml') return [];
-    return Object.entries(parse(text) as Record<string, unknown>).map(([key, value]) => ({
+    const read = language === 'yaml' ? (parse(text) as Record<string, unknown> | unknown[]) : [];
+    if (Array.isArray(read)) return [];
+    return Object.entries(read).map(([key, value]) => ({
       line,
       text: key,
       schema: key in Config.shape ? Config.shape[key as keyof typeof Config.shape] : EnvironmentSettings, // prettier-ignore
