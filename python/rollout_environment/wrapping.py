@@ -16,6 +16,7 @@ def wrap(make, *, action=str, show=str):
     show: makes of an observation the text that the policy reads
 
     Returns an object that is served like a class of yours. Its ``samples`` makes samples whose prompt is the first observation.
+    Raises nothing. A step raises ``ValueError`` if an object that is played again shows what the policy has not read.
 
         game = wrap(lambda info: gymnasium.make("Taxi-v3"), action=int)
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import time
-import tomllib
 from pathlib import Path
 from typing import Any, List
 
@@ -34,10 +33,18 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
         check_types()
-        settings = settings_of(tomllib.loads(Path(sys.argv[1]).read_text()))
+        settings = settings_of(_read(sys.argv[1]))
     except (ImportError, ValueError) as error:
         raise SystemExit(f"{sys.argv[1]}: {error}") from error
     feed(settings, Client.connect())
+
+
+def _read(file: str) -> dict[str, Any]:
+    if sys.version_info < (3, 11):
+        raise SystemExit(f"expected Python 3.11 or later, as prime-rl does, got {sys.version.split()[0]}")
+    import tomllib
+
+    return tomllib.loads(Path(file).read_text())
 
 
 def feed(settings: Settings, client: Client) -> None:
