@@ -40,11 +40,11 @@ def main() -> None:
 
 
 def _read(file: str) -> dict[str, Any]:
-    if sys.version_info < (3, 11):
-        raise SystemExit(f"expected Python 3.11 or later, as prime-rl does, got {sys.version.split()[0]}")
-    import tomllib
+    if sys.version_info >= (3, 11):
+        import tomllib
 
-    return tomllib.loads(Path(file).read_text())
+        return tomllib.loads(Path(file).read_text())
+    raise SystemExit(f"expected Python 3.11 or later, as prime-rl does, got {sys.version.split()[0]}")
 
 
 def feed(settings: Settings, client: Client) -> None:
