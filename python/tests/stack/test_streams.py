@@ -210,7 +210,7 @@ class Policies(Scripted):
         self.assertEqual(status["given"], {"service": self.queue})
         given = {
             **{"version": 18, "weights": {"kind": "checkpoint", "path": "/ckpt/18"}, "mode": "wait", "drain_limit": "5s"},
-            **{"cache": "reset", "order": "all", "max_unavailable": 1, "quorum": None, "probe": None, "pause_limit": "10m"},
+            **{"cache": "reset", "order": "all", "max_unavailable": 1, "quorum": None, "probe": None, "pause_limit": "10m", "keep_adapters": 2},
         }
         self.assertEqual(status["updates"], [given, given])
         with self.assertRaisesRegex(durable_rollouts.PolicyUpdateFailed, "version: expected more"):
