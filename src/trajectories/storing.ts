@@ -7,10 +7,7 @@ export async function storing<T>(what: string, operation: () => T | Promise<T>):
   try {
     return await operation();
   } catch (cause) {
-    if (cause instanceof Fault) throw cause;
-    const why = await whyNoSpace(cause);
-    const message = `${what}: ${describeError(cause)}${why === null ? '' : `: ${why}`}`;
-    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
+    throw await storeFault(what, cause);
   }
 }
 
@@ -22,8 +19,13 @@ export async function* storingEach(
   try {
     yield* read();
   } catch (cause) {
-    if (cause instanceof Fault) throw cause;
-    const message = `${what}: ${describeError(cause)}`;
-    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
+    throw await storeFault(what, cause);
   }
+}
+
+async function storeFault(what: string, cause: unknown): Promise<Fault> {
+  if (cause instanceof Fault) return cause;
+  const why = await whyNoSpace(cause);
+  const message = `${what}: ${describeError(cause)}${why === null ? '' : `: ${why}`}`;
+  return new Fault({ type: 'StoreFault', message, at: THE_STORE, cause });
 }

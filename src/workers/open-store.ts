@@ -2,6 +2,7 @@ import { toMs } from '../model/workflow-safe/durations.js';
 import type { Readers } from '../platform/files.js';
 import { createDisk } from '../platform/files.js';
 import { readWholeNow } from '../platform/regular-file.js';
+import { addressOf } from '../platform/s3/bucket.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
 import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
@@ -56,7 +57,7 @@ export async function migrateStore(
 export function outputsRoot({ store }: Pick<Config, 'store'>): string {
   if (store.kind === 'file') return store.root;
   const { kind, root, bucket, prefix } = store.outputs;
-  return kind === 's3' ? `s3://${bucket ?? ''}${prefix === '' ? '' : `/${prefix}`}` : root;
+  return kind === 's3' ? addressOf({ bucket: bucket ?? '', prefix }) : root;
 }
 
 /** Who may read there. */

@@ -34,6 +34,10 @@ export interface BucketSettings {
   endpoint?: string | undefined;
 }
 
+/** `s3://bucket/prefix`. */
+export const addressOf = ({ bucket, prefix }: Pick<BucketSettings, 'bucket' | 'prefix'>): string =>
+  `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`;
+
 const ANSWERS_WITHIN_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
 /** Of one request: connections that break, 500, 503 and `SlowDown`. */
@@ -91,7 +95,7 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
       return (await client.send(command, options)).ETag === undefined ? null : true;
     });
   return {
-    name: `s3://${Bucket}${prefix === '' ? '' : `/${prefix}`}`,
+    name: addressOf({ bucket: Bucket, prefix }),
     get: (key) =>
       ask(async ({ sdk, client, options }) => {
         const found = await client.send(new sdk.GetObjectCommand(at(key)), options).catch(orNull);
