@@ -1,7 +1,7 @@
 /** Engines of a trainer's own job: they join when it starts, and nothing but its transfer gives them weights. */
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
+import type { ReplicaEntry } from '../../src/model/policy/record.js';
 import { concluded, firstRecord, withJoined, withTarget } from '../../src/model/policy/record.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { controlledEngine } from '../fakes/controlled-engine.js';
@@ -18,7 +18,7 @@ async function joiners(t: TestContext, { isFirst = false } = {}) {
   const sent = { version: 17, weights: { kind: 'transfer' as const }, cache: 'keep' as const, probe: null, pause_limit: '10m' }; // prettier-ignore
   const first = isFirst ? firstRecord([]) : concluded(withTarget(firstRecord([]), sent));
   const identity = isFirst ? null : engines[0].identity;
-  await records.change(() => [A, B].reduce((next, url) => withJoined(next, { replica: url, owner: 'grpo' }), { ...first, identity } as PolicyRecord)); // prettier-ignore
+  await records.change(() => [A, B].reduce((next, url) => withJoined(next, { replica: url, owner: 'grpo' }), { ...first, identity })); // prettier-ignore
   const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
   const begin = () => bench.result('beginTransfer', { service: 'default', nonce: 'n', begin: BEGIN }); // prettier-ignore
   const finish = () => bench.result('finishTransfer', { service: 'default', finish: { ticket: 'n', sent: [0, 1] } }); // prettier-ignore
