@@ -24,6 +24,7 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.config import omega_conf_to_dataclass
 
 AGENT = Path(__file__).parent / "agent.yaml"
+TEMPERATURE = 0.9
 
 
 class Log:
@@ -109,7 +110,7 @@ class Actor:
         """Minus ratio times advantage, and how far a ratio is from 1."""
         assert torch.equal(one["input_ids"], torch.cat([one["prompts"], one["responses"]]))
         first, mask = len(one["prompts"]), one["response_mask"].bool()
-        logits = self._model(input_ids=one["input_ids"][None], use_cache=False).logits[0, first - 1 : -1].double()
+        logits = self._model(input_ids=one["input_ids"][None], use_cache=False).logits[0, first - 1 : -1].double() / TEMPERATURE
         logprobs = torch.log_softmax(logits, dim=1).gather(1, one["responses"][:, None])[:, 0]
         ratios = (logprobs - one["old_log_probs"].double()).exp()[mask]
         return -(ratios * one["advantages"][mask]).sum(), float((ratios.detach() - 1).abs().max())
@@ -163,7 +164,7 @@ def config_of(args):
         "actor_rollout_ref.rollout.name": "vllm",
         "actor_rollout_ref.rollout.free_cache_engine": False,
         "actor_rollout_ref.rollout.n": 4,
-        "actor_rollout_ref.rollout.temperature": 0.9,
+        "actor_rollout_ref.rollout.temperature": TEMPERATURE,
         "actor_rollout_ref.rollout.prompt_length": 16,
         "actor_rollout_ref.rollout.response_length": 48,
         "actor_rollout_ref.rollout.agent.num_workers": 2,
