@@ -11,10 +11,11 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any, List
+from typing import Any, List, cast
 
 import msgspec
 
+from ...requests import StreamRequest
 from ...results import Step
 from ...sync import Client, Policy
 from ..folders import published_of
@@ -39,7 +40,7 @@ def main() -> None:
 def feed(settings: Settings, client: Client) -> None:
     """Until ``max_steps``."""
     own = settings.durable_rollouts
-    stream = client.stream(own.stream, own.request)
+    stream = client.stream(own.stream, cast(StreamRequest, own.request))
     policy = client.policy(own.request["generation"].get("service", "default"))
     first_new = stream.progress()["step"] + 1
     last = settings.max_steps or sys.maxsize
