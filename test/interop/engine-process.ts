@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { open } from 'node:fs/promises';
+import { open, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -22,6 +22,8 @@ export interface KeptEngine {
   base_url: string;
   /** For its files. */
   directory: string;
+  /** How much longer each step of the model takes, from here on; of an engine that is sent weights over TCP alone. */
+  pace: (seconds: number) => Promise<void>;
   /** kill -9. */
   kill: () => Promise<void>;
   /** Restarts a killed engine; resolves when it answers. */
@@ -38,12 +40,19 @@ export async function keepEngine(
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const port = await freePort();
   const log_file = path.join(directory, 'engine.log');
+  const pace_file = path.join(directory, 'pace');
+  const paced = { ...env, TINY_VLLM_PACE: pace_file };
   const begin = (): Promise<EngineProcess> =>
-    startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env });
+    startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env: paced });
   let engine = await begin();
   return {
     base_url: `http://127.0.0.1:${port}/v1`,
     directory,
+    pace: async (seconds) => {
+      const next = `${pace_file}.next`;
+      await writeFile(next, String(seconds));
+      await rename(next, pace_file);
+    },
     kill: () => engine.kill(),
     start: async () => {
       engine = await begin();

@@ -2,16 +2,19 @@
 
 vLLM loads it as a plugin (``tiny-vllm.sh``), and a trainer registers ``TcpTrainer``. The engine tells in its log what
 state its weights are in, and whether it computes with them: ``tcp-transfer: half``, ``whole`` and ``computes``.
-They are whole once all tensors of an update have come and its end was asked for.
+They are whole once all tensors of an update have come and its end was asked for. Each step takes longer by as many
+seconds as the file $TINY_VLLM_PACE says: a test keeps streams open for as long as it has to.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -59,9 +62,17 @@ class State:
         logger.info("tcp-transfer: %s", state)
 
     def _step(self) -> None:
+        time.sleep(_pace())
         if not self._computes:
             self._computes = True
             logger.info("tcp-transfer: computes")
+
+
+def _pace() -> float:
+    path = os.environ.get("TINY_VLLM_PACE")
+    if path is None or not Path(path).exists():
+        return 0.0
+    return float(Path(path).read_text() or 0)
 
 
 class TcpEngine(WeightTransferEngine[TcpInitInfo, TcpUpdateInfo]):
