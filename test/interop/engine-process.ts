@@ -40,19 +40,15 @@ export async function keepEngine(
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const port = await freePort();
   const log_file = path.join(directory, 'engine.log');
-  const pace_file = path.join(directory, 'pace');
-  const paced = { ...env, TINY_VLLM_PACE: pace_file };
+  const { variables, pace } = paceIn(directory);
+  const paced = { ...env, ...variables };
   const begin = (): Promise<EngineProcess> =>
     startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env: paced });
   let engine = await begin();
   return {
     base_url: `http://127.0.0.1:${port}/v1`,
     directory,
-    pace: async (seconds) => {
-      const next = `${pace_file}.next`;
-      await writeFile(next, String(seconds));
-      await rename(next, pace_file);
-    },
+    pace,
     kill: () => engine.kill(),
     start: async () => {
       engine = await begin();
@@ -60,6 +56,21 @@ export async function keepEngine(
     end: async () => {
       await engine.kill();
       await remove();
+    },
+  };
+}
+
+/** How a test slows an engine down that has these variables. */
+export function paceIn(directory: string): {
+  variables: Record<string, string>;
+  pace: KeptEngine['pace'];
+} {
+  const file = path.join(directory, 'pace');
+  return {
+    variables: { TINY_VLLM_PACE: file },
+    pace: async (seconds) => {
+      await writeFile(`${file}.next`, String(seconds));
+      await rename(`${file}.next`, file);
     },
   };
 }
@@ -119,7 +130,7 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
