@@ -77,6 +77,8 @@ export interface EngineSettings {
   backend: string | null;
   /** Of its cache, as it was asked for: `auto`, `fp8`. */
   cache_dtype: string | null;
+  /** How many adapters it has room for at once; 0: it was started without them. */
+  adapter_places: number | null;
 }
 
 export interface Examination {
