@@ -1,6 +1,7 @@
 /**
- * Two hosts whose workers share no folder: journals are in PostgreSQL, results in a bucket. Workers are killed while they
- * play and while they close; whoever reads meanwhile sees all rows, or none. `npm run test:bucket` plays 2,000 rollouts.
+ * Two hosts whose workers share no folder: journals are in PostgreSQL, samples and results in a bucket. Workers are
+ * killed while they play and while they close; whoever reads meanwhile sees all rows, or none. `npm run test:bucket`
+ * plays 2,000 rollouts.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -28,8 +29,8 @@ import { noS3, startS3 } from '../harness/s3-server.js';
 import { eventually } from '../harness/waiting.js';
 
 const ROLLOUTS = Number(process.env['BUCKET_ROLLOUTS'] ?? 400);
-/** Few samples fit into a request. */
 const REPEATS = 50;
+const SAMPLES = 'puzzles.jsonl';
 const BATCH = 'in-a-bucket';
 const STORE = 'bucket';
 const WORKERS = ['host-1', 'host-2'];
@@ -50,7 +51,7 @@ const REQUEST = {
   }),
   generation: { greedy: true, max_new_tokens: 32 },
   limit: null,
-  samples: puzzleSamples(ROLLOUTS / REPEATS),
+  samples: { path: SAMPLES },
 };
 
 interface Closed {
@@ -79,6 +80,10 @@ describe(
       const settings = await s3.bucket('team/rollouts');
       bucket = createBucket(settings).below(BATCH);
       ends.push(bucket.close);
+      const inputs = createBucket({ ...settings, prefix: 'team/inputs' });
+      ends.push(inputs.close);
+      const samples = puzzleSamples(ROLLOUTS / REPEATS).map((one) => JSON.stringify(one));
+      await inputs.put(SAMPLES, `${samples.join('\n')}\n`);
       server = await startPostgres();
       ends.push(server.stop);
       folders = await temporaryFolder(t);
@@ -89,8 +94,9 @@ describe(
         stores: [STORE],
         workers: WORKERS,
         worker: { heartbeat_timeout: '3s' },
-        inputs: (worker) => path.join(folders, worker),
+        inputs: () => inputs.name,
         env: (worker) => ({
+          AWS_ENDPOINT_URL_S3: s3.endpoint,
           RESULTS_ENDPOINT: s3.endpoint.replace(HOST, ENDPOINTS[WORKERS.indexOf(worker)] ?? HOST),
         }),
         outputs: () => ({
