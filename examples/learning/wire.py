@@ -29,6 +29,8 @@ MODEL = "cipher"
 LONGEST = 256
 """``max_model_len``."""
 HOTTEST = 100
+UNKNOWN = "?"
+"""What a letter that is not ASCII becomes."""
 SLOW_S = 5.0
 """A client that takes nothing for this long has gone."""
 NOT_DONE = {
@@ -271,7 +273,8 @@ class Handler(BaseHTTPRequestHandler):
     def tokenize(self, body: Body) -> Body:
         if not isinstance(body.get("prompt"), str):
             raise Refused("prompt: expected a text; this engine has no chat template")
-        tokens = encode(body["prompt"])
+        # An engine that joins is asked for the ids of texts in any script.
+        tokens = encode("".join(letter if letter.isascii() else UNKNOWN for letter in body["prompt"]))
         return {"count": len(tokens), "max_model_len": LONGEST, "tokens": tokens, "token_strs": None}
 
 

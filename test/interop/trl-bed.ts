@@ -10,6 +10,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+import type { WorkerProcess } from '../harness/worker-process.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
 /** A checkout of prime-rl: its `src` and its configurations. Without one, a stand-in packs. */
@@ -45,6 +46,10 @@ export interface TrlBed {
   run: (script: string, args: string[]) => Program;
   /** Python itself. */
   python: (args: string[]) => Program;
+  /** kill -9, and another one at the same place, with the weights that it began with. */
+  restartEngine: () => Promise<void>;
+  /** kill -9, and another one. */
+  restartWorker: () => Promise<void>;
   end: () => Promise<void>;
 }
 
@@ -106,28 +111,32 @@ export async function startTrlBed(
   writeFileSync(log, '');
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
-  const engine = python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
-  const end = async (): Promise<void> => {
-    engine.child.kill('SIGKILL');
-    await engine.ended;
-    await bed.end();
-  };
-  let url: string;
-  try {
-    url = await eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
-      if (engine.child.exitCode !== null) throw new Error(engine.said.join('\n'));
-      return engine.said
-        .find((line) => line.startsWith('engine on '))
-        ?.split(' ')
-        .at(-1);
-    });
-    await bed.startWorker({
+  const startEngine = (port: string): Program =>
+    python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s), '--port', port]); // prettier-ignore
+  const startWorker = (name: string): Promise<WorkerProcess> =>
+    bed.startWorker({
       task_queue: 'rollouts',
+      name,
       generation: { default: { kind: 'vllm', ...(joins ? JOINING : { base_urls: [url] }) } },
       environments: {
         cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
       },
     });
+  let engine = startEngine('0');
+  const killEngine = async (): Promise<void> => {
+    engine.child.kill('SIGKILL');
+    await engine.ended;
+  };
+  const end = async (): Promise<void> => {
+    await killEngine();
+    await bed.end();
+  };
+  let url: string;
+  let restarts = 0;
+  let worker: WorkerProcess;
+  try {
+    url = await untilItListens(engine);
+    worker = await startWorker('rollouts');
   } catch (error) {
     await end();
     throw error;
@@ -141,6 +150,24 @@ export async function startTrlBed(
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     python,
+    restartEngine: async () => {
+      await killEngine();
+      engine = startEngine(new URL(url).port);
+      await untilItListens(engine);
+    },
+    restartWorker: async () => {
+      await worker.kill('SIGKILL');
+      worker = await startWorker(`rollouts-${(restarts += 1)}`);
+    },
     end,
   };
 }
+
+const untilItListens = ({ child, said }: Program): Promise<string> =>
+  eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
+    if (child.exitCode !== null) throw new Error(said.join('\n'));
+    return said
+      .find((line) => line.startsWith('engine on '))
+      ?.split(' ')
+      .at(-1);
+  });
