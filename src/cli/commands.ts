@@ -122,11 +122,13 @@ temporal-rollout policy alive --ticket TICKET --done N
 temporal-rollout policy finish --ticket TICKET --sent 0,1
 temporal-rollout policy abandon --ticket TICKET --touched 0,1
 temporal-rollout policy attach --version N --checkpoint PATH
+temporal-rollout policy sleep --holder NAME [--incarnation ID] [--level 1] [--until 10m]
+temporal-rollout policy wake [--tags weights]
 
 The weights of a generation service (default "default"): the state of each replica, or new weights for all. FILE has
 the fields of the update as JSON, for example a probe; options override them. On a terminal publish shows each
-replica's progress. begin to attach are for a trainer that sends weights to the engines itself (docs/weights.md); they
-print the answer as JSON. The exit code is 1 if the update fails.`,
+replica's progress. begin to attach are for a trainer that sends weights to the engines itself, sleep and wake for one
+that needs their memory (docs/weights.md); they print the answer as JSON. The exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
   engine: {

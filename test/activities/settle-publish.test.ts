@@ -82,7 +82,7 @@ describe('refused before anything is touched', () => {
 
   test('is a kept cache that is quantised, and no other one', async (t) => {
     const { a, bench, records } = await fleet(t);
-    a.started = { backend: null, cache_dtype: 'fp8_e5m2' };
+    a.started = { backend: null, cache_dtype: 'fp8_e5m2', sleep_mode: null };
     const { message } = await bench.failure('settlePublish', publish(1, { cache: 'keep' }));
     assert.match(message, /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/); // prettier-ignore
     assert.equal(await records.latest(), null);

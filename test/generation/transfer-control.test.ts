@@ -103,6 +103,8 @@ describe('how an engine was started', () => {
   const CACHE = 'vllm:cache_config_info{block_size="16",cache_dtype="fp8_e5m2",engine="0"} 1.0\n';
   const info = (config: object | null): string =>
     JSON.stringify({ vllm_config: { weight_transfer_config: config } });
+  const able = (enable_sleep_mode: boolean): string =>
+    JSON.stringify({ vllm_config: { weight_transfer_config: null, model_config: { enable_sleep_mode } } }); // prettier-ignore
   const asked = async (
     t: TestContext,
     { server_info, metrics = reply(200, CACHE) }: { server_info: ReturnType<typeof reply>; metrics?: ReturnType<typeof reply> }, // prettier-ignore
@@ -112,7 +114,12 @@ describe('how an engine was started', () => {
   };
 
   test('is the backend of its transfers and the numbers of its cache', async (t) => {
-    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2' }); // prettier-ignore
+    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2', sleep_mode: null }); // prettier-ignore
+  });
+
+  test('is whether it can sleep', async (t) => {
+    for (const can of [true, false])
+      assert.equal((await asked(t, { server_info: reply(200, able(can)) })).sleep_mode, can);
   });
 
   test('is said to be without a transfer', async (t) => {
@@ -124,6 +131,7 @@ describe('how an engine was started', () => {
     assert.deepEqual(await asked(t, { server_info: failed, metrics: NOT_FOUND }), {
       backend: null,
       cache_dtype: null,
+      sleep_mode: null,
     });
     assert.equal((await asked(t, { server_info: reply(200, '{}') })).backend, null);
   });

@@ -3,6 +3,7 @@ import { Fault } from '../../model/faults.js';
 import { AGREED_IDS, disagreements } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { concluded } from '../../model/policy/record.js';
+import { withoutIdleSleep } from '../../model/policy/sleepers.js';
 import type { Ticket, TicketEngine } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
@@ -91,7 +92,8 @@ async function completeAll(finishing: Finishing) {
     try {
       if (control === undefined) throw refused('it is no replica of the service any more');
       if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
-      const after = await complete(control, finishing);
+      const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
+      const after = await complete(control, { ...finishing, isAsleep });
       if (after !== null) told[url] = { before, after };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -106,7 +108,7 @@ async function completeAll(finishing: Finishing) {
 /** Returns what it computes, for `agree`. */
 async function complete(
   control: WeightControl,
-  { ticket, finish: { labels }, signal }: Finishing,
+  { ticket, finish: { labels }, isAsleep, signal }: Finishing & { isAsleep: boolean },
 ): Promise<number[] | null> {
   const { version, nonce, cache, probe, paused_until } = ticket;
   const bound = (): Bound => ({ within_ms: paused_until - commonMs(), signal });
@@ -118,6 +120,7 @@ async function complete(
       `label: expected ${accepted.map((one) => JSON.stringify(one)).join(' or ')}, got ${JSON.stringify(said)}: another process, or another writer, is there`,
     );
   await control.label(String(version), bound());
+  if (isAsleep) await control.wakeUp(null, bound());
   if (cache === 'reset') await control.resetCache(bound());
   await control.resume(bound());
   if (probe === null) return null;
@@ -158,5 +161,5 @@ function conclude(
   const isReached = whole.length > 0 && whole.length >= neededGroups(ticket, { isAway });
   const why = isReached ? 'is over: it has finished' : 'is over: it did not reach its quorum';
   const after = ended(now, { outcomes, why, is_whole: isReached });
-  return isReached ? concluded(after) : after;
+  return withoutIdleSleep(isReached ? concluded(after) : after);
 }
