@@ -88,6 +88,8 @@ export interface EngineSettings {
   cache_dtype: string | null;
   /** false: it was started without a way to sleep. */
   sleep_mode: boolean | null;
+  /** How many adapters it has room for at once; 0: it was started without them. */
+  adapter_places: number | null;
 }
 
 export interface Examination {
