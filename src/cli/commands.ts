@@ -257,7 +257,8 @@ nothing is wrong and the held-out reward has reached --target (0.9).
 
 --chaos kills one of the four every --kill-every seconds (5), at most --kills N of them (default: until the end). Then a
 loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
-interrupted run. --tick S sets the seconds per token. --shuffle-advantages is the control, which learns nothing.
+interrupted run. With --sleep 1 or 2 the engine sleeps while the trainer computes, with --send the trainer sends it the
+weights, which it then reads from no file. --tick S sets the seconds per token. --shuffle-advantages is the control, which learns nothing.
 
 --engine vllm uses a real vLLM: ROLLOUT_LEARNING_START is the command that starts it, ROLLOUT_LEARNING_PYTHON a Python
 with torch; --target is then 0.7 (examples/learning/README.md).`,
