@@ -6,7 +6,7 @@ import { ended, refusalOfTicket, withTicket } from '../../model/policy/tickets.j
 import { Abandon } from '../../model/policy/transfer.js';
 import type { AbandonedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { givenBack, halfLoaded } from './half-loaded.js';
+import { givenBack, halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { sleptAgain } from './sleep-again.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
@@ -61,7 +61,8 @@ async function outcomesOf(
   const { engines, paused_until } = ticket;
   const closes = ticket.code === 'ours';
   const all = await Promise.all(
-    engines.map(async ({ url, group, was }): Promise<[string, Outcome]> => {
+    engines.map(async ({ url, group, was, left }): Promise<[string, Outcome]> => {
+      if (left) return [url, { state: 'away', fault: IT_HAS_LEFT }];
       const control = knownControl(policy, url);
       if (control === undefined) return [url, { state: 'away', needs: 'load', fault: why }];
       const isTouched = touched?.includes(group) ?? true;

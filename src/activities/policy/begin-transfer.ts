@@ -103,7 +103,7 @@ function ticketFor(
     const { state = 'unknown', needs = null } = record.replicas[url] ?? {};
     const isTaken = before?.engines.some((one) => one.url === url) === true;
     const was = isTaken || state === 'updating' ? HALF : { state, needs };
-    return { ...engine, url, was: { ...was, label } };
+    return { ...engine, url, was: { ...was, label }, left: false };
   });
   const places = engines.map(({ url, group, world_size, rank_offset }) => [url, group, world_size, rank_offset]); // prettier-ignore
   const began_at = commonMs();
@@ -193,8 +193,10 @@ async function keepHeld(
     if (ticketOf(now, ticket.nonce) === null || now === null) return null;
     if (!isEnough)
       return ended(now, { outcomes, why: 'did not reach its quorum', is_whole: false });
-    const held = engines.filter(({ group }) => whole.includes(group));
-    const left = Object.entries(outcomes).reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
+    const { open } = now.transfers;
+    const held = (open?.engines ?? []).filter(({ group }) => whole.includes(group));
+    const there = Object.entries(outcomes).filter(([url]) => now.replicas[url] !== undefined);
+    const left = there.reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
     return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
   });
 }

@@ -14,7 +14,7 @@ import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { asAdmitted } from './admit-joiner.js';
 import { examineLogprobs } from './examine-joiner.js';
-import { halfLoaded } from './half-loaded.js';
+import { halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 
@@ -89,9 +89,10 @@ async function completeAll(finishing: Finishing) {
   const faults: Record<string, string> = {};
   const told: Record<string, { before: number[] | null; after: number[] }> = {};
   const one = async (engine: TicketEngine): Promise<void> => {
-    const { url, group, before } = engine;
+    const { url, group, before, left } = engine;
     const control = knownControl(policy, url);
     try {
+      if (left) throw refused(IT_HAS_LEFT);
       if (control === undefined) throw refused('it is no replica of the service any more');
       if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
       const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
@@ -148,11 +149,11 @@ async function outcomesOf(
 ): Promise<Record<string, Outcome>> {
   const { version, code, paused_until, engines } = ticket;
   const outcomes = await Promise.all(
-    engines.map(async ({ url }): Promise<[string, Outcome]> => {
+    engines.map(async ({ url, left }): Promise<[string, Outcome]> => {
       const why = faults[url];
       if (why === undefined) return [url, { state: 'current', version }];
       const control = knownControl(policy, url);
-      if (control === undefined) return [url, { state: 'away', fault: why }];
+      if (left || control === undefined) return [url, { state: 'away', fault: why }];
       const closes = code === 'ours';
       return [url, await halfLoaded(control, { why, closes, paused_until, signal })];
     }),
@@ -167,9 +168,12 @@ function conclude(
 ): PolicyRecord | null {
   if (now === null || now.transfers.open?.nonce !== ticket.nonce) return null;
   const has = (url: string): boolean => outcomes[url]?.state === 'current';
-  const whole = wholeGroups(ticket.engines, has);
+  // Some may have left meanwhile.
+  const engines = now.transfers.open.engines.filter(({ left }) => !left);
+  const whole = wholeGroups(engines, has);
   const isAway = (url: string): boolean => outcomes[url]?.state === 'away';
-  const isReached = whole.length > 0 && whole.length >= neededGroups(ticket, { isAway });
+  const isReached =
+    whole.length > 0 && whole.length >= neededGroups({ ...ticket, engines }, { isAway });
   const why = isReached ? 'is over: it has finished' : 'is over: it did not reach its quorum';
   const { identity } = now;
   const admitted = Object.keys(outcomes).filter(has).reduce((next, replica) => asAdmitted(next, { replica, identity }), now); // prettier-ignore

@@ -99,17 +99,21 @@ export function opened(
 
 /** Puts the open ticket and makes every engine of it one that is being updated. */
 export function withTicket(record: PolicyRecord, ticket: Ticket): PolicyRecord {
-  const held = ticket.engines.reduce(
-    (next, { url, was: { needs } }) =>
-      withReplica(next, {
-        replica: url,
-        state: 'updating',
-        paused_until: ticket.paused_until,
-        needs,
-      }),
+  const { engines, paused_until } = ticket;
+  const held = engines.reduce(
+    (next, { url, left, was: { needs } }) =>
+      left ? next : withReplica(next, { replica: url, state: 'updating', paused_until, needs }),
     record,
   );
   return { ...held, transfers: { ...held.transfers, open: ticket } };
+}
+
+/** The record in which the open ticket, if there is one, goes on without an engine. */
+export function withoutTicketEngine(record: PolicyRecord, url: string): PolicyRecord {
+  const { open } = record.transfers;
+  if (open === null) return record;
+  const engines = open.engines.map((one) => (one.url === url ? { ...one, left: true } : one));
+  return { ...record, transfers: { ...record.transfers, open: { ...open, engines } } };
 }
 
 const whyOverBy = ({ holder }: Ticket, next: Ticket): string =>
