@@ -576,6 +576,9 @@ BEGIN_DEFAULTS: Dict[str, Any] = {
 }
 """The defaults of a transfer."""
 
+SLEEP_DEFAULTS: Dict[str, Any] = {"level": 1, "until": "10m"}
+WAKE_DEFAULTS: Dict[str, Any] = {"tags": None}
+
 
 def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict[str, Any]:
     """The request with its defaults filled in; a field without a default stays as it is."""

@@ -436,6 +436,8 @@ class PolicyState(TypedDict):
 class PolicySleep(PolicyState):
     """Engines that sleep.
 
+    version: that enough replicas have; None: none
+    replicas: by URL, as in ``PublishResult``
     level: 1: the weights wait in the memory of the host; 2: they are dropped
     until: milliseconds since 1970: they are woken then
     """
