@@ -5,7 +5,7 @@ import { SLEEP_LEVELS } from '../workflow-safe/policy.js';
 
 /** Updates `sleep` and `wake`: engines leave their memory to a trainer on the same GPUs, for a while. */
 
-const Level = z.union(SLEEP_LEVELS.map((level) => z.literal(level)));
+const Level = z.literal(SLEEP_LEVELS);
 
 export const Sleep = z.strictObject({
   level: Level.default(1).describe(
