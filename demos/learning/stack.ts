@@ -20,6 +20,10 @@ export interface Lesson {
   tick_s: number;
   /** The control: there is nothing to learn. */
   shuffle_advantages: boolean;
+  /** The level at which the engine sleeps while the trainer computes; 0: it does not. */
+  sleep: number;
+  /** Weights are sent to the engine, and read from no file. */
+  send: boolean;
   /** null: the example's own engine. */
   vllm: Vllm | null;
 }
@@ -101,6 +105,8 @@ export function trainerPart(
     ...lessonArguments({ folder }, lesson),
     ...['--id', idOf(folder), '--address', stack.address],
     ...(lesson.shuffle_advantages ? ['--shuffle-advantages'] : []),
+    ...(lesson.sleep > 0 ? ['--sleep', String(lesson.sleep)] : []),
+    ...(lesson.send ? ['--send'] : []),
   ];
   const script = ofModel(args, lesson);
   return examplePart(

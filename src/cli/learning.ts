@@ -20,6 +20,8 @@ const OPTIONS = {
   tick: { type: 'string' },
   target: { type: 'string' },
   'shuffle-advantages': { type: 'boolean', default: false },
+  sleep: { type: 'string', default: '0' },
+  send: { type: 'boolean', default: false },
   chaos: { type: 'boolean', default: false },
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
   kills: { type: 'string' },
@@ -39,6 +41,8 @@ export async function learningCommand(args: string[]): Promise<number> {
     tick_s: numberOf('tick', tick),
     target: numberOf('target', values.target ?? lesson.target),
     shuffle_advantages: values['shuffle-advantages'],
+    sleep: levelOf(values.sleep),
+    send: values.send,
     kills: chaos
       ? {
           every_ms: 1000 * numberOf('kill-every', values['kill-every']),
@@ -52,19 +56,29 @@ export async function learningCommand(args: string[]): Promise<number> {
 
 interface EngineOptions {
   engine: string;
+  sleep: string;
+  send: boolean;
   chaos: boolean;
   tick?: string;
 }
 
 /** null: the example's own engine. */
-function vllmAskedFor({ engine, chaos, tick }: EngineOptions): Vllm | null {
+function vllmAskedFor({ engine, sleep, send, chaos, tick }: EngineOptions): Vllm | null {
   if (engine === 'example') return null;
   if (engine !== 'vllm')
     throw new UsageError(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
   // A vLLM takes minutes to start, and its speed per token is its own.
   if (chaos || tick !== undefined)
     throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
+  // One on a CPU cannot sleep, and takes weights by a backend of its own.
+  if (send || sleep !== '0')
+    throw new UsageError('--engine vllm: expected neither --send nor --sleep beside it');
   return vllmOf(process.env);
+}
+
+function levelOf(text: string): number {
+  if (['0', '1', '2'].includes(text)) return Number(text);
+  throw new UsageError(`--sleep: expected 0, 1 or 2, got ${JSON.stringify(text)}`);
 }
 
 function numberOf(option: string, text: string): number {

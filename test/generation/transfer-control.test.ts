@@ -112,7 +112,14 @@ describe('how an engine was started', () => {
   };
 
   test('is the backend of its transfers and the numbers of its cache', async (t) => {
-    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2', adapter_places: null }); // prettier-ignore
+    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2', sleep_mode: null, adapter_places: null }); // prettier-ignore
+  });
+
+  test('is whether it can sleep', async (t) => {
+    for (const enable_sleep_mode of [true, false]) {
+      const server_info = reply(200, info(null, { model_config: { enable_sleep_mode } }));
+      assert.equal((await asked(t, { server_info })).sleep_mode, enable_sleep_mode);
+    }
   });
 
   test('is said to be without a transfer', async (t) => {
@@ -135,6 +142,7 @@ describe('how an engine was started', () => {
     assert.deepEqual(await asked(t, { server_info: failed, metrics: NOT_FOUND }), {
       backend: null,
       cache_dtype: null,
+      sleep_mode: null,
       adapter_places: null,
     });
     assert.equal((await asked(t, { server_info: reply(200, '{}') })).backend, null);

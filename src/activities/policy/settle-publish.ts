@@ -11,6 +11,7 @@ import {
   withReplicas,
   withTarget,
 } from '../../model/policy/record.js';
+import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import { refusalWhileOpen } from '../../model/policy/tickets.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
@@ -79,7 +80,8 @@ function filesNotes(
 }
 
 function checkTarget(record: PolicyRecord | null, publish: Target): void {
-  const refusal = refusalWhileOpen(record) ?? refusalOfTarget(record, publish);
+  const refusal =
+    refusalWhileOpen(record) ?? refusalWhileAsleep(record) ?? refusalOfTarget(record, publish);
   if (refusal !== null) throw refused(refusal);
 }
 

@@ -117,7 +117,9 @@ async function askEngine(
   const { replica: url } = control;
   await control.paused({ within_ms: FIRST_QUESTION_MS, signal });
   const bound = { within_ms: QUESTION_MS, signal };
-  const { lacks, tells_label } = await control.examine({ cache: begin.cache }, bound);
+  const entry = record?.replicas[url];
+  const sleep = entry?.slept == null ? null : 'ours';
+  const { lacks, tells_label } = await control.examine({ cache: begin.cache, sleep }, bound);
   const all = tells_label ? lacks : [...lacks, '/weight_info'];
   if (all.length > 0)
     throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
@@ -130,7 +132,6 @@ async function askEngine(
     throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.
-  const entry = record?.replicas[url];
   const serves = entry === undefined || entry.state === 'current';
   const isAsked = serves && begin.probe === 'agree';
   const before = isAsked ? await control.promptLogprobs(AGREED_IDS, bound) : null;

@@ -4,12 +4,13 @@ import type { Bound, EngineSettings } from '../weight-control.js';
 import type { HttpReply } from './http.js';
 import { jsonOf } from './replies.js';
 
-/** How a vLLM was started, as far as a transfer of weights has to know. */
+/** How a vLLM was started, as far as a transfer of weights and a sleep have to know. */
 
 const LONGEST = 200;
 const ServerInfo = z.object({
   vllm_config: z.object({
     weight_transfer_config: z.object({ backend: z.string().max(LONGEST) }).nullable(),
+    model_config: z.object({ enable_sleep_mode: z.boolean().nullish() }).nullish(),
     lora_config: z.object({ max_loras: z.int().positive() }).nullish(),
   }),
 });
@@ -51,6 +52,7 @@ export async function engineSettings(
     backend: told.success
       ? (told.data.vllm_config.weight_transfer_config?.backend ?? 'none')
       : null,
+    sleep_mode: told.data?.vllm_config.model_config?.enable_sleep_mode ?? null,
     adapter_places: placesOf(told.data, measured),
     cache_dtype: CACHE_DTYPE.exec(measured)?.[1] ?? null,
   };
