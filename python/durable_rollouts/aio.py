@@ -125,7 +125,7 @@ class Client:
 
         request: ``help(durable_rollouts.BatchRequest)`` has the fields. ``samples`` may be any iterable of rows, such
           as a generator or a data set, of any length: more than 256 kB are put into a file below the workers'
-          ``inputs_dir``, once, which has to be a disk of this process, too. Scalars and arrays of numpy, tuples,
+          ``inputs_dir``, once, which has to be a disk of this process, too, or a bucket. Scalars and arrays of numpy, tuples,
           generators and paths are taken as values
         id: up to 120 letters, digits and ``._:-``
         columns: what columns of the rows become: ``prompt`` (text, or a list of messages), ``extra_env_info.NAME`` (for

@@ -14,7 +14,7 @@ Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async"]
 class SamplesFile(TypedDict):
     """A JSONL file of samples.
 
-    path: relative to the worker's ``inputs_dir``
+    path: relative to the worker's ``inputs_dir``; where that is in a bucket, an address below it will do
     """
 
     path: str

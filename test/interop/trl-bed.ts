@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { LEARNING_EXAMPLE } from '../../demos/learning/example.js';
@@ -36,6 +36,8 @@ export interface TrlBed {
   bed: Testbed;
   /** The model that the engine begins with. */
   model: string;
+  /** Of the engine. */
+  url: string;
   /** What the engine has sampled: by request, in order. */
   sampled: () => { request: string; id: number }[];
   /** Folders of weights that it has loaded. */
@@ -46,18 +48,33 @@ export interface TrlBed {
   end: () => Promise<void>;
 }
 
+/** Of a service to which engines of this machine join. */
+const JOINING = { base_urls: [], allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] };
+
 interface LogLine {
   tokens?: [string, number][];
   loaded?: string;
 }
 
-/** `tick_s`: seconds that a token takes. */
-export async function startTrlBed(name: string, { tick_s }: { tick_s: number }): Promise<TrlBed> {
+export interface TrlBedOptions {
+  /** Seconds that a token takes. */
+  tick_s: number;
+  /** Another Python than TRL's. */
+  executable?: string;
+  /** The engine is none of temporal.yaml: the trainer joins it. */
+  joins?: boolean;
+  env?: Record<string, string>;
+}
+
+export async function startTrlBed(
+  name: string,
+  { tick_s, executable = PYTHON, joins = false, env = {} }: TrlBedOptions,
+): Promise<TrlBed> {
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
   const log = path.join(bed.directory, 'engine.jsonl');
   const python = (args: string[]): Program => {
-    const child = spawn(PYTHON, args, {
+    const child = spawn(executable, args, {
       cwd: LEARNING_EXAMPLE,
       env: {
         ...process.env,
@@ -69,6 +86,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
         OMP_NUM_THREADS: '1',
         TEMPORAL_ADDRESS: bed.server.address,
         TEMPORAL_NAMESPACE: bed.server.namespace,
+        ...env,
       },
       // The engine ends with its standard input.
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -85,6 +103,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as LogLine);
   mkdirSync(model, { recursive: true });
+  writeFileSync(log, '');
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
   const engine = python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
@@ -93,8 +112,9 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
     await engine.ended;
     await bed.end();
   };
+  let url: string;
   try {
-    const url = await eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
+    url = await eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
       if (engine.child.exitCode !== null) throw new Error(engine.said.join('\n'));
       return engine.said
         .find((line) => line.startsWith('engine on '))
@@ -103,7 +123,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
     });
     await bed.startWorker({
       task_queue: 'rollouts',
-      generation: { default: { kind: 'vllm', base_urls: [url] } },
+      generation: { default: { kind: 'vllm', ...(joins ? JOINING : { base_urls: [url] }) } },
       environments: {
         cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
       },
@@ -115,6 +135,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
   return {
     bed,
     model,
+    url,
     sampled: () =>
       lines().flatMap(({ tokens = [] }) => tokens.map(([request, id]) => ({ request, id }))),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),

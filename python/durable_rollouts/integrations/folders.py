@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any, Callable, List, Mapping
 
@@ -13,6 +14,7 @@ from ..sync import Policy
 
 KEPT = 2
 """Folders of weights that stay: a replica that was away loads the newest."""
+POLL_S = 0.5
 
 
 def next_version(policy: Policy) -> int:
@@ -43,3 +45,23 @@ def put_and_publish(
         if older.name.isdigit() and int(older.name) <= version - KEPT:
             shutil.rmtree(older, ignore_errors=True)
     return result
+
+
+def published_of(policy: Policy, written: Path, *, mark: str, own: Path, step: int) -> int:
+    """Waits for a folder that a trainer writes, which has the file ``mark`` once it is whole, moves it below ``own``, and
+    publishes it. What was moved and perhaps not published is found in the place that it was moved to. Returns its number.
+    """
+    place = own / f"step_{step}"
+    while not (written / mark).exists():
+        moved = [int(one.name) for one in place.glob("[0-9]*")]
+        if moved:
+            policy.publish(max(moved), str(place / str(max(moved))))
+            break
+        time.sleep(POLL_S)
+    else:
+        moved = [next_version(policy)]
+        put_and_publish(policy, moved[0], lambda path: written.rename(path), folder=place, options={})
+    for older in own.glob("step_*"):
+        if int(older.name.partition("_")[2]) <= step - KEPT:
+            shutil.rmtree(older, ignore_errors=True)
+    return max(moved)

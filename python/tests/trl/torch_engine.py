@@ -16,6 +16,7 @@ from policy import draw
 from run import append, end_with_parent
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+import wire
 from wire import serve
 
 import numpy as np
@@ -69,6 +70,8 @@ def main():
     parser.add_argument("--tick", type=float, default=0.002)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    # An engine that joins is asked for the ids of texts in any script.
+    wire.encode = lambda text: [ord(letter) if letter.isascii() else ord("?") for letter in text]
     server = serve(TorchEngine(args.model, log=args.log, tick_s=args.tick), args.port)
     print(f"engine on http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
     end_with_parent()

@@ -13,6 +13,7 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { withIdentityOf } from './examine-joiner.js';
 import { givenBack, holdHalfLoaded } from './half-loaded.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import type { Seen } from './transfer-engines.js';
@@ -69,7 +70,9 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
         `expected ${begin.quorum ?? 'at least 1'} groups of engines that answer, got ${has}${away === '' ? '' : `: ${away}`}`,
       );
     }
-    return opened(known, { ticket, begin, files });
+    const { identity } = seen;
+    const told = identity === null ? known : withIdentityOf(known, identity);
+    return opened(told, { ticket, begin, files });
   });
   const ticket = ticketOf(record, nonce);
   if (ticket === null) throw refused('another begin was first');

@@ -11,6 +11,8 @@ import { Finish } from '../../model/policy/transfer.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { asAdmitted } from './admit-joiner.js';
+import { examineLogprobs } from './examine-joiner.js';
 import { halfLoaded } from './half-loaded.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
@@ -92,6 +94,7 @@ async function completeAll(finishing: Finishing) {
       if (control === undefined) throw refused('it is no replica of the service any more');
       if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
       const after = await complete(control, finishing);
+      await examine(control, finishing);
       if (after !== null) told[url] = { before, after };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -127,6 +130,14 @@ async function complete(
   return null;
 }
 
+/** A joiner has whole weights by now, so it may compute. */
+async function examine(control: WeightControl, { policy, signal }: Finishing): Promise<void> {
+  const record = await policy.records.latest();
+  const identity = record?.identity ?? null;
+  if (identity === null || record?.replicas[control.replica]?.examined !== false) return;
+  await examineLogprobs(policy, { control, signal, identity });
+}
+
 /** Engines that failed are cut off before the record says so. */
 async function outcomesOf(
   { ticket, policy, signal }: Finishing,
@@ -157,6 +168,8 @@ function conclude(
   const isAway = (url: string): boolean => outcomes[url]?.state === 'away';
   const isReached = whole.length > 0 && whole.length >= neededGroups(ticket, { isAway });
   const why = isReached ? 'is over: it has finished' : 'is over: it did not reach its quorum';
-  const after = ended(now, { outcomes, why, is_whole: isReached });
+  const { identity } = now;
+  const admitted = Object.keys(outcomes).filter(has).reduce((next, replica) => asAdmitted(next, { replica, identity }), now); // prettier-ignore
+  const after = ended(admitted, { outcomes, why, is_whole: isReached });
   return isReached ? concluded(after) : after;
 }
