@@ -14,7 +14,7 @@ import type { KeptEngine } from './engine-process.js';
 import { keepEngine } from './engine-process.js';
 import { suite, WITHOUT_START } from './engine.js';
 import { compareWithTorch } from './labelled-turns.js';
-import type { Stage, TensorTrainer } from './tensor-trainer.js';
+import type { Said, Stage, TensorTrainer } from './tensor-trainer.js';
 import { startTensorTrainer } from './tensor-trainer.js';
 import { makeCheckpoint } from './torch-logprobs.js';
 
@@ -34,6 +34,9 @@ const ENDED_WITHIN_MS = 300_000;
 const REPAIRED_MS = 120_000;
 /** Longer than the pause that it is given. */
 const HANG_S = 25;
+
+const faultOf = (said: readonly Said[]): string =>
+  said.find((one) => one.fault !== undefined)?.fault ?? '';
 
 type Repair = 'checkpoint' | 'attach' | 'begin' | 'none';
 
@@ -186,12 +189,37 @@ suite('weights that a trainer sends to a real engine over TCP', {
         });
       });
 
+    test('another trainer is refused by name; of one that was started again only the later process has the engine', async () => {
+      const ghost = await startTensorTrainer(interop.bed.server(), STORE);
+      try {
+        await interop.bed.observed(async () => {
+          await openStreams('ghosts');
+          // It has got nothing into the engine; later it has, and only has to finish.
+          for (const stop of ['begun', 'ended'] as const) {
+            const late = await ghost.order({ tensors: checkpointOf(await nextVersion()), stop });
+            await late.reached(stop);
+            const stranger = await trainer.order({ tensors: checkpointOf(await nextVersion()), options: { holder: 'stranger' } }); // prettier-ignore
+            assert.match(faultOf(await stranger.over()), /holder: "grpo" \(incarnation .*\) has the engines/); // prettier-ignore
+            const version = await whole();
+            late.wake();
+            assert.match(faultOf(await late.over()), stop === 'begun' ? /its ticket '.*' is over/ : /was superseded: incarnation/); // prettier-ignore
+            assert.deepEqual(
+              [(await entry()).state, (await entry()).version],
+              ['current', version],
+            );
+          }
+          await ended('ghosts');
+        });
+      } finally {
+        await ghost.end();
+      }
+    });
+
     test('one that moves nothing is found, and the engine is whole again with the next', async () => {
       await interop.bed.observed(async () => {
         await openStreams('nothing');
         const running = await trainer.order({ tensors: null });
-        const fault = (await running.over()).find((one) => one.fault !== undefined)?.fault ?? '';
-        assert.match(fault, /probe: the weights did not change/);
+        assert.match(faultOf(await running.over()), /probe: the weights did not change/);
         const { state, needs } = await entry();
         assert.deepEqual([state, needs], ['unknown', 'load']);
         await whole();
