@@ -124,7 +124,7 @@ test('a relative path of weights is refused, with the absolute one that it has h
   const { status, stderr } = run('policy', 'publish', '--version', '2', '--path', 'better.json');
   assert.equal(status, 2);
   const here = path.join(PROJECT_ROOT, 'better.json');
-  const said = `--path: expected an absolute path, because each engine opens it itself, got "better.json"; here it would be "${here}"`;
+  const said = `--path: expected an absolute path or s3://bucket/prefix, because each engine opens it itself, got "better.json"; here it would be "${here}"`;
   assert.ok(stderr.includes(said), stderr);
 });
 
