@@ -46,8 +46,11 @@ export interface TrlBed {
   end: () => Promise<void>;
 }
 
+/** examples/learning/engine.py describes it. */
 interface LogLine {
-  tokens?: [string, number][];
+  sequence?: string;
+  request?: string;
+  tokens?: [sequence: string, id: number, logprob: number][];
   loaded?: string;
 }
 
@@ -87,7 +90,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
   mkdirSync(model, { recursive: true });
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
-  const engine = python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
+  const engine = python(['torch_engine.py', '--port', '0', '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
   const end = async (): Promise<void> => {
     engine.child.kill('SIGKILL');
     await engine.ended;
@@ -115,11 +118,17 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
   return {
     bed,
     model,
-    sampled: () =>
-      lines().flatMap(({ tokens = [] }) => tokens.map(([request, id]) => ({ request, id }))),
+    sampled: () => sampledOf(lines()),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     python,
     end,
   };
+}
+
+function sampledOf(lines: readonly LogLine[]): { request: string; id: number }[] {
+  const requests = new Map(lines.map(({ sequence = '', request = '' }) => [sequence, request]));
+  return lines.flatMap(({ tokens = [] }) =>
+    tokens.map(([sequence, id]) => ({ request: requests.get(sequence) ?? '', id })),
+  );
 }

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any, Callable, List, Mapping
 
-from ..faults import NotFound
+from ..connection import log
+from ..faults import NotFound, PolicyUpdateFailed
 from ..results import PolicyRecord, PublishResult
 from ..sync import Policy
 
 KEPT = 2
 """Folders of weights that stay: a replica that was away loads the newest."""
+
+WAIT_S = 300.0
+"""For engines that are away, which may be starting again. Other ranks wait meanwhile, by default up to ten minutes."""
+RETRY_S = 2.0
 
 
 def next_version(policy: Policy) -> int:
@@ -38,8 +44,21 @@ def put_and_publish(
     unfinished.mkdir(parents=True)
     save(unfinished)
     unfinished.rename(path)
-    result = policy.publish(version, str(path), **options)
+    result = publish(policy, version, str(path), options=options)
     for older in folder.iterdir():
         if older.name.isdigit() and int(older.name) <= version - KEPT:
             shutil.rmtree(older, ignore_errors=True)
     return result
+
+
+def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, Any]) -> PublishResult:
+    """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return policy.publish(version, path, **options)
+        except PolicyUpdateFailed as error:
+            if time.monotonic() >= until:
+                raise
+            log.warning("version %s is not published yet: %s", version, error)
+            time.sleep(RETRY_S)

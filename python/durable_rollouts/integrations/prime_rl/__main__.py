@@ -19,7 +19,7 @@ import msgspec
 
 from ...results import Step
 from ...sync import Client, Policy
-from ..folders import next_version, put_and_publish
+from ..folders import next_version, publish, put_and_publish
 from .samples import check_types, packed, samples_of
 from .settings import Settings, settings_of
 
@@ -76,7 +76,7 @@ def _published(settings: Settings, policy: Policy, step: int) -> int:
         moved = [int(one.name) for one in place.glob("[0-9]*")]
         if moved:
             version = max(moved)
-            policy.publish(version, str(place / str(version)))
+            publish(policy, version, str(place / str(version)), options={})
             break
         time.sleep(POLL_S)
     for older in place.parent.glob("step_*"):
