@@ -48,7 +48,7 @@ def main() -> None:
         gradient_checkpointing=False,
         num_generations=REPEATS,
         per_device_train_batch_size=ROLLOUTS_OF_STEP,
-        learning_rate=4e-3,
+        learning_rate=2e-3,
         lr_scheduler_type="constant",
         adam_beta2=0.99,
         max_steps=given.steps,
