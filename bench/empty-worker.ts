@@ -127,6 +127,8 @@ function cannedActivities({
     finishTransfer: notPlayed,
     abandonTransfer: notPlayed,
     attachCheckpoint: notPlayed,
+    sleepEngines: notPlayed,
+    wakeEngines: notPlayed,
     surveyReplicas: notPlayed,
     changeReplicas: notPlayed,
     planStream: notPlayed,

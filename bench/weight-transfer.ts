@@ -17,6 +17,7 @@ const STREAMS = 8;
 const FIRST_SEED = 21;
 const STORE = 'bench';
 const LIMIT_MS = 400_000;
+const MOST_FAILURES = 20;
 
 const WAYS = {
   'a bare loop': { is_ours: false, options: {} },
@@ -29,25 +30,34 @@ type Way = keyof typeof WAYS;
 function openStreams(base_url: string) {
   const ending = new AbortController();
   const arrivals: number[][] = [];
+  const isEnding = (): boolean => ending.signal.aborted;
+  let failures = 0;
   const one = async (times: number[]): Promise<void> => {
-    while (!ending.signal.aborted) {
-      const body = { model: 'tiny', prompt: [5, 6, 7, 8], max_tokens: 480, ignore_eos: true, stream: true }; // prettier-ignore
-      const answer = await fetch(`${base_url}/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-        signal: ending.signal,
-      });
-      for await (const chunk of answer.body!)
-        if ((chunk as Uint8Array).length > 0) times.push(Date.now() / 1000);
+    while (!isEnding()) {
+      try {
+        await stream(times);
+      } catch (error) {
+        // A server under load closes connections that the next request finds open.
+        failures += 1;
+        if (!isEnding() && failures > MOST_FAILURES) throw error;
+      }
     }
+  };
+  const stream = async (times: number[]): Promise<void> => {
+    const body = { model: 'tiny', prompt: [5, 6, 7, 8], max_tokens: 480, ignore_eos: true, stream: true }; // prettier-ignore
+    const answer = await fetch(`${base_url}/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: ending.signal,
+    });
+    for await (const chunk of answer.body!)
+      if ((chunk as Uint8Array).length > 0) times.push(Date.now() / 1000);
   };
   const open = Array.from({ length: STREAMS }, () => {
     const times: number[] = [];
     arrivals.push(times);
-    return one(times).catch((error: unknown) => {
-      if (!ending.signal.aborted) throw error;
-    });
+    return one(times);
   });
   return {
     /** The longest gap of a stream that an update fell into, as the middle one of all streams. */
@@ -104,6 +114,7 @@ async function main(): Promise<void> {
       for (const way of Object.keys(WAYS) as Way[]) {
         const said = await measured(trainer, { way, url: engine.base_url, folders });
         all.set(way, [...(all.get(way) ?? []), ...said]);
+        console.error(`${way}, round ${round}: ${said.map(({ began = 0, ended = 0 }) => seconds(ended - began)).join(' ')} s`); // prettier-ignore
       }
     await sleep(1000);
     const rows = [...all].map(([way, said]) => {

@@ -1,8 +1,9 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`. Without `--long` all but
- * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js. In
- * CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with the slowest files and
- * `N passed, N failed, N skipped`, for any reporter.
+ * Runs the tests: `node tools/run-tests.mjs [--e2e | --long] [--node MAJOR] [part of a file name …]`. Without an option,
+ * all but those of whole stacks (folders `e2e`) and the long ones; with one, only those. With `--node`, those that start
+ * no Temporal server, on that version of Node.js. With a part of a name, any file that has it. In CI, on shared machines,
+ * a file with a failure runs a second time, alone, and is named. Ends with the slowest files and `N passed, N failed, N
+ * skipped`, for any reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,22 +19,23 @@ import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const TIMEOUT_MS = 20 * 60_000;
-/** More files than this do not fail by accident. */
-const FAILED_AGAIN = 4;
+/** More files than this do not fail by accident, even where other machines take the cores. */
+const FAILED_AGAIN = 8;
 
 const {
   positionals: filters,
-  values: { node: major, long },
+  values: { node: major, e2e, long },
 } = parseArgs({
-  options: { node: { type: 'string' }, long: { type: 'boolean' } },
+  options: { node: { type: 'string' }, e2e: { type: 'boolean' }, long: { type: 'boolean' } },
   allowPositionals: true,
 });
-const isE2e = (file) => /^(gym\/)?test\/(e2e|interop|long)\//.test(file);
-const isLong = (file) => /^(gym\/)?test\/long\//.test(file);
+const needsServer = (file) => /^(gym\/)?test\/(e2e|interop|long)\//.test(file);
+const asked = long ? 'long' : e2e ? 'e2e' : 'rest';
+const runOf = (file) => /^(?:gym\/)?test\/(e2e|long)\//.exec(file)?.[1] ?? 'rest';
 const files = ['test', 'gym/test']
   .flatMap((folder) => filesBelow(path.join(root, folder)).map((file) => `${folder}/${file}`))
-  .filter((file) => file.endsWith('.test.ts') && (major === undefined || !isE2e(file)))
-  .filter((file) => (long || filters.length === 0 ? isLong(file) === Boolean(long) : true))
+  .filter((file) => file.endsWith('.test.ts') && (major === undefined || !needsServer(file)))
+  .filter((file) => (asked !== 'rest' || filters.length === 0 ? runOf(file) === asked : true))
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
 
 if (files.length === 0) {
@@ -102,7 +104,7 @@ async function runTests({ files, concurrency, isAlone = false }) {
     : groupTests({ compiled, files, times: readTimes(root) });
   writeFileSync(job, JSON.stringify({ report, files: programs, concurrency, timeout: TIMEOUT_MS }));
   const args = ['--enable-source-maps', path.join(root, 'tools', 'run-files.mjs'), job];
-  const server = files.some(isE2e) ? await startServer({ files, scratch }) : null;
+  const server = files.some(needsServer) ? await startServer({ files, scratch }) : null;
   const env = {
     ...process.env,
     PATH: withPython(process.env),
@@ -140,7 +142,7 @@ async function startServer({ files, scratch }) {
     ports: await chooseServerPorts({ server: 0, ui: 0 }),
     dbFile: null,
     headless: true,
-    namespaces: files.filter(isE2e).map((file) => path.basename(file, '.test.ts')),
+    namespaces: files.filter(needsServer).map((file) => path.basename(file, '.test.ts')),
     logFile: path.join(scratch, 'temporal.log'),
   });
 }

@@ -20,6 +20,10 @@ export interface Lesson {
   tick_s: number;
   /** The control: there is nothing to learn. */
   shuffle_advantages: boolean;
+  /** The level at which the engine sleeps while the trainer computes; 0: it does not. */
+  sleep: number;
+  /** Weights are sent to the engine, and read from no file. */
+  send: boolean;
   /** null: the example's own engine. */
   vllm: Vllm | null;
   /** null: its policy is in numpy, or a vLLM serves it. */
@@ -109,11 +113,16 @@ export function trainerPart(
 ): Part {
   const where = ['--id', idOf(folder), '--address', stack.address];
   const args = [...lessonArguments({ folder }, lesson), ...where];
-  const { torch, shuffle_advantages } = lesson;
+  const { torch, shuffle_advantages, sleep, send } = lesson;
+  const own = [
+    ...(shuffle_advantages ? ['--shuffle-advantages'] : []),
+    ...(sleep > 0 ? ['--sleep', String(sleep)] : []),
+    ...(send ? ['--send'] : []),
+  ];
   const script =
     torch?.trainer === 'trl'
       ? { args: [TRL_TRAINER, ...args], python: torch.python }
-      : ofModel(['trainer.py', ...args, ...(shuffle_advantages ? ['--shuffle-advantages'] : [])], lesson); // prettier-ignore
+      : ofModel(['trainer.py', ...args, ...own], lesson);
   return examplePart(
     { name: 'trainer', finished, ...script },
     { logs: stack.logs, env: process.env },

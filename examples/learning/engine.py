@@ -11,6 +11,7 @@ A line is written before its tokens are passed on, so every delivered token is i
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -90,6 +91,8 @@ class Engine:
         self._running: List[Sequence] = []
         self._paused = False
         self._draining: Set[str] = set()
+        self._asleep: Set[str] = set()
+        self._arrived: Optional[Weights] = None
         self._changed = threading.Condition()
 
     def submit(self, request: Request, emit: Emit) -> Sequence:
@@ -117,6 +120,7 @@ class Engine:
 
     def tick(self) -> None:
         """Samples a token of each sequence."""
+        self._needs("weights", "kv_cache")
         running = self._due()
         windows = np.stack([window_before(one.ids, len(one.ids)) for one in running])
         temperatures = np.array([[one.request.temperature or GREEDY] for one in running])
@@ -174,11 +178,61 @@ class Engine:
 
     def load(self, path: str) -> None:
         """Complete, between two ticks. Raises ``OSError`` and ``ValueError``; then the weights are unchanged."""
-        arrays = read(Path(path))
-        version = str(int(arrays.pop("version")))
+        self._needs("weights")
+        self._take_weights(read(Path(path)))
+
+    def _take_weights(self, arrays: Weights) -> None:
+        version = str(int(arrays["version"]))
         weights = {name: arrays[name] for name in self._weights}
         with self._changed:
             self._weights, self._version = weights, version
+
+    def start_update(self) -> None:
+        """Of weights that arrive in parts. Raises ``ValueError`` while one is under way."""
+        if self._arrived is not None:
+            raise ValueError("a weight update is already active")
+        self._arrived = {}
+
+    def receive(self, arrays: Weights) -> None:
+        """A part of them. Raises ``ValueError`` without an update."""
+        self._needs("weights")
+        if self._arrived is None:
+            raise ValueError("no weight update is active")
+        self._arrived.update(arrays)
+
+    def finish_update(self) -> None:
+        """Raises ``ValueError`` without an update; one in which nothing came changes nothing."""
+        if self._arrived is None:
+            raise ValueError("no weight update is active")
+        arrays, self._arrived = self._arrived, None
+        if arrays:
+            self._take_weights(arrays)
+
+    def sleep(self, level: int) -> None:
+        """Cuts what runs. At level 2 the weights are lost. Whoever lets it compute before it is awake ends the process."""
+        self.pause("abort")
+        with self._changed:
+            if level == 2 and "weights" not in self._asleep:
+                self._weights = {name: np.full_like(array, np.nan) for name, array in self._weights.items()}
+                self._version = "dropped"
+            self._asleep = {"weights", "kv_cache"}
+
+    def wake_up(self, tags: Optional[List[str]]) -> bool:
+        """Whether it is awake, and samples again."""
+        with self._changed:
+            self._asleep = set() if tags is None else self._asleep.difference(tags)
+            is_awake = not self._asleep
+        if is_awake:
+            self.resume()
+        return is_awake
+
+    @property
+    def is_asleep(self) -> bool:
+        return bool(self._asleep)
+
+    def _needs(self, *memory: str) -> None:
+        if self._asleep.intersection(memory):
+            os._exit(1)
 
     @property
     def label(self) -> str:
@@ -191,6 +245,7 @@ class Engine:
 
     def prompt_logprobs(self, ids: List[int]) -> List[float]:
         """Logprobs of all ids except the first."""
+        self._needs("weights", "kv_cache")
         return logprobs_of(policy, self._weights, ids)
 
 

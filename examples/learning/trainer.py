@@ -9,15 +9,17 @@ requests the later steps again, gets the same rows, publishes nothing meanwhile,
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
+import io
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Protocol, Set
+from typing import Any, Dict, List, Optional, Protocol, Set, cast
 
 import numpy as np
-from durable_rollouts import Client, PolicyUpdateFailed, Stream, StreamRequest
+from durable_rollouts import Client, NotFound, PolicyUpdateFailed, Stream, StreamRequest
 
 import policy
 from grpo import Optimizer, Row, batch_of, report, shuffled, update
@@ -49,6 +51,10 @@ class Settings:
     seed: int
     steps: int = STEPS
     shuffle_advantages: bool = False
+    sleep: int = 0
+    """The level at which engines sleep while the trainer computes; 0: they do not."""
+    send: bool = False
+    """Weights are sent to the engines, which read no file."""
     model: Model = policy
 
 
@@ -90,11 +96,44 @@ class Durable:
         served = str(model.served(path, weights))
         while True:
             try:
-                self._policy.publish(version, served, probe=probe)
+                if self._settings.send:
+                    self._send(version, weights, checkpoint=served, probe=probe)
+                else:
+                    if self._settings.sleep:
+                        self._policy.wake()
+                    self._policy.publish(version, served, probe=probe)
                 return
             except PolicyUpdateFailed as error:  # No engine is available. Wait for one, or for an interrupt.
                 print(error, flush=True)
                 time.sleep(1)
+
+    def _send(self, version: int, weights: Weights, *, checkpoint: str, probe: Any) -> None:
+        """The file is only read where an engine has lost its weights."""
+        if self._served() == version:  # It was sent before this process died.
+            self._policy.wake()
+            return
+        with self._policy.transfer(version, holder=self._id, checkpoint=checkpoint, probe=probe) as engines:
+            client = engines.client()
+            client.start_weight_update()
+            for name, array in {**weights, "version": np.array(version)}.items():
+                client.update_weights({"names": [name], "npz": packed({name: array})})
+            client.finish_weight_update()
+
+    def _served(self) -> Optional[int]:
+        try:
+            record = self._policy.status()["record"]
+        except NotFound:
+            return None
+        return None if record is None else record["version"]
+
+    def _lay_down(self, step: int) -> None:
+        """While this process computes, the memory is its own; publishing wakes the engines."""
+        if not self._settings.sleep or step + 1 < max(self._run.versions().values()):
+            return
+        try:
+            self._policy.sleep(level=cast(Any, self._settings.sleep), holder=self._id)
+        except PolicyUpdateFailed as error:  # No engine is there that could.
+            print(error, flush=True)
 
     def _joined(self) -> Stream:
         """The stream, started or joined."""
@@ -112,6 +151,7 @@ class Durable:
 
     def next_step(self, step: int, version: int) -> Delivered:
         delivered = self._joined().next_step(step, None if version == UNPUBLISHED else version)
+        self._lay_down(step)
         file = delivered.result["files"]["rollouts"]
         return Delivered(delivered.rows(), hashlib.sha256(Path(file).read_bytes()).hexdigest(), file)
 
@@ -129,6 +169,12 @@ class Durable:
         self._joined().stop()
         for evaluation in self._evaluations:
             evaluation.join()
+
+
+def packed(arrays: Weights) -> str:
+    file = io.BytesIO()
+    np.savez(file, **cast(Any, arrays))
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def of_held_out(rows: List[Row]) -> Dict[str, float]:
@@ -204,10 +250,12 @@ def main() -> None:
     parser.add_argument("--address", help="default: TEMPORAL_ADDRESS, temporal.toml, 127.0.0.1:7233")
     parser.add_argument("--shuffle-advantages", action="store_true", help="the control: nothing is to be learned")
     parser.add_argument("--model", default="policy", choices=MODELS, help="the policy")
+    parser.add_argument("--sleep", type=int, default=0, choices=(0, 1, 2), help="level of the engines' sleep meanwhile")
+    parser.add_argument("--send", action="store_true", help="weights are sent, and read from no file")
     args = parser.parse_args()
     end_with_parent()
     run = Run(args.folder)
-    settings = Settings(args.seed, args.steps, args.shuffle_advantages, model_of(args.model))
+    settings = Settings(args.seed, args.steps, args.shuffle_advantages, args.sleep, args.send, model_of(args.model))
     train(run, Durable(Client.connect(args.address), run, id=args.id, settings=settings), settings)
 
 

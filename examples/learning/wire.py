@@ -9,6 +9,8 @@ It uses threads of the standard library, on 127.0.0.1 only. Unsupported fields a
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import json
 import os
 import socket
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 from engine import Engine, Request, Sequence, Token
 from policy import END, VOCABULARY, untrained
 from run import end_with_parent
@@ -29,6 +32,8 @@ MODEL = "cipher"
 LONGEST = 256
 """``max_model_len``."""
 HOTTEST = 100
+UNKNOWN = "?"
+"""What a letter that is not ASCII becomes."""
 SLOW_S = 5.0
 """A client that takes nothing for this long has gone."""
 NOT_DONE = {
@@ -268,10 +273,42 @@ class Handler(BaseHTTPRequestHandler):
         self.engine.label = str(body["new_version"])
         return {"success": True, "new_version": self.engine.label}
 
+    def sleep(self, query: Body) -> Body:
+        level = int(query.get("level", 1))
+        self.engine.sleep(level)
+        return {"status": "sleeping", "level": level}
+
+    def wake_up(self, query: Body) -> Body:
+        tags = [query["tags"]] if "tags" in query else None
+        return {"status": "awake" if self.engine.wake_up(tags) else "sleeping", "tags": tags}
+
+    def start_update(self, _: Body) -> Body:
+        return self._updates(self.engine.start_update)
+
+    def update_weights(self, body: Body) -> Body:
+        packed = base64.b64decode(body["update_info"]["npz"])
+        with np.load(io.BytesIO(packed)) as arrays:
+            part = {name: arrays[name] for name in arrays}
+        return self._updates(lambda: self.engine.receive(part))
+
+    def finish_update(self, body: Body) -> Body:
+        said = self._updates(self.engine.finish_update)
+        if body.get("weight_version") is not None:
+            self.engine.label = str(body["weight_version"])
+        return said
+
+    def _updates(self, run: Callable[[], None]) -> Body:
+        try:
+            run()
+        except ValueError as error:
+            raise Refused(str(error), 500) from error
+        return {"message": "done"}
+
     def tokenize(self, body: Body) -> Body:
         if not isinstance(body.get("prompt"), str):
             raise Refused("prompt: expected a text; this engine has no chat template")
-        tokens = encode(body["prompt"])
+        # An engine that joins is asked for the ids of texts in any script.
+        tokens = encode("".join(letter if letter.isascii() else UNKNOWN for letter in body["prompt"]))
         return {"count": len(tokens), "max_model_len": LONGEST, "tokens": tokens, "token_strs": None}
 
 
@@ -286,7 +323,12 @@ ROUTES: Dict[str, tuple[str, Answer]] = {
     "/pause": ("POST", Handler.pause),
     "/resume": ("POST", Handler.resume),
     "/is_paused": ("GET", lambda here, _: {"is_paused": here.engine.is_paused}),
-    "/is_sleeping": ("GET", lambda *_: {"is_sleeping": False}),
+    "/is_sleeping": ("GET", lambda here, _: {"is_sleeping": here.engine.is_asleep}),
+    "/sleep": ("POST", Handler.sleep),
+    "/wake_up": ("POST", Handler.wake_up),
+    "/start_weight_update": ("POST", Handler.start_update),
+    "/update_weights": ("POST", Handler.update_weights),
+    "/finish_weight_update": ("POST", Handler.finish_update),
     "/collective_rpc": ("POST", Handler.load),
     "/update_weight_version": ("POST", Handler.label),
     "/weight_info": ("GET", lambda here, _: {"weight_version": here.engine.label}),

@@ -46,13 +46,14 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, RolloutSettings, StreamRequest
+from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, RolloutSettings, SleepRequest, StreamRequest
 from .results import (
     BatchProgress,
     BatchResult,
     Counts,
     Group,
     HeldEngine,
+    PolicySleep,
     PolicyState,
     PolicyStatus,
     PublishResult,
@@ -99,6 +100,7 @@ __all__ = [
     "LocalError",
     "NotFound",
     "Policy",
+    "PolicySleep",
     "PolicyState",
     "PolicyStatus",
     "PolicyUpdateFailed",

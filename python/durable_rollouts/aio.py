@@ -32,13 +32,16 @@ from .requests import (
     Probe,
     PublishRequest,
     RolloutSettings,
+    SleepRequest,
     StreamRequest,
+    WakeRequest,
 )
 from .results import (
     BatchProgress,
     BatchResult,
     Failures,
     Group,
+    PolicySleep,
     PolicyState,
     PolicyStatus,
     PublishResult,
@@ -125,7 +128,7 @@ class Client:
 
         request: ``help(durable_rollouts.BatchRequest)`` has the fields. ``samples`` may be any iterable of rows, such
           as a generator or a data set, of any length: more than 256 kB are put into a file below the workers'
-          ``inputs_dir``, once, which has to be a disk of this process, too. Scalars and arrays of numpy, tuples,
+          ``inputs_dir``, once, which has to be a disk of this process, too, or a bucket. Scalars and arrays of numpy, tuples,
           generators and paths are taken as values
         id: up to 120 letters, digits and ``._:-``
         columns: what columns of the rows become: ``prompt`` (text, or a list of messages), ``extra_env_info.NAME`` (for
@@ -773,6 +776,37 @@ class Policy:
             "own_label": own_label,
         }
         return Transfer(self, request)
+
+    async def sleep(self, *, level: Literal[1, 2] = 1, until: str = "10m", holder: str = "trainer") -> PolicySleep:
+        """Puts the engines to sleep, so that this process may have their memory. Rollouts wait, and lose no token.
+
+        level: 1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent
+        until: they are woken then, whatever has become of this process
+        holder: the trainer's name, the same after it was restarted; each process is an incarnation of it
+
+        Returns ``help(durable_rollouts.PolicySleep)``, once all of them sleep. Raises ``PolicyUpdateFailed`` where somebody
+        else has put them to sleep or sends weights, and where one cannot sleep: then all are woken. An unavailable server
+        is waited for.
+
+            client.policy().sleep(level=2)
+        """
+        request: SleepRequest = {"level": level, "until": until, "holder": {"name": holder, "incarnation": incarnation()}}
+        answer: PolicySleep = await self._update("sleep", request)
+        return answer
+
+    async def wake(self, tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]] = None) -> PolicyState:
+        """Ends a sleep: each engine has its weights again, and tells what it computes, before it serves.
+
+        tags: ``["weights"]``: memory for weights alone, and they sleep on; None: all
+
+        Returns ``help(durable_rollouts.PolicyState)``; again, or where none sleeps, it changes nothing. Raises
+        ``PolicyUpdateFailed`` where no engine could be woken; each is tried again. An unavailable server is waited for.
+
+            client.policy().wake()
+        """
+        request: WakeRequest = {"tags": tags}
+        state: PolicyState = await self._update("wake", request)
+        return state
 
     async def attach(self, version: int, checkpoint: str) -> PolicyState:
         """Names files of weights that a trainer has sent: engines that are late or lost are loaded from there.

@@ -1,4 +1,4 @@
-"""Where a store's results are: files, or objects on S3 that a ``metrics.json`` names (docs/training-data.md)."""
+"""Files, or objects on S3: results that a ``metrics.json`` names (docs/training-data.md), and samples that are put there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import importlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -17,6 +18,7 @@ from .faults import StoreFault
 
 MEMBER = re.compile(r"(.+\.json)#(rollouts|failures|groups|sequences)")
 AT_ONCE = 8
+ABSENT = ("404", "NoSuchKey", "NotFound")
 
 
 def path_of(file: str) -> Path:
@@ -36,17 +38,47 @@ def content_of(file: str) -> bytes:
     """A whole file or object. Raises ``FileNotFoundError`` for none, and ``OSError`` without its store."""
     if not file.startswith("s3://"):
         return path_of(file).read_bytes()
-    bucket, key = file[len("s3://") :].split("/", 1)
-    client, refused = _s3()
-    try:
-        body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    with _asking(file) as (client, at):
+        body: bytes = client.get_object(**at)["Body"].read()
         return body
+
+
+def put_object(file: str, content: bytes) -> None:
+    with _asking(file) as (client, at):
+        client.put_object(Body=content, **at)
+
+
+def upload(file: str, path: Path) -> bool:
+    """A whole file as an object, unless one of that name and size is there: whether it was put."""
+    with _asking(file) as (client, at):
+        try:
+            if client.head_object(**at)["ContentLength"] == path.stat().st_size:
+                return False
+        except client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in ABSENT:
+                raise
+        client.upload_file(str(path), at["Bucket"], at["Key"])
+        return True
+
+
+def remove_object(file: str) -> None:
+    with _asking(file) as (client, at):
+        client.delete_object(**at)
+
+
+@contextmanager
+def _asking(file: str) -> Iterator[Tuple[Any, Dict[str, str]]]:
+    """Raises ``FileNotFoundError`` for no such object, and ``OSError`` without its store."""
+    bucket, key = file[len("s3://") :].split("/", 1)
+    client, refused, transfer = _s3()
+    try:
+        yield client, {"Bucket": bucket, "Key": key}
     except refused.ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "NoSuchKey":
             raise FileNotFoundError(errno.ENOENT, "there is no such object", file) from None
         raise OSError(f"{file}: {code}: {error.response['Error'].get('Message', '')}") from None
-    except refused.BotoCoreError as error:
+    except (refused.BotoCoreError, transfer.Boto3Error) as error:
         raise OSError(f"{file}: {error}") from None
 
 
@@ -101,10 +133,11 @@ def _checked(one: Tuple[str, Dict[str, Any]]) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _s3() -> Tuple[Any, Any]:
+def _s3() -> Tuple[Any, Any, Any]:
     """Endpoint, region and credentials are those of AWS's own programs: AWS_ENDPOINT_URL_S3, AWS_PROFILE, …"""
     try:
         config = importlib.import_module("botocore.config").Config(retries={"mode": "standard", "total_max_attempts": 6}, max_pool_connections=2 * AT_ONCE)
-        return importlib.import_module("boto3").client("s3", config=config), importlib.import_module("botocore.exceptions")
+        client = importlib.import_module("boto3").client("s3", config=config)
+        return client, importlib.import_module("botocore.exceptions"), importlib.import_module("boto3.exceptions")
     except ImportError:
-        raise ImportError('results on S3 are read by boto3: pip install "durable-rollouts[s3]"') from None
+        raise ImportError('objects on S3 are read and put by boto3: pip install "durable-rollouts[s3]"') from None

@@ -14,7 +14,7 @@ Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async"]
 class SamplesFile(TypedDict):
     """A JSONL file of samples.
 
-    path: relative to the worker's ``inputs_dir``
+    path: relative to the worker's ``inputs_dir``; where that is in a bucket, an address below it will do
     """
 
     path: str
@@ -438,6 +438,29 @@ class BeginRequest(TypedDict, total=False):
     own_label: Optional[str]
 
 
+class SleepRequest(TypedDict, total=False):
+    """Engines that are to sleep.
+
+    level: 1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent (default
+      ``1``)
+    until: they are woken then, whatever has become of the holder (default ``"10m"``)
+    holder: who needs their memory
+    """
+
+    level: Literal[1, 2]
+    until: str
+    holder: Required[Holder]
+
+
+class WakeRequest(TypedDict, total=False):
+    """Engines that sleep are to be woken.
+
+    tags: ``["weights"]``: memory for weights alone, and they serve nothing yet; None: all
+    """
+
+    tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]]
+
+
 ROLLOUT_DEFAULTS: Dict[str, Any] = {
     "schema_version": 1,
     "generation": {
@@ -552,6 +575,9 @@ BEGIN_DEFAULTS: Dict[str, Any] = {
     "own_label": None,
 }
 """The defaults of a transfer."""
+
+SLEEP_DEFAULTS: Dict[str, Any] = {"level": 1, "until": "10m"}
+WAKE_DEFAULTS: Dict[str, Any] = {"tags": None}
 
 
 def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict[str, Any]:

@@ -249,15 +249,15 @@ class StreamProgress(TypedDict):
     steps_dir: NotRequired[str]
 
 
-ReplicaState = Literal["current", "updating", "unknown", "away"]
+ReplicaState = Literal["current", "updating", "asleep", "unknown", "away"]
 ReplicaNeeds = Literal["load", "restart"]
 
 
 class Replica(TypedDict):
     """The result of an update for one replica.
 
-    state: ``current``: it serves its version; ``updating``; ``unknown``: it serves nothing until it has weights again;
-      ``away``: it does not answer
+    state: ``current``: it serves its version; ``updating``; ``asleep``: its memory is somebody else's for a while;
+      ``unknown``: it serves nothing until it has weights again; ``away``: it does not answer
     needs: ``load``: it is half loaded, and stays paused until it gets whole weights; ``restart``: only a new process
       helps; absent: nothing
     fault: why it lacks the weights
@@ -277,6 +277,7 @@ class ReplicaRecord(TypedDict):
     paused_until: milliseconds since 1970; None: it is not paused
     fault: its last one; None: none
     needs: as in ``Replica``
+    slept: the level at which it sleeps, or has yet to be woken; absent: it is awake
     """
 
     state: ReplicaState
@@ -285,6 +286,7 @@ class ReplicaRecord(TypedDict):
     paused_until: Optional[float]
     fault: Optional[str]
     needs: NotRequired[ReplicaNeeds]
+    slept: NotRequired[Literal[1, 2]]
 
 
 class TicketRecord(TypedDict):
@@ -304,6 +306,21 @@ class TicketRecord(TypedDict):
     paused_until: float
     stall_ms: int
     engines: List[str]
+
+
+class SleepRecord(TypedDict):
+    """Engines sleep.
+
+    nonce: of the update
+    holder: who needs their memory
+    level: 1: the weights wait in the memory of the host; 2: they are dropped
+    until: milliseconds since 1970: they are woken then
+    """
+
+    nonce: str
+    holder: Holder
+    level: Literal[1, 2]
+    until: float
 
 
 class HeldEngine(TypedDict):
@@ -347,6 +364,7 @@ class PolicyRecord(TypedDict):
     weights: of ``version`` and ``target``, by version
     replicas: by URL
     ticket: of the transfer that is open; absent: none is
+    sleep: who has put the engines to sleep; absent: nobody
     """
 
     epoch: int
@@ -355,6 +373,7 @@ class PolicyRecord(TypedDict):
     weights: Dict[str, KnownWeights]
     replicas: Dict[str, ReplicaRecord]
     ticket: NotRequired[TicketRecord]
+    sleep: NotRequired[SleepRecord]
 
 
 class PolicyUpdate(TypedDict):
@@ -412,6 +431,19 @@ class PolicyState(TypedDict):
 
     version: Optional[int]
     replicas: Dict[str, Replica]
+
+
+class PolicySleep(PolicyState):
+    """Engines that sleep.
+
+    version: that enough replicas have; None: none
+    replicas: by URL, as in ``PublishResult``
+    level: 1: the weights wait in the memory of the host; 2: they are dropped
+    until: milliseconds since 1970: they are woken then
+    """
+
+    level: Literal[1, 2]
+    until: float
 
 
 class PublishResult(TypedDict):

@@ -1,4 +1,5 @@
-"""Samples of any number, from rows of any shape: in the request, or in a file below the workers' ``inputs_dir``.
+"""Samples of any number, from rows of any shape: in the request, or in a file below the workers' ``inputs_dir``, which
+may be in a bucket.
 
 A worker says where that is. This process writes a token there, a small file of a random name, and the worker says whether
 it reads it: so a disk that only has the same path, and a file that only its writer may read, are found out before a large
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import tempfile
 import threading
 import time
 import uuid
@@ -17,13 +19,14 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 from temporalio.client import Client as TemporalClient, WorkflowFailureError
 from temporalio.exceptions import TimeoutError as TimedOutWorkflow
 
 from .connection import log, patiently
 from .faults import InvalidBatchRequest, fault_of
+from .objects import put_object, remove_object, upload
 from .plain import compact, raw_json
 from .shapes import Shape
 from .waits import Waits, told, why_silent
@@ -50,8 +53,8 @@ async def placed(client: TemporalClient, samples: Any, *, shape: Shape, task_que
         if head.is_all:
             return head.samples
         inputs = await _shared(client, task_queue, head.size)
-        folder = Path(inputs["inputs_dir"]) / FOLDER
-        put = await asyncio.to_thread(_put, folder, chain(head.samples, rows), most=inputs["most_characters"], stop=stop)
+        lines = chain(head.samples, rows)
+        put = await asyncio.to_thread(_put, inputs["inputs_dir"], lines, most=inputs["most_characters"], stop=stop)
     finally:
         stop.set()
     if put.is_new:
@@ -59,7 +62,7 @@ async def placed(client: TemporalClient, samples: Any, *, shape: Shape, task_que
         log.warning("put %s samples (%.1f MB) into %s, once: workers read them there", f"{put.samples:,}", put.size / 1e6, put.file)
     else:
         log.info("%s has these %s samples: they are not put again", put.file, f"{put.samples:,}")
-    return {"path": f"{FOLDER}/{put.file.name}"}
+    return {"path": f"{FOLDER}/{put.file.rsplit('/', 1)[-1]}"}
 
 
 class _Head(NamedTuple):
@@ -82,16 +85,24 @@ def _head(rows: Iterator[Any], stop: threading.Event) -> _Head:
 
 
 class _Put(NamedTuple):
-    file: Path
+    file: str
     samples: int
     size: int
     is_new: bool
 
 
-def _put(folder: Path, samples: Iterable[Any], *, most: int, stop: threading.Event) -> _Put:
-    """Writes a part, whose name is the hash once it is whole. So a file of such a name is whole, whatever killed its writer."""
-    _remove_old_parts(folder)
-    part = folder / f"{uuid.uuid4().hex}.part"
+def _put(inputs_dir: str, samples: Iterable[Any], *, most: int, stop: threading.Event) -> _Put:
+    """Named by its hash once it is whole, whatever kills its writer: a part gets the name, or becomes an object."""
+    if not inputs_dir.startswith("s3://"):
+        folder = Path(inputs_dir) / FOLDER
+        _remove_old_parts(folder)
+        return _named(folder, folder, samples, most=most, stop=stop)
+    with tempfile.TemporaryDirectory() as scratch:
+        return _named(f"{inputs_dir}/{FOLDER}", Path(scratch), samples, most=most, stop=stop)
+
+
+def _named(folder: Union[str, Path], scratch: Path, samples: Iterable[Any], *, most: int, stop: threading.Event) -> _Put:
+    part = scratch / f"{uuid.uuid4().hex}.part"
     digest, count, characters, size = hashlib.sha256(), 0, 0, 0
     try:
         with open(part, "xb") as file:
@@ -110,18 +121,23 @@ def _put(folder: Path, samples: Iterable[Any], *, most: int, stop: threading.Eve
                 count += 1
             file.flush()
             os.fsync(file.fileno())
-        whole = folder / f"{digest.hexdigest()}.jsonl"
-        is_new = not (whole.exists() and whole.stat().st_size == size)
-        if is_new:
-            os.replace(part, whole)
-            _sync(folder)
-        else:
-            # Its time is that of its last use, so old ones may be deleted (docs/operations.md).
-            with suppress(OSError):
-                os.utime(whole)
-        return _Put(whole, count, size, is_new)
+        name = f"{digest.hexdigest()}.jsonl"
+        if isinstance(folder, str):
+            return _Put(f"{folder}/{name}", count, size, upload(f"{folder}/{name}", part))
+        return _Put(str(folder / name), count, size, _moved(part, folder / name, size))
     finally:
         part.unlink(missing_ok=True)
+
+
+def _moved(part: Path, whole: Path, size: int) -> bool:
+    if not (whole.exists() and whole.stat().st_size == size):
+        os.replace(part, whole)
+        _sync(whole.parent)
+        return True
+    # Its time is that of its last use, so old ones may be deleted (docs/operations.md).
+    with suppress(OSError):
+        os.utime(whole)
+    return False
 
 
 def _sync(folder: Path) -> None:
@@ -153,15 +169,17 @@ def _check(stop: threading.Event) -> None:
 async def _shared(client: TemporalClient, task_queue: str, size: int) -> Dict[str, Any]:
     """Where workers read, if this process can put files there. Raises how else they get there."""
     inputs = await _ask(client, task_queue, None)
-    folder = Path(inputs["inputs_dir"]) / FOLDER
     token = uuid.uuid4().hex
-    file = folder / f"{token}.token"
+    file = f"{inputs['inputs_dir']}/{FOLDER}/{token}.token"
     is_made = False
     try:
         try:
             is_made = await asyncio.to_thread(_put_token, file, token)
         except OSError as error:
-            why = f"here that is not possible ({error.strerror}: {error.filename or file})"
+            said = f"{error.strerror}: {error.filename or file}" if error.strerror else str(error)
+            why = f"here that is not possible ({said})"
+        except ImportError as error:
+            why = f"here that is not possible ({error})"
         else:
             inputs = await _ask(client, task_queue, token)
             if inputs["sees"]:
@@ -173,13 +191,17 @@ async def _shared(client: TemporalClient, task_queue: str, size: int) -> Dict[st
     raise InvalidBatchRequest(
         f"samples: expected at most {INLINE_BYTES // 1024} kB in a request, got {size} bytes or more; and a file of them has to "
         f"be below {inputs['inputs_dir']}, the inputs_dir of worker {inputs['worker']}: {why}. Start this on the worker's host; "
-        "or give both hosts one disk there (inputs_dir in the worker's temporal.yaml names another folder); or write the "
+        "or give both hosts one disk or bucket there (inputs_dir in the worker's temporal.yaml names another folder); or write the "
         'samples to a JSONL file there yourself and give {"path": …}, from that folder on'
     )
 
 
-def _put_token(file: Path, token: str) -> bool:
+def _put_token(name: str, token: str) -> bool:
     """Returns whether the folder is new. ``inputs_dir`` itself has to be there."""
+    if name.startswith("s3://"):
+        put_object(name, token.encode())
+        return False
+    file = Path(name)
     folder = file.parent
     try:
         folder.mkdir()
@@ -196,14 +218,17 @@ def _put_token(file: Path, token: str) -> bool:
     return is_made
 
 
-def _forget_token(file: Path, is_alone: bool) -> None:
+def _forget_token(name: str, is_alone: bool) -> None:
     """``is_alone``: nothing else is to stay of it, since nobody reads this folder."""
     try:
+        if name.startswith("s3://"):
+            return remove_object(name)
+        file = Path(name)
         file.unlink(missing_ok=True)
         if is_alone:
             (file.parent / ".gitignore").unlink(missing_ok=True)
             file.parent.rmdir()
-    except OSError:  # It was never written, or another process has put something beside it.
+    except (OSError, ImportError):  # It was never written, or another process has put something beside it.
         pass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Optional
 
-from temporalio.client import Client as TemporalClient, WorkflowExecutionDescription
+from temporalio.client import Client as TemporalClient, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -119,9 +119,15 @@ async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optio
     """The newest run of this id that has a result. None: Temporal has none, or cannot search; then only the store knows
     the id.
     """
+    if ID.fullmatch(id) is None:
+        return None
+    # A search finds a run only a moment after it has ended.
+    newest = await described(client, id)
+    if newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED and newest.workflow_type == workflow:
+        return client.get_workflow_handle(id, run_id=newest.run_id)
     query = f"WorkflowId = '{id}' AND WorkflowType = '{workflow}' AND ExecutionStatus = 'Completed'"
     try:
-        runs = [run async for run in client.list_workflows(query)] if ID.fullmatch(id) else []
+        runs = [run async for run in client.list_workflows(query)]
     except RPCError as error:
         if is_away(error):
             raise

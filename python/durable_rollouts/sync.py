@@ -21,6 +21,7 @@ from .results import (
     Failures,
     Group,
     HeldEngine,
+    PolicySleep,
     PolicyState,
     PolicyStatus,
     PublishResult,
@@ -376,6 +377,12 @@ class Policy:
 
     def leave(self, url: str, *, force: bool = False) -> PolicyState:
         return _run(self._aio.leave(url, force=force))
+
+    def sleep(self, *, level: Literal[1, 2] = 1, until: str = "10m", holder: str = "trainer") -> PolicySleep:
+        return _run(self._aio.sleep(level=level, until=until, holder=holder))
+
+    def wake(self, tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]] = None) -> PolicyState:
+        return _run(self._aio.wake(tags))
 
     def attach(self, version: int, checkpoint: str) -> PolicyState:
         return _run(self._aio.attach(version, checkpoint))

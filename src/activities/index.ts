@@ -11,6 +11,8 @@ import { createConcludePublish } from './policy/conclude-publish.js';
 import { createFinishTransfer } from './policy/finish-transfer.js';
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createChangeReplicas } from './policy/change-replicas.js';
+import { createSleepEngines } from './policy/sleep-engines.js';
+import { createWakeEngines } from './policy/wake-engines.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';
 import { createUpdateReplica } from './policy/update-replica.js';
 import { createFindInputs } from './plan/find-inputs.js';
@@ -48,6 +50,8 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     finishTransfer: createFinishTransfer(dependencies),
     abandonTransfer: createAbandonTransfer(dependencies),
     attachCheckpoint: createAttachCheckpoint(dependencies),
+    sleepEngines: createSleepEngines(dependencies),
+    wakeEngines: createWakeEngines(dependencies),
     surveyReplicas: createSurveyReplicas(dependencies),
     changeReplicas: createChangeReplicas(dependencies),
     planStream: createPlanStream(dependencies),

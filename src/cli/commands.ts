@@ -122,11 +122,13 @@ temporal-rollout policy alive --ticket TICKET --done N
 temporal-rollout policy finish --ticket TICKET --sent 0,1
 temporal-rollout policy abandon --ticket TICKET --touched 0,1
 temporal-rollout policy attach --version N --checkpoint PATH
+temporal-rollout policy sleep --holder NAME [--incarnation ID] [--level 1] [--until 10m]
+temporal-rollout policy wake [--tags weights]
 
 The weights of a generation service (default "default"): the state of each replica, or new weights for all. FILE has
 the fields of the update as JSON, for example a probe; options override them. On a terminal publish shows each
-replica's progress. begin to attach are for a trainer that sends weights to the engines itself (docs/weights.md); they
-print the answer as JSON. The exit code is 1 if the update fails.`,
+replica's progress. begin to attach are for a trainer that sends weights to the engines itself, sleep and wake for one
+that needs their memory (docs/weights.md); they print the answer as JSON. The exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
   engine: {
@@ -255,7 +257,8 @@ nothing is wrong and the held-out reward has reached --target (0.9).
 
 --chaos kills one of the four every --kill-every seconds (5), at most --kills N of them (default: until the end). Then a
 loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
-interrupted run. --tick S sets the seconds per token. --shuffle-advantages is the control, which learns nothing.
+interrupted run. With --sleep 1 or 2 the engine sleeps while the trainer computes, with --send the trainer sends it the
+weights, which it then reads from no file. --tick S sets the seconds per token. --shuffle-advantages is the control, which learns nothing.
 
 --engine vllm uses a real vLLM: ROLLOUT_LEARNING_START is the command that starts it, ROLLOUT_LEARNING_PYTHON a Python
 with torch; --target is then 0.7 (examples/learning/README.md).`,

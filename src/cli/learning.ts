@@ -26,6 +26,8 @@ const OPTIONS = {
   tick: { type: 'string' },
   target: { type: 'string' },
   'shuffle-advantages': { type: 'boolean', default: false },
+  sleep: { type: 'string', default: '0' },
+  send: { type: 'boolean', default: false },
   chaos: { type: 'boolean', default: false },
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
   kills: { type: 'string' },
@@ -46,6 +48,8 @@ export async function learningCommand(args: string[]): Promise<number> {
     tick_s: numberOf('tick', tick),
     target: numberOf('target', values.target ?? lesson.target),
     shuffle_advantages: values['shuffle-advantages'],
+    sleep: levelOf(values.sleep),
+    send: values.send,
     kills: chaos
       ? {
           every_ms: 1000 * numberOf('kill-every', values['kill-every']),
@@ -65,6 +69,8 @@ type Engine = (typeof ENGINES)[number];
 interface EngineOptions {
   engine?: string;
   trainer: string;
+  sleep: string;
+  send: boolean;
   chaos: boolean;
   tick?: string;
   'shuffle-advantages': boolean;
@@ -88,17 +94,24 @@ interface EngineParts {
 }
 
 function partsOf(engine: Engine, options: EngineOptions): EngineParts {
-  const { trainer, chaos, tick } = options;
+  const { trainer, chaos, tick, sleep, send } = options;
   if (trainer !== 'own' && trainer !== 'trl')
     throw new UsageError(`--trainer: expected own or trl, got ${JSON.stringify(trainer)}`);
   if (trainer === 'trl' && (engine !== 'torch' || options['shuffle-advantages']))
     throw new UsageError('--trainer trl: expected neither another --engine nor --shuffle-advantages'); // prettier-ignore
   if (engine === 'example') return { vllm: null, torch: null };
+  if (send || sleep !== '0')
+    throw new UsageError('--send, --sleep: expected no other --engine and no other --trainer beside them'); // prettier-ignore
   if (engine === 'torch') return { vllm: null, torch: torchOf(trainer, process.env) };
   // A vLLM takes minutes to start, and its speed per token is its own.
   if (chaos || tick !== undefined)
     throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
   return { vllm: vllmOf(process.env), torch: null };
+}
+
+function levelOf(text: string): number {
+  if (['0', '1', '2'].includes(text)) return Number(text);
+  throw new UsageError(`--sleep: expected 0, 1 or 2, got ${JSON.stringify(text)}`);
 }
 
 function numberOf(option: string, text: string): number {

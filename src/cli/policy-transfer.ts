@@ -4,9 +4,17 @@ import { UsageError } from '../platform/command.js';
 import { plainJson } from '../platform/plain.js';
 import { integerOf } from './arguments.js';
 
-/** `policy begin`, `alive`, `finish`, `abandon` and `attach`: a transfer by a trainer that is no Python. */
+/** `policy begin`, `alive`, `finish`, `abandon`, `attach`, `sleep` and `wake`: what a trainer asks that is no Python. */
 
-export const TRANSFER_VERBS = ['begin', 'alive', 'finish', 'abandon', 'attach'] as const;
+export const TRANSFER_VERBS = [
+  'begin',
+  'alive',
+  'finish',
+  'abandon',
+  'attach',
+  'sleep',
+  'wake',
+] as const;
 export type TransferVerb = (typeof TRANSFER_VERBS)[number];
 
 export const isTransferVerb = (verb: string): verb is TransferVerb =>
@@ -22,6 +30,9 @@ export const TRANSFER_OPTIONS = {
   done: { type: 'string' },
   sent: { type: 'string' },
   touched: { type: 'string' },
+  level: { type: 'string' },
+  until: { type: 'string' },
+  tags: { type: 'string' },
 } as const;
 
 type Values = Record<string, string | undefined>;
@@ -50,7 +61,7 @@ const fieldsOf: Record<TransferVerb, (values: Values) => Record<string, unknown>
     ...values
   }) => ({
     version: integer('--version', { text: version, least: 0 }),
-    holder: holder && { name: holder, incarnation: incarnation ?? randomUUID() },
+    holder: holderIn({ holder, incarnation }),
     checkpoint,
     mode,
     cache,
@@ -66,7 +77,16 @@ const fieldsOf: Record<TransferVerb, (values: Values) => Record<string, unknown>
     version: integer('--version', { text: version, least: 0 }),
     checkpoint: checkpoint ?? path,
   }),
+  sleep: ({ level, until, ...values }) => ({
+    level: integer('--level', { text: level, least: 1 }),
+    until,
+    holder: holderIn(values),
+  }),
+  wake: ({ tags }) => ({ tags: tags?.split(',') }),
 };
+
+const holderIn = ({ holder, incarnation }: Values) =>
+  holder && { name: holder, incarnation: incarnation ?? randomUUID() };
 
 const integer = (option: string, { text, least }: { text: string | undefined; least: number }) =>
   text === undefined ? undefined : integerOf(option, { text, least });

@@ -11,6 +11,7 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { checkJson } from '../platform/json/fault-place.js';
+import { placeOf } from '../platform/s3/bucket.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
 import { carryOut, isTransferVerb, TRANSFER_OPTIONS, TRANSFER_VERBS, transferInput } from './policy-transfer.js'; // prettier-ignore
@@ -62,10 +63,10 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
 }
 
 function checkPath(option: string, path: string | undefined): void {
-  if (path === undefined || isAbsolute(path)) return;
+  if (path === undefined || isAbsolute(path) || placeOf(path) !== null) return;
   const [got, here] = [path, resolve(path)].map((one) => JSON.stringify(one));
   throw new UsageError(
-    `${option}: expected an absolute path, because each engine opens it itself, got ${got}; here it would be ${here}`,
+    `${option}: expected an absolute path or s3://bucket/prefix, because each engine opens it itself, got ${got}; here it would be ${here}`,
   );
 }
 

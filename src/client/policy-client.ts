@@ -6,6 +6,7 @@ import type {
   PolicyState,
   PolicyStatus,
   PublishResult,
+  SleepAnswer,
 } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { preview } from '../model/problems.js';
@@ -31,6 +32,8 @@ export interface PolicyAnswers {
   finish: PublishResult;
   abandon: PolicyState;
   attach: PolicyState;
+  sleep: SleepAnswer;
+  wake: PolicyState;
   engines: PolicyState;
   join: PolicyState;
   drain: PolicyState;

@@ -1,5 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
-import { aimOf, holderText, needsTexts, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { inColumns } from './text-line.js';
@@ -47,9 +48,10 @@ const holding = (
   record: NonNullable<PolicyStatus['record']>,
   transfer: PolicyStatus['transfer'],
 ): string[] => {
-  const { ticket } = record;
+  const { ticket, sleep } = record;
   const holder = ticket == null ? [] : [holderText(ticket, transfer ?? null)];
-  return [...holder, ...needsTexts(record)];
+  const sleeper = sleep == null || whyNothingServes(record) !== null ? [] : [sleepText(sleep)];
+  return [...holder, ...sleeper, ...needsTexts(record)];
 };
 
 /** Why nothing is sampled, since when, and what to do. */

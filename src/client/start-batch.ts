@@ -1,5 +1,6 @@
 import {
   WorkflowExecutionAlreadyStartedError,
+  type WorkflowExecutionDescription,
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
 import type { BatchOptions, BatchResult, Counts } from '../activities/contract.js';
@@ -22,6 +23,8 @@ export type Started =
   /** `there`: rollouts that are not played again; null: only the store knows. */
   | { how: 'continued'; there: Pick<Counts, 'completed' | 'requested'> | null };
 
+type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
+
 const TYPE = 'rolloutBatch';
 
 /**
@@ -35,7 +38,7 @@ export async function startOrJoin(server: Server, start: BatchStart): Promise<St
   checkSize(`the request of batch ${batchId} (write its samples to a file)`, request);
   const earlier = await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
-  const isKnown = earlier !== null || (await hasRun(server, batchId));
+  const isKnown = earlier !== null || (await newestRun(server, batchId)) !== null;
   const again: BatchOptions[] = restart ? [{ restart }] : [];
   const options = { workflowId: batchId, taskQueue, args: [request, ...again] };
   try {
@@ -55,36 +58,35 @@ export async function startOrJoin(server: Server, start: BatchStart): Promise<St
 }
 
 /** null: its result cannot be read; the batch has started all the same. */
-const countsOf = (
-  { client, within }: Server,
-  { workflowId, runId }: WorkflowExecutionInfo,
-): Promise<Counts | null> =>
+const countsOf = ({ client, within }: Server, { workflowId, runId }: Run): Promise<Counts | null> =>
   within(CALL_MS, () => client.workflow.getHandle(workflowId, runId).result()).then(
     (result) => (result as BatchResult).counts,
     () => null,
   );
 
-/** Whether Temporal knows the id; it may have forgotten one that the store still has. */
-const hasRun = ({ client, within }: Server, batchId: string): Promise<boolean> =>
-  within(CALL_MS, () => client.workflow.getHandle(batchId).describe()).then(
-    () => true,
-    () => false,
-  );
+/** null: Temporal does not know the id; it may have forgotten one that the store still has. */
+const newestRun = (
+  { client, within }: Server,
+  batchId: string,
+): Promise<WorkflowExecutionDescription | null> =>
+  within(CALL_MS, () => client.workflow.getHandle(batchId).describe()).catch(() => null);
 
 /**
  * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the
  * batch.
  */
-export async function completedRun(
-  { client, within }: Server,
-  batchId: string,
-): Promise<WorkflowExecutionInfo | null> {
+export async function completedRun(server: Server, batchId: string): Promise<Run | null> {
   if (!BATCH_ID.test(batchId)) return null;
+  // A search finds a run only a moment after it has ended.
+  const newest = await newestRun(server, batchId);
+  if (newest?.status.name === 'COMPLETED' && newest.type === TYPE) return newest;
   const query = `WorkflowId = '${batchId}' AND WorkflowType = '${TYPE}' AND ExecutionStatus = 'Completed'`;
   const runs: WorkflowExecutionInfo[] = [];
-  await within(CALL_MS, async () => {
-    for await (const run of client.workflow.list({ query })) runs.push(run);
-  }).catch(() => undefined);
+  await server
+    .within(CALL_MS, async () => {
+      for await (const run of server.client.workflow.list({ query })) runs.push(run);
+    })
+    .catch(() => undefined);
   runs.sort((a, b) => b.startTime.getTime() - a.startTime.getTime());
   return runs[0] ?? null;
 }

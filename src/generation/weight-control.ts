@@ -1,5 +1,6 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { EngineIdentity } from '../model/policy/record.js';
+import type { SleepLevel } from '../model/workflow-safe/policy.js';
 import type { CacheRule, PauseMode, Weights } from '../model/policy/publish.js';
 
 /**
@@ -26,9 +27,12 @@ export interface WeightControl {
   settings(bound: Bound): Promise<EngineSettings>;
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
-  /** Asks without changing anything. A refused key, or an engine that is asleep, is `GenerationRejected`. */
+  /**
+   * Asks without changing anything. A refused key is `GenerationRejected`, and so is an engine that is asleep, unless its
+   * sleep is `ours`. `sleep`: it has to be able to.
+   */
   examine(
-    needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'> },
+    needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'>; sleep?: 'able' | 'ours' | null },
     bound: Bound,
   ): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
@@ -62,6 +66,11 @@ export interface WeightControl {
     prompt_ids: readonly number[],
     bound: Bound & { adapter?: string },
   ): Promise<number[]>;
+  /** Cuts off what runs, and leaves its memory to others. Again does nothing. */
+  sleep(level: SleepLevel, bound: Bound): Promise<void>;
+  /** null: all of its memory, and it samples again. With weights alone it stays paused. Again does nothing. */
+  wakeUp(tag: 'weights' | null, bound: Bound): Promise<void>;
+  isAsleep(bound: Bound): Promise<boolean>;
   /** Drops its connections. */
   close(): Promise<void>;
 }
@@ -77,6 +86,10 @@ export interface EngineSettings {
   backend: string | null;
   /** Of its cache, as it was asked for: `auto`, `fp8`. */
   cache_dtype: string | null;
+  /** false: it was started without a way to sleep. */
+  sleep_mode: boolean | null;
+  /** How many adapters it has room for at once; 0: it was started without them. */
+  adapter_places: number | null;
 }
 
 export interface Examination {

@@ -164,7 +164,12 @@ export const groupSettings = {
     .union(
       [
         z.strictObject({
-          path: z.string().min(1).describe("relative to the worker's `inputs_dir`"),
+          path: z
+            .string()
+            .min(1)
+            .describe(
+              "relative to the worker's `inputs_dir`; where that is in a bucket, an address below it will do",
+            ),
         }),
         InlineSamples,
       ],

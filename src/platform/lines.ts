@@ -63,6 +63,13 @@ interface FileOptions extends LineOptions {
   from?: number;
 }
 
+/** Bytes from elsewhere than a file. */
+export interface Pieces {
+  /** For messages. */
+  name: string;
+  chunks: AsyncIterable<Buffer>;
+}
+
 export interface FileLine {
   text: string;
   /** Offset of the first byte in the file. */
@@ -80,9 +87,10 @@ export interface FileLine {
  * UTF-8.
  */
 export async function* linesOf(
-  file: string,
+  file: string | Pieces,
   { from = 0, ...options }: FileOptions = {},
 ): AsyncGenerator<FileLine> {
+  const { name, chunks } = typeof file === 'string' ? await piecesOf(file, from) : file;
   const cutter = createLineCutter(options);
   let offset = from;
   let number = 0;
@@ -94,21 +102,27 @@ export async function* linesOf(
     offset += length + 1;
     const bytes = line.subarray(0, end);
     const problem = utf8Problem(bytes);
-    if (problem !== null)
-      throw new Error(`line ${number} of ${path.basename(file)}: ${problem} of the line`);
+    if (problem !== null) throw new Error(`line ${number} of ${name}: ${problem} of the line`);
     const text = utf8Text(bytes, { start: at === 0 });
     return { text, offset: at, bytes: length, number, ended: hasFeed || end < length };
   };
-  const handle = await openToRead(file);
-  const stream = handle.createReadStream({ ...(from > 0 && { start: from }), highWaterMark: CHUNK_BYTES }); // prettier-ignore
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
+  for await (const chunk of chunks) {
     for (const line of cutter.cut(chunk)) yield lineOf(line, true);
   }
   const rest = cutter.rest();
   if (rest.length > 0) yield lineOf(rest, false);
 }
 
+async function piecesOf(file: string, from: number): Promise<Pieces> {
+  const handle = await openToRead(file);
+  const chunks = handle.createReadStream({ ...(from > 0 && { start: from }), highWaterMark: CHUNK_BYTES }); // prettier-ignore
+  return { name: path.basename(file), chunks: chunks as AsyncIterable<Buffer> };
+}
+
 /** The texts of `linesOf`. */
-export async function* textsOf(file: string, options: FileOptions = {}): AsyncGenerator<string> {
+export async function* textsOf(
+  file: string | Pieces,
+  options: FileOptions = {},
+): AsyncGenerator<string> {
   for await (const { text } of linesOf(file, options)) yield text;
 }

@@ -8,6 +8,7 @@ import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
 import { FORMATS } from '../model/results/arrow/formats.js';
 import { recordOf } from '../model/untrusted.js';
+import { placeOf } from '../platform/s3/bucket.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
 import { READERS } from '../platform/files.js';
@@ -164,7 +165,10 @@ export const Config = z
       'the Temporal server; what is null comes from its environment variables and temporal.toml',
     ),
     store: StoreSettings.prefault({}).describe('where journals and results are'),
-    inputs_dir: z.string().default('.').describe('requests name files of samples below it'),
+    inputs_dir: z
+      .string()
+      .default('.')
+      .describe('requests name files of samples below it; a folder, or `s3://bucket/prefix`'),
     generation: recordOf(GenerationServiceSettings, { example: GENERATION_EXAMPLE })
       .prefault({})
       .describe('generation services by name'),
@@ -214,7 +218,10 @@ export async function loadConfig(
   return {
     ...parsed.data,
     store: storeBelow(directory, store),
-    inputs_dir: path.resolve(directory, inputs_dir),
+    inputs_dir:
+      placeOf(inputs_dir) === null
+        ? path.resolve(directory, inputs_dir)
+        : inputs_dir.replace(/\/+$/, ''),
     environments: Object.fromEntries(
       Object.entries(environments).map(([name, settings]) => [
         name,

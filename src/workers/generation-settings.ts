@@ -59,7 +59,9 @@ function checked(message: string | null, context: z.RefinementCtx): void {
 export const GenerationServiceSettings = z
   .strictObject({
     kind: z.literal('vllm').describe('vLLM, or what speaks its wire'),
-    base_urls: z.array(EngineUrl).min(1).describe('one for each replica; each ends in `/v1`'),
+    base_urls: z
+      .array(EngineUrl)
+      .describe('one for each replica; each ends in `/v1`. Empty: all engines join (`allow`)'),
     model: z
       .string()
       .nullable()
@@ -115,8 +117,13 @@ export const GenerationServiceSettings = z
       .default('1h')
       .describe('an engine that has joined, and is away for so long, leaves; null: never'),
   })
-  .superRefine(({ base_urls, control }, context) => {
+  .superRefine(({ base_urls, control, allow }, context) => {
     const { urls } = control;
+    if (base_urls.length === 0 && allow.length === 0) {
+      const message =
+        'expected at least one URL, or `allow`, so that engines may join; got neither';
+      context.addIssue({ code: 'custom', path: ['base_urls'], message });
+    }
     const repeated = [
       ...repeatedIn(base_urls, ['base_urls']),
       ...repeatedIn(urls ?? [], ['control', 'urls']),

@@ -118,6 +118,8 @@ const POLICY_VERBS = [
   'finishTransfer',
   'abandonTransfer',
   'attachCheckpoint',
+  'sleepEngines',
+  'wakeEngines',
   'surveyReplicas',
   'changeReplicas',
 ] as const;

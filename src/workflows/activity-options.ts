@@ -167,9 +167,9 @@ const transferActivities = (heartbeat_ms: number): PolicyActivities =>
     cancellationType: WRITES_FIRST,
   });
 
-type TransferActivity = 'beginTransfer' | 'finishTransfer' | 'abandonTransfer';
+type TransferActivity = 'beginTransfer' | 'finishTransfer' | 'abandonTransfer' | 'sleepEngines' | 'wakeEngines'; // prettier-ignore
 
-/** Each touches all engines of a transfer at once, and is always completed. */
+/** Each touches all engines at once, and is always completed. */
 export const transferActivity =
   <T extends TransferActivity>(name: T, heartbeat_ms: number) =>
   (...[input]: Parameters<PolicyActivities[T]>): ReturnType<PolicyActivities[T]> =>

@@ -12,6 +12,7 @@ import { handleOrders } from './policy/orders.js';
 import { showPolicy } from './policy/policy-view.js';
 import { handleReplicaUpdates } from './policy/replica-updates.js';
 import { watchTicket } from './policy/ticket-watch.js';
+import { endSleep, sleep, wake, watchSleep } from './policy/sleep.js';
 import { abandon, attach, begin, endTransfer, finish } from './policy/transfers.js';
 
 /**
@@ -25,6 +26,7 @@ export async function policy(input: unknown): Promise<never> {
   const changes = handleReplicaUpdates(service, shown);
   const history = watchHistory();
   const ticket = watchTicket({ isRepairable: () => canRepair(shown.record()) });
+  const asleep = watchSleep(shown);
   shown.asks(() => ticket.news(Date.now()));
   for (;;) {
     // 1. Replicas that do not serve get `version` again, until the next update. Those of a transfer are its holder's.
@@ -34,7 +36,7 @@ export async function policy(input: unknown): Promise<never> {
     const serving: Serving = { service, heartbeat_ms: survey.heartbeat_timeout_ms, shown };
     const restoring = restore(survey, { service, shown });
     const soon = (): number | null =>
-      soonest(ticket.leftMs(Date.now()), changes.leftMs(Date.now()));
+      soonest(ticket.leftMs(Date.now()), changes.leftMs(Date.now()), asleep.leftMs(Date.now()));
     const isNews = (): boolean => history.isLong() || changes.isDue(Date.now());
     await orders.news(isNews, soon());
     // Engines come and go beside what is being loaded.
@@ -51,6 +53,7 @@ export async function policy(input: unknown): Promise<never> {
     const next = orders.next();
     if (next !== null) await next.answer(() => carryOut(next, serving));
     else if (overdue !== null) await endTransfer(overdue, serving);
+    else if (asleep.isOver(Date.now())) await endSleep(serving);
     else if (history.isLong()) {
       await condition(() => changes.isIdle());
       await continueAsNew<typeof policy>(shown.forNextRun());
@@ -64,7 +67,7 @@ const soonest = (...times: (number | null)[]): number | null => {
 };
 
 const carryOut = ({ name, input }: Order, serving: Serving): Promise<unknown> =>
-  ({ publish, begin, finish, abandon, attach })[name](input, serving);
+  ({ publish, begin, finish, abandon, attach, sleep, wake })[name](input, serving);
 
 /**
  * Refuses the update before it touches anything. Otherwise each replica goes through its phases, and a quorum decides.

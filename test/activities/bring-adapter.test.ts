@@ -47,6 +47,21 @@ describe('an adapter', () => {
       assert.equal(engine.calls.filter((call) => call.startsWith('load ')).length, 1);
     });
 
+  test('keeps a joiner out that has too few places for it', async (t) => {
+    const { engine, entry, records, bench } = await over(t);
+    await records.change((now) => {
+      const joined = { ...now!.replicas[URL]!, state: 'unknown' as const, examined: false };
+      return { ...now!, replicas: { ...now!.replicas, [URL]: joined } };
+    });
+    engine.started = { ...engine.started, adapter_places: 1 };
+    const { message } = await bench.failure('updateReplica', { ...ORDER, version: null });
+    assert.match(message, /has too few places for adapters .*expected at least 3, .*got 1/);
+    const { state, examined, fault } = await entry();
+    assert.deepEqual([state, examined], ['away', false]);
+    assert.match(fault ?? '', /too few places/);
+    assert.ok(!engine.calls.some((call) => call.startsWith('load')));
+  });
+
   test('is not loaded by a process with other weights, which is not trusted any more', async (t) => {
     const { engine, entry, fails } = await over(t);
     await engine.label('default', { within_ms: 1000, signal: new AbortController().signal });

@@ -82,11 +82,26 @@ describe('refused before anything is touched', () => {
 
   test('is a kept cache that is quantised, and no other one', async (t) => {
     const { a, bench, records } = await fleet(t);
-    a.started = { backend: null, cache_dtype: 'fp8_e5m2' };
+    a.started = { ...a.started, cache_dtype: 'fp8_e5m2' };
     const { message } = await bench.failure('settlePublish', publish(1, { cache: 'keep' }));
     assert.match(message, /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/); // prettier-ignore
     assert.equal(await records.latest(), null);
     await bench.result('settlePublish', publish(1));
+  });
+
+  test('is an adapter for an engine with too few places for those that are kept and the next one', async (t) => {
+    const { a, b, bench, records } = await fleet(t);
+    const adapter = { weights: { kind: 'lora', path: weightsOf(1) }, keep_adapters: 3 };
+    a.started = { ...a.started, adapter_places: 3 };
+    b.started = { ...b.started, adapter_places: 0 };
+    const { message } = await bench.failure('settlePublish', publish(1, adapter));
+    assert.match(message, /http:\/\/a\/v1 has too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 and the next one, got 3/); // prettier-ignore
+    assert.match(message, /http:\/\/b\/v1 has .* got 0/);
+    assert.equal(await records.latest(), null);
+    a.started = { ...a.started, adapter_places: 4 };
+    // It does not say how many it has.
+    b.started = { ...b.started, adapter_places: null };
+    await bench.result('settlePublish', publish(1, adapter));
   });
 
   test('is a server that lacks a route, by its name', async (t) => {

@@ -303,4 +303,26 @@ describe('a trainer', () => {
     const { message } = await bench.failure('attachCheckpoint', { service: 'default', attach: { ...attach, version: 17 } }); // prettier-ignore
     assert.match(message, /version: expected 18, got 17/);
   });
+
+  for (const name of ['leave', 'drain'] as const)
+    test(`goes on without an engine that is to ${name}, which nobody touches any more`, async (t) => {
+      const { engines, bench, begin, finish, entry, records } = await fleet(t);
+      const { ticket } = await begin();
+      await bench.result('changeReplicas', { service: 'default', name, input: { url: B } });
+      engines[1].calls.length = 0;
+      const { faults, version } = await finish(ticket, { sent: [0] });
+      assert.deepEqual([version, faults], [18, { [B]: 'it has left, or drains' }]);
+      assert.deepEqual(engines[1].calls, []);
+      assert.deepEqual([(await entry(A)).state, (await entry(B)).version], ['current', 17]);
+      assert.notEqual((await entry(B)).draining_until, null);
+      assert.equal((await records.latest())?.version, 18);
+    });
+
+  test('may give up although one of its engines has left', async (t) => {
+    const { bench, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    await bench.result('changeReplicas', { service: 'default', name: 'leave', input: { url: B } });
+    await abandon(ticket, []);
+    assert.deepEqual([(await entry(A)).state, (await entry(B)).state], ['current', 'away']);
+  });
 });

@@ -108,7 +108,7 @@ test('what cannot be seen from here is said, and holds nobody up', async (t) => 
     [folder, /^is a folder without \.safetensors, /],
     [pipe, /^is neither a file nor a folder of files$/],
     ['org/model', /^is no absolute path$/],
-    ['s3://bucket/model', /^is no absolute path$/],
+    ['s3:/bucket/model', /^is no absolute path$/],
   ];
   for (const [place, why] of cases) {
     const look = await lookAt(place);

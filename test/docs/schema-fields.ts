@@ -104,7 +104,8 @@ const onlyTop = ({ properties = {}, ...shape }: Shape): Shape => ({
   ),
 });
 
-function settingsTable(shape: Shape = {}): string {
+/** The table of what may be set: the default, the type and the meaning of each. */
+export function settingsTable(shape: Shape = {}): string {
   const rows = fieldsOf(shape).map(({ place, shape: field, is_required }) => {
     const value = is_required ? 'required' : defaultText(field);
     return `| \`${place}\` | ${value} | ${typeText(field)} | ${field.description ?? ''} |`;

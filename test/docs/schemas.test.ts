@@ -10,6 +10,7 @@ import { format, resolveConfig } from 'prettier';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { Begin } from '../../src/model/policy/transfer.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
@@ -17,7 +18,7 @@ import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
 import type { Shape } from './schema-fields.js';
-import { configurationOf, fieldsOf, tableOf } from './schema-fields.js';
+import { configurationOf, fieldsOf, settingsTable, tableOf } from './schema-fields.js';
 
 const SCHEMAS = {
   'batch-request': BatchRequest,
@@ -27,6 +28,7 @@ const SCHEMAS = {
   result: BatchResult,
   'step-result': StepResult,
   publish: Publish,
+  begin: Begin,
   'temporal-yaml': Config,
 };
 type Name = keyof typeof SCHEMAS;
@@ -65,6 +67,7 @@ for (const name of Object.keys(SCHEMAS) as Name[]) {
 const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
   { page: 'training-data.md', name: 'row', make: tableOf },
   { page: 'metrics.md', name: 'step-result', make: tableOf },
+  { page: 'weights.md', name: 'begin', make: settingsTable },
   { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },
 ];
 for (const { page, name, make } of TABLES) {

@@ -1,22 +1,11 @@
 /** A trainer sends weights itself, on a real server, while rollouts run on real simulators. */
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
-import { post, sendingTrainer } from '../harness/sending-trainer.js';
+import { post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
-
-const reasonOf = async (asking: Promise<unknown>): Promise<string> => {
-  try {
-    await asking;
-  } catch (error) {
-    if (error instanceof WorkflowUpdateFailedError) return error.cause?.message ?? '';
-    throw error;
-  }
-  throw new Error('expected that the update fails, it succeeded');
-};
 
 describe('weights that a trainer sends itself', () => {
   let bed: PolicyBed;

@@ -29,7 +29,7 @@ export interface ControlledEngine extends WeightControl {
 export const PROBE = { prompt_ids: [1, 2, 3], logprobs: [-1, -2] };
 
 export function controlledEngine(replica: string): ControlledEngine {
-  const state = { paused: false, weights: null as string | null, label: null as string | null, adapters: [] as string[] }; // prettier-ignore
+  const state = { paused: false, asleep: false, weights: null as string | null, label: null as string | null, adapters: [] as string[] }; // prettier-ignore
   const counts = new Map<ControlCall, number>();
   const meet = async (call: ControlCall, said: string = call): Promise<void> => {
     const times = (counts.get(call) ?? 0) + 1;
@@ -41,7 +41,7 @@ export function controlledEngine(replica: string): ControlledEngine {
     replica,
     identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
     mode: 'processed',
-    started: { backend: null, cache_dtype: null },
+    started: { backend: null, cache_dtype: null, sleep_mode: null, adapter_places: null },
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     lacks: [],
@@ -120,6 +120,19 @@ export function controlledEngine(replica: string): ControlledEngine {
       await meet('unloadAdapter', `unload ${name}`);
       state.adapters = state.adapters.filter((one) => one !== name);
     },
+    sleep: async (level) => {
+      await meet('sleep', `sleep ${level}`);
+      state.paused = true;
+      state.asleep = true;
+    },
+    wakeUp: async (tag) => {
+      await meet('wakeUp', tag === null ? 'wake' : `wake ${tag}`);
+      if (tag !== null) return;
+      state.asleep = false;
+      state.paused = false;
+    },
+    // A question before each resume, which tests need not see.
+    isAsleep: () => Promise.resolve(state.asleep),
     promptLogprobs: async () => {
       await meet('promptLogprobs');
       return PROBE.logprobs;

@@ -101,8 +101,8 @@ describe('the one engine at a URL', () => {
 
 describe('how an engine was started', () => {
   const CACHE = 'vllm:cache_config_info{block_size="16",cache_dtype="fp8_e5m2",engine="0"} 1.0\n';
-  const info = (config: object | null): string =>
-    JSON.stringify({ vllm_config: { weight_transfer_config: config } });
+  const info = (config: object | null, more: object = {}): string =>
+    JSON.stringify({ vllm_config: { weight_transfer_config: config, ...more } });
   const asked = async (
     t: TestContext,
     { server_info, metrics = reply(200, CACHE) }: { server_info: ReturnType<typeof reply>; metrics?: ReturnType<typeof reply> }, // prettier-ignore
@@ -112,11 +112,29 @@ describe('how an engine was started', () => {
   };
 
   test('is the backend of its transfers and the numbers of its cache', async (t) => {
-    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2' }); // prettier-ignore
+    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2', sleep_mode: null, adapter_places: null }); // prettier-ignore
+  });
+
+  test('is whether it can sleep', async (t) => {
+    for (const enable_sleep_mode of [true, false]) {
+      const server_info = reply(200, info(null, { model_config: { enable_sleep_mode } }));
+      assert.equal((await asked(t, { server_info })).sleep_mode, enable_sleep_mode);
+    }
   });
 
   test('is said to be without a transfer', async (t) => {
     assert.equal((await asked(t, { server_info: reply(200, info(null)) })).backend, 'none');
+  });
+
+  test('is how many adapters it has room for, none without them', async (t) => {
+    const placesOf = async (lora_config: object | null) =>
+      (await asked(t, { server_info: reply(200, info(null, { lora_config })) })).adapter_places;
+    assert.equal(await placesOf({ max_loras: 3, max_lora_rank: 16 }), 3);
+    assert.equal(await placesOf(null), 0);
+    // vLLM fails to list its packages where there is no pip.
+    const metrics = reply(200, `${CACHE}vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 1.79e9\n`); // prettier-ignore
+    const { adapter_places } = await asked(t, { server_info: reply(500, '{}'), metrics });
+    assert.equal(adapter_places, 2);
   });
 
   test('is unknown where it does not answer', async (t) => {
@@ -124,6 +142,8 @@ describe('how an engine was started', () => {
     assert.deepEqual(await asked(t, { server_info: failed, metrics: NOT_FOUND }), {
       backend: null,
       cache_dtype: null,
+      sleep_mode: null,
+      adapter_places: null,
     });
     assert.equal((await asked(t, { server_info: reply(200, '{}') })).backend, null);
   });

@@ -44,7 +44,7 @@ export interface BatchToStart {
 }
 
 const CALL_MS = 20_000;
-const OUTCOME_MS = 60_000;
+const OUTCOME_MS = 300_000;
 
 /** Starts `rolloutBatch`; the request is sent as it is, even if it is wrong. */
 export function startBatch(

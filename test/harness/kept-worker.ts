@@ -55,14 +55,22 @@ export async function keepWorker(options: WorkerOptions & { name: string }): Pro
     }
   };
 
+  const kill: KeptWorker['kill'] = async (meanwhile) => {
+    await restarting;
+    killed = worker;
+    await killed.kill('SIGKILL');
+    await meanwhile?.();
+    await startAgain();
+  };
+  let kills: Promise<void> = Promise.resolve();
+
   await start();
   return {
-    kill: async (meanwhile) => {
-      await restarting;
-      killed = worker;
-      await killed.kill('SIGKILL');
-      await meanwhile?.();
-      await startAgain();
+    kill: (meanwhile) => {
+      // Two at once would each start a successor.
+      const killing = kills.then(() => kill(meanwhile));
+      kills = killing.catch(() => undefined);
+      return killing;
     },
     pause: () => {
       worker.pause();

@@ -82,7 +82,7 @@ export interface RecoveryBedOptions {
 }
 
 /** For one batch, on a machine that has much else to do. */
-const OUTCOME_MS = 150_000;
+const OUTCOME_MS = 300_000;
 
 /** A dead worker is noticed in 2 s; a turn slice of half a second makes several activities of a rollout. */
 const WORKER = { heartbeat_timeout: '2s', turn_slice: '500ms' };

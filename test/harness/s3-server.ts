@@ -75,10 +75,12 @@ export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> 
   await eventually({ what: 'moto to answer', timeout_ms: 60_000 }, isThere);
   let disturbed: (request: Seen) => Disturbed = () => null;
   const requests: string[] = [];
+  const conditional = inTurn();
   const proxy = createServer((incoming, outgoing) => {
     const { method = '', url = '', headers } = incoming;
     requests.push(`${method} ${url}`);
-    void passOn({ incoming, outgoing }, { port, how: disturbed({ method, path: url, headers }) });
+    const how = disturbed({ method, path: url, headers });
+    void passOn({ incoming, outgoing }, { port, how, conditional });
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   t.after(() => {
@@ -102,9 +104,25 @@ export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> 
   };
 }
 
+/** Resolves when all answers before this one are over. */
+type InTurn = (answer: ServerResponse) => Promise<void>;
+
+function inTurn(): InTurn {
+  let before: Promise<void> = Promise.resolve();
+  return (answer) => {
+    const turn = before;
+    const over = new Promise<void>((resolve) => {
+      if (answer.destroyed) resolve();
+      answer.once('close', resolve);
+    });
+    before = turn.then(() => over);
+    return turn;
+  };
+}
+
 async function passOn(
   { incoming, outgoing }: { incoming: IncomingMessage; outgoing: ServerResponse },
-  { port, how }: { port: number; how: Disturbed },
+  { port, how, conditional }: { port: number; how: Disturbed; conditional: InTurn },
 ): Promise<void> {
   if (how === 'cut the request') return void incoming.once('data', () => incoming.destroy());
   const chunks: Buffer[] = [];
@@ -117,6 +135,8 @@ async function passOn(
   if (how !== null && typeof how === 'object') await how.until;
   const { method, url, headers } = incoming;
   if (how === 'ignore the condition') delete headers['if-none-match'];
+  // Its own check and its write are two steps of threads; those of a store are one.
+  if (headers['if-none-match'] !== undefined) await conditional(outgoing);
   const sent = httpRequest({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
     if (how === 'lose the answer') {
       answer.resume();

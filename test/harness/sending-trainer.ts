@@ -1,3 +1,4 @@
+import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyAnswers, PolicyClient, PolicyUpdate } from '../../src/client/policy-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
@@ -18,6 +19,8 @@ export interface SendingTrainer {
   finish: (held: BeginAnswer, sent?: number[]) => Promise<PolicyAnswers['finish']>;
   abandon: (held: BeginAnswer, touched: number[]) => Promise<PolicyAnswers['abandon']>;
   attach: (input: object) => Promise<PolicyAnswers['attach']>;
+  sleep: (given?: object) => Promise<PolicyAnswers['sleep']>;
+  wake: (given?: object) => Promise<PolicyAnswers['wake']>;
   alive: (held: BeginAnswer, done: number) => Promise<void>;
   /** All of it. */
   transfer: (given?: object) => Promise<PolicyAnswers['finish']>;
@@ -67,6 +70,8 @@ export function sendingTrainer(
     finish,
     abandon: (held, touched) => update('abandon', { ticket: held.ticket, touched }),
     attach: (input) => update('attach', input),
+    sleep: (given) => update('sleep', { holder: { name, incarnation }, ...given }),
+    wake: (given = {}) => update('wake', given),
     alive: (held, done) => asking((client) => client.alive({ ticket: held.ticket, done })),
     transfer: async (given) => {
       const held = await begin(given);
@@ -94,3 +99,14 @@ export async function post(url: string, body: object = {}): Promise<void> {
   if (response.status !== 200)
     throw new Error(`${url}: ${response.status} ${await response.text()}`);
 }
+
+/** Why an update failed. */
+export const reasonOf = async (asking: Promise<unknown>): Promise<string> => {
+  try {
+    await asking;
+  } catch (error) {
+    if (error instanceof WorkflowUpdateFailedError) return error.cause?.message ?? '';
+    throw error;
+  }
+  throw new Error('expected that the update fails, it succeeded');
+};

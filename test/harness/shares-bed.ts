@@ -33,9 +33,9 @@ export function sharesBed(): SharesBed {
 
   before(async () => {
     bed = await startTestbed('shares');
-    // A turn takes a fifth of a second.
+    // A turn takes nearly a second, many times what a busy machine needs between two.
     const generation = await bed.simulate({
-      default: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 80 },
+      default: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 20 },
     });
     await bed.startWorker({
       task_queue: QUEUE,
@@ -67,7 +67,7 @@ export function sharesBed(): SharesBed {
       .sort((a, b) => a - b);
   const untilPlayed = (id: string, least: number): Promise<true> =>
     eventually(
-      { what: `${least} turns of ${id}`, timeout_ms: 60_000 },
+      { what: `${least} turns of ${id}`, timeout_ms: 120_000 },
       async () => (await timesOf(id, 'generation')).length >= least,
     );
   const shareOf = async (

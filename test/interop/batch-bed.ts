@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { textOf } from '../../src/model/content.js';
+import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
@@ -91,17 +92,26 @@ export async function midGeneration(
   { bed }: InteropBed,
   { store, batch = BATCH, least = 4 }: { store: string; batch?: string; least?: number },
 ): Promise<void> {
-  const folder = path.join(bed.storeRoot(store), batch, 'journals');
-  const isOpen = async (name: string): Promise<boolean> => {
-    const lines = (await readFile(path.join(folder, name), 'utf8')).trimEnd().split('\n');
-    return parseLine(lines.at(-1) ?? '')?.kind === 'chunk';
-  };
   const wait = { what: 'generations that are half journalled', timeout_ms: 300_000 };
   await eventually(wait, async () => {
-    const names = await readdir(folder).catch(() => []);
-    const open = await Promise.all(names.map(isOpen));
-    return open.filter(Boolean).length >= least;
+    const last = await lastKinds(bed, { store, batch });
+    return last.filter((kind) => kind === 'chunk').length >= least;
   });
+}
+
+/** What each journal of a batch ends with; none, before there are any. */
+export async function lastKinds(
+  bed: Pick<RecoveryBed, 'storeRoot'>,
+  { store, batch }: { store: string; batch: string },
+): Promise<(JournalLine['kind'] | undefined)[]> {
+  const folder = path.join(bed.storeRoot(store), batch, 'journals');
+  const names = await readdir(folder).catch(() => []);
+  return await Promise.all(
+    names.map(async (name) => {
+      const lines = (await readFile(path.join(folder, name), 'utf8')).trimEnd().split('\n');
+      return parseLine(lines.at(-1) ?? '')?.kind;
+    }),
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { open } from 'node:fs/promises';
+import { open, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -22,6 +22,8 @@ export interface KeptEngine {
   base_url: string;
   /** For its files. */
   directory: string;
+  /** How much longer each step of the model takes, from here on; of an engine that is sent weights over TCP alone. */
+  pace: (seconds: number) => Promise<void>;
   /** kill -9. */
   kill: () => Promise<void>;
   /** Restarts a killed engine; resolves when it answers. */
@@ -38,12 +40,15 @@ export async function keepEngine(
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const port = await freePort();
   const log_file = path.join(directory, 'engine.log');
+  const { variables, pace } = paceIn(directory);
+  const paced = { ...env, ...variables };
   const begin = (): Promise<EngineProcess> =>
-    startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env });
+    startEngine({ command: [startCommand(), ...flags].join(' '), port, log_file, env: paced });
   let engine = await begin();
   return {
     base_url: `http://127.0.0.1:${port}/v1`,
     directory,
+    pace,
     kill: () => engine.kill(),
     start: async () => {
       engine = await begin();
@@ -51,6 +56,21 @@ export async function keepEngine(
     end: async () => {
       await engine.kill();
       await remove();
+    },
+  };
+}
+
+/** How a test slows an engine down that has these variables. */
+export function paceIn(directory: string): {
+  variables: Record<string, string>;
+  pace: KeptEngine['pace'];
+} {
+  const file = path.join(directory, 'pace');
+  return {
+    variables: { TINY_VLLM_PACE: file },
+    pace: async (seconds) => {
+      await writeFile(`${file}.next`, String(seconds));
+      await rename(`${file}.next`, file);
     },
   };
 }
@@ -110,7 +130,7 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

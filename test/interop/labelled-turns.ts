@@ -18,23 +18,22 @@ export function compareWithTorch(
   rollouts: readonly Row[],
   checkpointOf: (version: number) => string,
 ): { checked: number; furthest: number; versions: Set<string> } {
-  const byVersion = new Map<string, Turn[]>();
-  for (const turn of rollouts.flatMap(turnsOf))
-    for (const version of new Set(turn.versions))
-      byVersion.set(version, [...(byVersion.get(version) ?? []), turn]);
+  const labelled = rollouts
+    .flatMap(turnsOf)
+    .flatMap((turn) => [...new Set(turn.versions)].map((version) => ({ ...turn, version })));
+  // Importing torch takes long: all versions are computed by one process.
+  const expected = torchLogprobs(
+    labelled.map(({ prompt_ids, token_ids, version }) => ({ prompt_ids, token_ids, temperature: 1, checkpoint: checkpointOf(Number(version)) })), // prettier-ignore
+  );
   let checked = 0;
   let furthest = 0;
-  for (const [version, turns] of byVersion) {
-    const asked = turns.map(({ prompt_ids, token_ids }) => ({ prompt_ids, token_ids, temperature: 1 })); // prettier-ignore
-    const expected = torchLogprobs(asked, checkpointOf(Number(version)));
-    for (const [i, { logprobs, versions }] of turns.entries())
-      for (const [k, got] of logprobs.entries()) {
-        if (versions[k] !== version) continue;
-        checked += 1;
-        furthest = Math.max(furthest, Math.abs(got - expected[i]![k]!));
-      }
-  }
-  return { checked, furthest, versions: new Set(byVersion.keys()) };
+  for (const [i, { logprobs, versions, version }] of labelled.entries())
+    for (const [k, got] of logprobs.entries()) {
+      if (versions[k] !== version) continue;
+      checked += 1;
+      furthest = Math.max(furthest, Math.abs(got - expected[i]![k]!));
+    }
+  return { checked, furthest, versions: new Set(labelled.map(({ version }) => version)) };
 }
 
 function turnsOf(row: Row): Turn[] {

@@ -14,6 +14,9 @@ import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
 
 const STEPS = 5;
 const ROWS_OF_STEP = 8;
+const MOST_TOKENS = 12;
+/** A worker and an engine die, and each kill finds one turn of a rollout open. */
+const UNSEEN = 2 * MOST_TOKENS;
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'prime_rl');
 /** Some rollouts of the cipher do not fit into it. */
 const SEQ_LEN = 64;
@@ -32,6 +35,7 @@ interface Step {
 }
 
 interface Row {
+  rollout_id: string;
   truncated: boolean;
   row: number;
   total_reward: number;
@@ -83,15 +87,34 @@ suite('a trainer with the files of prime-rl', {
         return has(step);
       });
 
+    /** Until some tokens of rollouts that run now are in the engine's log. */
+    const untilSampled = async (running: Program): Promise<void> => {
+      const before = bed.sampled().length;
+      await eventually({ what: 'more tokens', timeout_ms: 300_000 }, () => {
+        assert.equal(running.child.exitCode, null, running.said.join('\n'));
+        return bed.sampled().length > before + ROWS_OF_STEP;
+      });
+    };
+
     test('has parts that pass their tests', async () => {
       const { said, ended } = bed.python([path.join(PROGRAMS, 'test_parts.py')]);
       assert.equal(await ended, 0, said.join('\n'));
       assert.match(said.join('\n'), /\nRan [1-9]\d* tests in /);
     });
 
-    test('reads the same steps after a kill, and each token is the journal’s', async () => {
+    test('reads the same steps after kills, and each token is the journal’s', async () => {
       let orchestrator = orchestrate();
       const first = train();
+      // In the middle of a step: its rollouts are sampled.
+      await untilStep(1, [orchestrator, first]);
+      await untilSampled(orchestrator);
+      orchestrator.child.kill('SIGKILL');
+      await orchestrator.ended;
+      orchestrator = orchestrate();
+      await bed.restartWorker();
+      await untilStep(2, [orchestrator, first]);
+      await untilSampled(orchestrator);
+      await bed.restartEngine();
       await untilStep(3, [orchestrator, first]);
       first.child.kill('SIGKILL');
       await first.ended;
@@ -114,8 +137,9 @@ suite('a trainer with the files of prime-rl', {
         steps[0]!.furthest < 1e-4,
         `a ratio of the first step is ${steps[0]!.furthest} away from 1`,
       );
-      // Weights of step 0 to 4: a step that was delivered before has none published again.
-      assert.ok(bed.loads().length <= STEPS + 1, bed.loads().join('\n'));
+      // Weights of step 0 to 4, and once more for the engine that came back: a step that was delivered before has none
+      // published again.
+      assert.ok(bed.loads().length <= STEPS + 2, bed.loads().join('\n'));
       assert.ok(bed.loads().length > loads, 'the new steps have new weights');
 
       let [truncated, turns] = [0, 0];
@@ -125,6 +149,7 @@ suite('a trainer with the files of prime-rl', {
         const [trained, journalled] = [sequences, rows.map((row) => sequenceOf(row, rows))].map(sorted); // prettier-ignore
         for (const [at, one] of journalled!.entries()) assert.equal(trained![at], one);
         assert.equal(trained!.length, journalled!.length);
+        for (const row of rows) assertSampledOnce(row, bed.sampled());
         truncated += rows.filter((row) => row.truncated).length;
         turns += rows.filter((row) => row.train_mask.length > 1).length;
       }
@@ -144,7 +169,7 @@ max_steps = ${STEPS}
 
 [train]
 filter_zero_advantages = false
-sampling = { temperature = 0.9, max_completion_tokens = 12 }
+sampling = { temperature = 0.9, max_completion_tokens = ${MOST_TOKENS} }
 
 [rollout_transport]
 type = "filesystem"
@@ -177,6 +202,16 @@ function sequenceOf(row: Row, rows: Row[]): Sequence {
     logprobs,
     advantage: row.total_reward - rewards.reduce((a, b) => a + b) / rewards.length,
   };
+}
+
+/**
+ * What has been journalled is not sampled again. A kill may cost the tokens of a turn that the journal does not have yet:
+ * they are sampled anew, and nobody has seen them.
+ */
+function assertSampledOnce(row: Row, sampled: readonly { request: string; id: number }[]): void {
+  const own = sampled.filter(({ request }) => request.startsWith(`${row.rollout_id}.`));
+  const has = row.message_log.reduce((sum, one) => sum + (one.generation_logprobs?.length ?? 0), 0); // prettier-ignore
+  assert.ok(own.length >= has && own.length <= has + UNSEEN, `${row.rollout_id}: ${own.length} sampled, ${has} in its row`); // prettier-ignore
 }
 
 /** In an order of their own, with the numbers that float32 has. */

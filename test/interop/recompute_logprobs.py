@@ -3,10 +3,11 @@
 
     python recompute_logprobs.py MODEL_DIR < turns.json
 
-Reads [{prompt_ids, token_ids, temperature, pictures?}], prints a list of logprobs for each. `pictures` are the data:
-URLs of the pictures that the prompt has ids for, in order.
+Reads [{prompt_ids, token_ids, temperature, pictures?, checkpoint?}], prints a list of logprobs for each. `pictures` are
+the data: URLs of the pictures that the prompt has ids for, in order; `checkpoint` is the folder of another model.
 """
 import base64
+import functools
 import io
 import json
 import sys
@@ -48,7 +49,15 @@ def vision_model(folder):
     return model, seen
 
 
-folder = sys.argv[1]
-has_pictures = getattr(AutoConfig.from_pretrained(folder), "vision_config", None) is not None
-model, seen = (vision_model if has_pictures else text_model)(folder)
-print(json.dumps([logprobs(model, turn, seen) for turn in json.load(sys.stdin)]))
+@functools.lru_cache(maxsize=None)
+def opened(folder):
+    has_pictures = getattr(AutoConfig.from_pretrained(folder), "vision_config", None) is not None
+    return (vision_model if has_pictures else text_model)(folder)
+
+
+def asked(turn):
+    model, seen = opened(turn.get("checkpoint", sys.argv[1]))
+    return logprobs(model, turn, seen)
+
+
+print(json.dumps([asked(turn) for turn in json.load(sys.stdin)]))

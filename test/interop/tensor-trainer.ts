@@ -22,7 +22,7 @@ export type Stage = 'begins' | 'begun' | 'started' | 'half' | 'all' | 'ended';
 interface Order {
   /** The folder whose weights it sends; null: none, though it says that it has. */
   tensors: string | null;
-  /** Where it stops until it is killed. */
+  /** Where it stops until it is killed, or woken. */
   stop?: Stage;
   /** How long the engine waits for a sender that is gone. */
   hang_s?: number;
@@ -56,6 +56,7 @@ export interface Said {
 
 export interface Running {
   reached: (stage: Stage) => Promise<Said>;
+  wake: () => void;
   /** SIGKILL. */
   kill: () => void;
   /** What it said, once it has ended. */
@@ -111,6 +112,7 @@ export async function startTensorTrainer(
       const { pid } = await heard('a pid', { from, timeout_ms: STAGE_MS, is: (one) => one.pid !== undefined }); // prettier-ignore
       return {
         reached: (stage) => heard(stage, { from, timeout_ms: STAGE_MS, is: isAt(stage) }),
+        wake: () => process.kill(pid!, 'SIGUSR1'),
         kill: () => process.kill(pid!, 'SIGKILL'),
         over: async (timeout_ms = STAGE_MS) => {
           await heard('over', { from, timeout_ms, is: isAt('over') });

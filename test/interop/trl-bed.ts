@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { LEARNING_EXAMPLE } from '../../demos/learning/example.js';
@@ -10,6 +10,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+import type { WorkerProcess } from '../harness/worker-process.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
 /** A checkout of prime-rl: its `src` and its configurations. Without one, a stand-in packs. */
@@ -36,6 +37,8 @@ export interface TrlBed {
   bed: Testbed;
   /** The model that the engine begins with. */
   model: string;
+  /** Of the engine. */
+  url: string;
   /** What the engine has sampled: by request, in order. */
   sampled: () => { request: string; id: number }[];
   /** Folders of weights that it has loaded. */
@@ -43,8 +46,15 @@ export interface TrlBed {
   run: (script: string, args: string[]) => Program;
   /** Python itself. */
   python: (args: string[]) => Program;
+  /** kill -9, and another one at the same place, with the weights that it began with. */
+  restartEngine: () => Promise<void>;
+  /** kill -9, and another one. */
+  restartWorker: () => Promise<void>;
   end: () => Promise<void>;
 }
+
+/** Of a service to which engines of this machine join. */
+const JOINING = { base_urls: [], allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] };
 
 /** examples/learning/engine.py describes it. */
 interface LogLine {
@@ -54,13 +64,25 @@ interface LogLine {
   loaded?: string;
 }
 
-/** `tick_s`: seconds that a token takes. */
-export async function startTrlBed(name: string, { tick_s }: { tick_s: number }): Promise<TrlBed> {
+export interface TrlBedOptions {
+  /** Seconds that a token takes. */
+  tick_s: number;
+  /** Another Python than TRL's. */
+  executable?: string;
+  /** The engine is none of temporal.yaml: the trainer joins it. */
+  joins?: boolean;
+  env?: Record<string, string>;
+}
+
+export async function startTrlBed(
+  name: string,
+  { tick_s, executable = PYTHON, joins = false, env = {} }: TrlBedOptions,
+): Promise<TrlBed> {
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
   const log = path.join(bed.directory, 'engine.jsonl');
   const python = (args: string[]): Program => {
-    const child = spawn(PYTHON, args, {
+    const child = spawn(executable, args, {
       cwd: LEARNING_EXAMPLE,
       env: {
         ...process.env,
@@ -72,6 +94,7 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
         OMP_NUM_THREADS: '1',
         TEMPORAL_ADDRESS: bed.server.address,
         TEMPORAL_NAMESPACE: bed.server.namespace,
+        ...env,
       },
       // The engine ends with its standard input.
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -88,29 +111,35 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as LogLine);
   mkdirSync(model, { recursive: true });
+  writeFileSync(log, '');
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
-  const engine = python(['torch_engine.py', '--port', '0', '--model', model, '--log', log, '--tick', String(tick_s)]); // prettier-ignore
-  const end = async (): Promise<void> => {
-    engine.child.kill('SIGKILL');
-    await engine.ended;
-    await bed.end();
-  };
-  try {
-    const url = await eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
-      if (engine.child.exitCode !== null) throw new Error(engine.said.join('\n'));
-      return engine.said
-        .find((line) => line.startsWith('engine on '))
-        ?.split(' ')
-        .at(-1);
-    });
-    await bed.startWorker({
+  const startEngine = (port: string): Program =>
+    python(['torch_engine.py', '--model', model, '--log', log, '--tick', String(tick_s), '--port', port]); // prettier-ignore
+  const startWorker = (name: string): Promise<WorkerProcess> =>
+    bed.startWorker({
       task_queue: 'rollouts',
-      generation: { default: { kind: 'vllm', base_urls: [url] } },
+      name,
+      generation: { default: { kind: 'vllm', ...(joins ? JOINING : { base_urls: [url] }) } },
       environments: {
         cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
       },
     });
+  let engine = startEngine('0');
+  const killEngine = async (): Promise<void> => {
+    engine.child.kill('SIGKILL');
+    await engine.ended;
+  };
+  const end = async (): Promise<void> => {
+    await killEngine();
+    await bed.end();
+  };
+  let url: string;
+  let restarts = 0;
+  let worker: WorkerProcess;
+  try {
+    url = await untilItListens(engine);
+    worker = await startWorker('rollouts');
   } catch (error) {
     await end();
     throw error;
@@ -118,10 +147,20 @@ export async function startTrlBed(name: string, { tick_s }: { tick_s: number }):
   return {
     bed,
     model,
+    url,
     sampled: () => sampledOf(lines()),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     python,
+    restartEngine: async () => {
+      await killEngine();
+      engine = startEngine(new URL(url).port);
+      await untilItListens(engine);
+    },
+    restartWorker: async () => {
+      await worker.kill('SIGKILL');
+      worker = await startWorker(`rollouts-${(restarts += 1)}`);
+    },
     end,
   };
 }
@@ -132,3 +171,12 @@ function sampledOf(lines: readonly LogLine[]): { request: string; id: number }[]
     tokens.map(([sequence, id]) => ({ request: requests.get(sequence) ?? '', id })),
   );
 }
+
+const untilItListens = ({ child, said }: Program): Promise<string> =>
+  eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
+    if (child.exitCode !== null) throw new Error(said.join('\n'));
+    return said
+      .find((line) => line.startsWith('engine on '))
+      ?.split(' ')
+      .at(-1);
+  });

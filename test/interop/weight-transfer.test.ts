@@ -9,12 +9,12 @@ import type { Row } from '../../src/model/results/row.js';
 import { lastRecord } from '../harness/policy-bed.js';
 import { eventually } from '../harness/waiting.js';
 import type { InteropBed } from './batch-bed.js';
-import { midGeneration, REQUEST, startInteropBed } from './batch-bed.js';
+import { lastKinds, midGeneration, REQUEST, startInteropBed } from './batch-bed.js';
 import type { KeptEngine } from './engine-process.js';
 import { keepEngine } from './engine-process.js';
 import { suite, WITHOUT_START } from './engine.js';
 import { compareWithTorch } from './labelled-turns.js';
-import type { Stage, TensorTrainer } from './tensor-trainer.js';
+import type { Said, Stage, TensorTrainer } from './tensor-trainer.js';
 import { startTensorTrainer } from './tensor-trainer.js';
 import { makeCheckpoint } from './torch-logprobs.js';
 
@@ -23,8 +23,10 @@ const CHECKPOINTS = 3;
 /** No other test's. */
 const FIRST_SEED = 11;
 const STREAMS = 8;
-/** Tokens of each: seconds, even on an idle machine. */
+/** Tokens of each. */
 const LONG = 440;
+/** Seconds a token, while something happens to the streams: three quarters of a minute, less than they wait. */
+const SLOW = 0.1;
 /** Of a token's logprob between engine and torch: float32, other kernels. */
 const TOLERANCE = 1e-3;
 const STORE = 'sent';
@@ -32,6 +34,9 @@ const ENDED_WITHIN_MS = 300_000;
 const REPAIRED_MS = 120_000;
 /** Longer than the pause that it is given. */
 const HANG_S = 25;
+
+const faultOf = (said: readonly Said[]): string =>
+  said.find((one) => one.fault !== undefined)?.fault ?? '';
 
 type Repair = 'checkpoint' | 'attach' | 'begin' | 'none';
 
@@ -79,8 +84,9 @@ suite('weights that a trainer sends to a real engine over TCP', {
         },
       );
 
-    /** Eight rollouts of one long turn, each of which samples when it resolves. */
+    /** Eight rollouts of one long turn, each of which samples when it resolves, and until `ended`. */
     async function openStreams(batch: string): Promise<void> {
+      await engine.pace(SLOW);
       const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
       const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
       await interop.bed.batch(STORE, batch).start({ ...REQUEST, samples, generation });
@@ -88,6 +94,9 @@ suite('weights that a trainer sends to a real engine over TCP', {
     }
 
     async function ended(batch: string): Promise<void> {
+      const last = await lastKinds(interop.bed, { store: STORE, batch });
+      assert.ok(!last.includes('end'), 'a stream ended before what it was open for');
+      await engine.pace(0);
       const { rollouts, failures } = await interop.bed.batch(STORE, batch).outcome(ENDED_WITHIN_MS);
       assert.deepEqual(failures, []);
       assert.equal(rollouts.length, STREAMS);
@@ -121,9 +130,11 @@ suite('weights that a trainer sends to a real engine over TCP', {
     /** A trainer that reaches this stage, and is killed there. */
     async function killedAt(stage: Stage | 'finishes', options: object): Promise<void> {
       const version = await nextVersion();
-      const isStopped = stage !== 'begins' && stage !== 'finishes';
-      const running = await trainer.order({ tensors: checkpointOf(version), options, ...(isStopped && { stop: stage }) }); // prettier-ignore
-      if (isStopped) await running.reached(stage);
+      // It is held behind what it is killed in, so that it cannot get further.
+      const stop = stage === 'begins' ? 'begun' : stage;
+      const isHeld = stop !== 'finishes';
+      const running = await trainer.order({ tensors: checkpointOf(version), options, ...(isHeld && { stop }) }); // prettier-ignore
+      if (isHeld && stop === stage) await running.reached(stop);
       if (stage === 'begins') await ticket('open', ({ open }) => open !== null);
       if (stage === 'finishes') {
         await running.reached('ended');
@@ -178,12 +189,37 @@ suite('weights that a trainer sends to a real engine over TCP', {
         });
       });
 
+    test('another trainer is refused by name; of one that was started again only the later process has the engine', async () => {
+      const ghost = await startTensorTrainer(interop.bed.server(), STORE);
+      try {
+        await interop.bed.observed(async () => {
+          await openStreams('ghosts');
+          // It has got nothing into the engine; later it has, and only has to finish.
+          for (const stop of ['begun', 'ended'] as const) {
+            const late = await ghost.order({ tensors: checkpointOf(await nextVersion()), stop });
+            await late.reached(stop);
+            const stranger = await trainer.order({ tensors: checkpointOf(await nextVersion()), options: { holder: 'stranger' } }); // prettier-ignore
+            assert.match(faultOf(await stranger.over()), /holder: "grpo" \(incarnation .*\) has the engines/); // prettier-ignore
+            const version = await whole();
+            late.wake();
+            assert.match(faultOf(await late.over()), stop === 'begun' ? /its ticket '.*' is over/ : /was superseded: incarnation/); // prettier-ignore
+            assert.deepEqual(
+              [(await entry()).state, (await entry()).version],
+              ['current', version],
+            );
+          }
+          await ended('ghosts');
+        });
+      } finally {
+        await ghost.end();
+      }
+    });
+
     test('one that moves nothing is found, and the engine is whole again with the next', async () => {
       await interop.bed.observed(async () => {
         await openStreams('nothing');
         const running = await trainer.order({ tensors: null });
-        const fault = (await running.over()).find((one) => one.fault !== undefined)?.fault ?? '';
-        assert.match(fault, /probe: the weights did not change/);
+        assert.match(faultOf(await running.over()), /probe: the weights did not change/);
         const { state, needs } = await entry();
         assert.deepEqual([state, needs], ['unknown', 'load']);
         await whole();

@@ -1,6 +1,7 @@
 /**
- * Two hosts whose workers share no folder: journals are in PostgreSQL, results in a bucket. Workers are killed while they
- * play and while they close; whoever reads meanwhile sees all rows, or none. `npm run test:bucket` plays 2,000 rollouts.
+ * Two hosts whose workers share no folder: journals are in PostgreSQL, samples and results in a bucket. Workers are
+ * killed while they play and while they close; whoever reads meanwhile sees all rows, or none. `npm run test:bucket`
+ * plays 2,000 rollouts.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -10,7 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { puzzleSamples } from '../../bench/samples.js';
-import type { BatchResult } from '../../src/activities/contract.js';
+import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
 import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
@@ -21,17 +22,24 @@ import { startPostgresBed } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { install } from '../harness/python-package.js';
+import type { RecoveryBatch } from '../harness/recovery-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
+import { eventually } from '../harness/waiting.js';
 
 const ROLLOUTS = Number(process.env['BUCKET_ROLLOUTS'] ?? 400);
-/** Few samples fit into a request. */
 const REPEATS = 50;
+const SAMPLES = 'puzzles.jsonl';
 const BATCH = 'in-a-bucket';
 const STORE = 'bucket';
 const WORKERS = ['host-1', 'host-2'];
-const LIMIT_MS = 600_000;
+const HOST = '127.0.0.1';
+/** The same server: what a host calls it tells who asks. */
+const ENDPOINTS = [HOST, 'localhost'];
+/** Which of the objects of parts, in the order in which they come. */
+const CLOSING_KILLS = [0, 2, 5, 9];
+const LIMIT_MS = 400_000 + 400 * ROLLOUTS;
 
 const REQUEST = {
   ...puzzleBatch({
@@ -43,7 +51,7 @@ const REQUEST = {
   }),
   generation: { greedy: true, max_new_tokens: 32 },
   limit: null,
-  samples: puzzleSamples(ROLLOUTS / REPEATS),
+  samples: { path: SAMPLES },
 };
 
 interface Closed {
@@ -53,7 +61,7 @@ interface Closed {
 
 describe(
   `${ROLLOUTS} rollouts of two hosts without a shared folder`,
-  { skip: noPostgres || noS3, timeout: 2 * LIMIT_MS },
+  { skip: noPostgres || noS3, timeout: LIMIT_MS },
   () => {
     const ends: (() => unknown)[] = [];
     const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
@@ -62,6 +70,7 @@ describe(
     let tables: PostgresBed;
     let bucket: Bucket;
     let folders: string;
+    let batch: RecoveryBatch;
     let result: BatchResult;
     const kills = { playing: 0, closing: 0 };
     const looks = { none: 0, whole: 0 };
@@ -71,6 +80,10 @@ describe(
       const settings = await s3.bucket('team/rollouts');
       bucket = createBucket(settings).below(BATCH);
       ends.push(bucket.close);
+      const inputs = createBucket({ ...settings, prefix: 'team/inputs' });
+      ends.push(inputs.close);
+      const samples = puzzleSamples(ROLLOUTS / REPEATS).map((one) => JSON.stringify(one));
+      await inputs.put(SAMPLES, `${samples.join('\n')}\n`);
       server = await startPostgres();
       ends.push(server.stop);
       folders = await temporaryFolder(t);
@@ -81,8 +94,11 @@ describe(
         stores: [STORE],
         workers: WORKERS,
         worker: { heartbeat_timeout: '3s' },
-        inputs: (worker) => path.join(folders, worker),
-        env: () => ({ RESULTS_ENDPOINT: s3.endpoint }),
+        inputs: () => inputs.name,
+        env: (worker) => ({
+          AWS_ENDPOINT_URL_S3: s3.endpoint,
+          RESULTS_ENDPOINT: s3.endpoint.replace(HOST, ENDPOINTS[WORKERS.indexOf(worker)] ?? HOST),
+        }),
         outputs: () => ({
           kind: 's3',
           endpoint_env: 'RESULTS_ENDPOINT',
@@ -100,33 +116,41 @@ describe(
 
     async function play(): Promise<void> {
       const workers = await Promise.all(WORKERS.map((name) => tables.bed.startWorker(STORE, name)));
-      const batch = tables.bed.batch(STORE, BATCH);
+      killClosing(workers);
+      batch = tables.bed.batch(STORE, BATCH);
       await batch.start(REQUEST);
       const ending = batch.handle().result() as Promise<BatchResult>;
-      const isOver = ending.then(() => true);
-      const reading = readUntil(isOver);
-      await killUntil(isOver, workers);
-      result = await ending;
-      await reading;
+      const reading = readUntil(ending.then(() => true));
+      const playing = killPlaying(workers);
+      [result] = await Promise.all([ending, reading, playing]);
       await Promise.all(workers.map((worker) => worker.stop()));
     }
 
-    /** While it closes, whoever puts objects dies at once; before, one after the other. */
-    async function killUntil(
-      isOver: Promise<unknown>,
-      workers: readonly KeptWorker[],
-    ): Promise<void> {
-      const closing = (): number =>
-        s3.requests.filter((one) => /^PUT .*\/parts\//.test(one)).length;
-      let seen = 0;
-      for (let at = 0; ; at++) {
-        if (await Promise.race([isOver, sleep(closing() > 0 ? 700 : 8000, false)])) return;
-        const isClosing = closing() > seen;
-        if (kills.closing >= 4) continue;
-        seen = closing();
-        kills[isClosing ? 'closing' : 'playing'] += 1;
-        await workers[at % workers.length]?.kill();
+    /** Each host once: the first when a rollout runs, the second when another has ended. */
+    async function killPlaying(hosts: readonly KeptWorker[]): Promise<void> {
+      const isPlaying = [
+        ({ running }: BatchProgress) => running > 0,
+        ({ done }: BatchProgress) => done > 0,
+      ];
+      for (const [at, isNow] of isPlaying.entries()) {
+        await eventually({ what: 'rollouts to play', timeout_ms: LIMIT_MS }, async () =>
+          isNow(await batch.progress()),
+        );
+        kills.playing += 1;
+        await hosts[at]?.kill();
       }
+    }
+
+    /** Which objects are a host's last ones for now: it dies before they are stored. */
+    function killClosing(hosts: readonly KeptWorker[]): void {
+      let puts = 0;
+      s3.disturb(({ method, path: url, headers }) => {
+        if (method !== 'PUT' || !url.includes('/parts/')) return null;
+        if (!CLOSING_KILLS.includes(puts++)) return null;
+        kills.closing += 1;
+        const host = hosts[ENDPOINTS.findIndex((name) => headers.host?.startsWith(name) === true)];
+        return { until: host?.kill() ?? Promise.reject(new Error(`host ${headers.host}`)) };
+      });
     }
 
     /** A reader at any moment: what metrics.json names is there as a whole. */
@@ -168,8 +192,8 @@ describe(
     });
 
     test('went through kills of both hosts, while they played and while they closed', () => {
-      assert.ok(kills.closing >= 1 && kills.playing + kills.closing >= 3, JSON.stringify(kills));
-      assert.ok(looks.none > 5 && looks.whole >= 1, JSON.stringify(looks));
+      assert.deepEqual(kills, { playing: WORKERS.length, closing: CLOSING_KILLS.length });
+      assert.ok(looks.none >= 1 && looks.whole >= 1, JSON.stringify(looks));
     });
 
     test('wrote nothing into a folder of a host', async () => {

@@ -12,7 +12,9 @@ import { eventually } from '../harness/waiting.js';
  * whose name has one of the words.
  */
 
-const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
+/** An update of engines that are awake. */
+type Struck = Exclude<Phase, 'wake'>;
+const CALLS: Record<Exclude<Struck, 'record'>, { path: string; match?: string }> = {
   pause: { path: '/pause' },
   load: { path: '/collective_rpc' },
   label: { path: '/update_weight_version' },
@@ -25,12 +27,12 @@ const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> 
 type Victim = 'worker' | 'server' | 'engine' | 'trainer' | 'answer';
 
 interface Cell {
-  phase: Phase;
+  phase: Struck;
   victim: Victim;
 }
 
 const VICTIMS: readonly Victim[] = ['worker', 'server', 'engine', 'trainer', 'answer'];
-const PHASES: readonly Phase[] = [
+const PHASES: readonly Struck[] = [
   'record',
   'pause',
   'load',

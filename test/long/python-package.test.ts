@@ -48,7 +48,7 @@ function requests() {
   };
 }
 
-describe('package durable_rollouts', { skip, timeout: 600_000 }, () => {
+describe('package durable_rollouts', { skip, timeout: 1_100_000 }, () => {
   let bed: Testbed;
   let simulators: Simulator[] = [];
 

@@ -7,7 +7,7 @@ import { puzzleRequest } from '../harness/puzzle-request.js';
 import { MANY, QUEUE, SLOTS, sharesBed } from '../harness/shares-bed.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 
-describe('at the places of one engine', { timeout: 240_000 }, () => {
+describe('at the places of one engine', { timeout: 600_000 }, () => {
   const { bed, start, timesOf, untilPlayed, shareOf } = sharesBed();
 
   test('a stream with 8 rollouts in flight gets twice its part of all in flight, beside a batch with 64', async () => {
@@ -27,7 +27,7 @@ describe('at the places of one engine', { timeout: 240_000 }, () => {
     } finally {
       await client.close();
     }
-    await batch.outcome(120_000);
+    await batch.outcome(240_000);
     await stream.handle().signal('stop');
     await stream.handle().result();
 
@@ -45,7 +45,7 @@ describe('at the places of one engine', { timeout: 240_000 }, () => {
     await start('one', { max_in_flight: MANY, share: 0.5 });
     await untilPlayed('one', SLOTS);
     const three = await start('three', { max_in_flight: MANY, share: 1.5 });
-    await three.outcome(120_000);
+    await three.outcome(240_000);
     const [began = 0] = await timesOf('three', 'generation');
     const ends = await timesOf('three', 'end');
     const got = await shareOf(['three', 'one'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);

@@ -15,8 +15,8 @@ import { eventually } from '../harness/waiting.js';
 import type { WorkerProcess } from '../harness/worker-process.js';
 
 const QUEUE = 'long-turns';
-/** A second is what it takes; machines are shared. */
-const WITHIN_S = 3;
+/** A second is what it takes, on cores of its own. The heartbeats that it must not wait for come every minute. */
+const WITHIN_S = 10;
 const TOKENS_PER_S = 10;
 const GENERATION = { max_new_tokens: 8000, seed: 3 };
 const LONG = { generation: GENERATION, max_seq_len: 16_000, max_rollout_turns: 3 };

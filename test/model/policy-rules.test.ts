@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PolicyView, ReplicaState } from '../../src/model/workflow-safe/policy.js';
 import {
-  aimOf,
   holders,
   isPhaseNews,
   lacking,
@@ -11,6 +10,7 @@ import {
   restoreDelayMs,
   toRestore,
 } from '../../src/model/workflow-safe/policy.js';
+import { aimOf } from '../../src/model/workflow-safe/policy-texts.js';
 
 const viewOf = (
   replicas: Record<string, [ReplicaState, number | null]>,

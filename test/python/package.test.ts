@@ -12,6 +12,7 @@ import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
+import { Sleep, Wake } from '../../src/model/policy/sleep.js';
 import { Begin } from '../../src/model/policy/transfer.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
@@ -71,6 +72,8 @@ describe('package durable_rollouts', { skip }, () => {
       StreamRequest: jsonSchemaOf(StreamRequest),
       PublishRequest: jsonSchemaOf(Publish),
       BeginRequest: jsonSchemaOf(Begin),
+      SleepRequest: jsonSchemaOf(Sleep),
+      WakeRequest: jsonSchemaOf(Wake),
       JoinRequest: jsonSchemaOf(Join),
       DrainRequest: jsonSchemaOf(Drain),
       LeaveRequest: jsonSchemaOf(Leave),

@@ -1,5 +1,7 @@
 /** Results on S3: whoever dies or comes late, what is named by metrics.json is each row once. */
 import assert from 'node:assert/strict';
+import { readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, before, describe, test } from 'node:test';
 import { tableFromIPC } from '@uwdata/flechette';
@@ -8,7 +10,7 @@ import { createBucket } from '../../src/platform/s3/bucket.js';
 import { createS3Outputs, reopenOutputs } from '../../src/trajectories/s3/outputs.js';
 import type { PartPosition, StepOutputs } from '../../src/trajectories/trajectory-store.js';
 import { closePart, expectedFiles, rowsOf, sequencesOf, writeRow } from '../fakes/closing.js';
-import { faultOf } from '../fakes/temporary-store.js';
+import { faultOf, temporaryFolder } from '../fakes/temporary-store.js';
 import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 
@@ -104,6 +106,19 @@ describe('results on S3', { skip: noS3 }, () => {
     });
     assert.equal(await readAll(attempt()), expectedFiles(ROWS).rollouts);
     assert.deepEqual(await attempt().readMetrics(), { counts: { completed: 21 }, summaries });
+  });
+
+  test('are exported whole, and an object that is missing leaves no file', async (t) => {
+    const { bucket, attempt } = await scene(t);
+    await closed(attempt());
+    const completed = ROWS.filter(isValid).length;
+    const folder = await temporaryFolder(t);
+    const to = (name: string) => ({ file: path.join(folder, name), format: 'jsonl' as const, completed }); // prettier-ignore
+    await attempt().exportRollouts(to('rows.jsonl'));
+    assert.equal(await readFile(to('rows.jsonl').file, 'utf8'), expectedFiles(ROWS).rollouts);
+    await bucket.remove((await objectsOf(bucket)).rollouts[1]?.key ?? '');
+    await assert.rejects(attempt().exportRollouts(to('fewer.jsonl')), faultOf('StoreFault', 'is missing')); // prettier-ignore
+    assert.deepEqual(await readdir(folder), ['rows.jsonl']);
   });
 
   test('are unread until all of them are there', async (t) => {

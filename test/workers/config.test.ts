@@ -90,6 +90,14 @@ describe('the base URL of an engine', () => {
       assert.deepEqual(Config.parse(withService({ base_urls: [one] })).generation, generation);
     });
 
+  test('may have no engine where some may join', () => {
+    const allow = [{ cidr: '10.1.0.0/16', ports: '8000' }];
+    assert.equal(Config.safeParse(withService({ base_urls: [], allow })).success, true);
+    assert.deepEqual(linesOf(withService({ base_urls: [] })), [
+      'generation.default.base_urls: expected at least one URL, or `allow`, so that engines may join; got neither',
+    ]);
+  });
+
   test('is there once, however it is spelled', () => {
     const base_urls = ['http://a/v1', 'http://b/v1', 'http://A:80/v1/'];
     assert.deepEqual(linesOf(withService({ base_urls })), [

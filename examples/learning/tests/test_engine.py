@@ -16,6 +16,7 @@ from model import logprobs_of
 from policy import END, VOCABULARY, next_logprobs, untrained, window_before
 from run import lines_of, put
 from test_policy import chi_square
+from trainer import packed
 from wire import MODEL, request_of, serve
 
 from task import LETTERS
@@ -156,6 +157,43 @@ class Completions(Wire):
         self.assertEqual(self.ask("GET", "/v1/models")["data"][0]["id"], MODEL)
         self.ask("GET", "/pause", status=405)
         self.ask("GET", "/metrics", status=404)
+
+
+class Sleep(Wire):
+    def test_at_level_one_keeps_the_weights_and_at_level_two_loses_them(self):
+        for level, kept in ((1, True), (2, False)):
+            self.ask("POST", f"/sleep?level={level}&mode=abort")
+            self.assertTrue(self.ask("GET", "/is_sleeping")["is_sleeping"])
+            self.assertEqual(self.ask("POST", "/wake_up?tags=weights")["status"], "sleeping")
+            self.assertTrue(self.ask("GET", "/is_paused")["is_paused"])
+            if not kept:
+                self.ask("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(self.weights)}})
+            self.assertEqual(self.ask("POST", "/wake_up")["status"], "awake")
+            asked = self.ask("POST", "/v1/completions", {**SENT, "max_tokens": 1, "prompt_logprobs": 0})
+            said = [p[str(id)]["logprob"] for id, p in zip(PROMPT[1:], asked["choices"][0]["prompt_logprobs"][1:])]
+            np.testing.assert_allclose(said, logprobs_of(policy, BASE if kept else OTHER, PROMPT), atol=1e-6)
+
+    def test_cuts_what_runs_and_samples_nothing_until_it_is_awake(self):
+        events = self.stream(max_tokens=200, stop=[])
+        next(events)
+        self.ask("POST", "/sleep?level=1&mode=abort")
+        self.assertEqual(self.sampled(list(events))[2], "abort")
+
+
+class Sent(Wire):
+    def part(self, **arrays):
+        return {"update_info": {"names": list(arrays), "npz": packed(arrays)}}
+
+    def test_weights_arrive_in_parts_and_count_once_all_are_there(self):
+        self.ask("POST", "/start_weight_update")
+        self.ask("POST", "/start_weight_update", status=500)
+        for name, array in OTHER.items():
+            self.ask("POST", "/update_weights", self.part(**{name: array}))
+        self.ask("POST", "/update_weights", self.part(version=np.array(18)))
+        self.ask("POST", "/finish_weight_update", {})
+        self.ask("POST", "/finish_weight_update", {}, status=500)
+        list(self.stream())
+        self.assertEqual({version for tokens in self.logged() for _, _, version in tokens}, {"18"})
 
 
 class Updates(Wire):

@@ -12,6 +12,7 @@ import { createSupervisor } from '../../../src/dev/supervisor.js';
 import { findTemporalCli } from '../../../src/dev/temporal-cli.js';
 import type { OpenStore, TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { Config } from '../../../src/workers/config.js';
+import { placeOf } from '../../../src/platform/s3/bucket.js';
 import { loadConfig } from '../../../src/workers/config.js';
 import { connectionSettings } from '../../../src/workers/connection-settings.js';
 import { openStore } from '../../../src/workers/open-store.js';
@@ -109,6 +110,8 @@ function partsOf(
   Deployment,
   'task_queue' | 'store' | 'store_root' | 'inputs_dir' | 'environment' | 'agents'
 > {
+  if (placeOf(inputs_dir) !== null)
+    throw new Error(`inputs_dir: expected a folder, got ${inputs_dir}: collections write their samples to a disk`); // prettier-ignore
   return {
     task_queue: temporal.task_queue,
     store: opened.store,

@@ -15,6 +15,7 @@ from ..sync import Policy
 
 KEPT = 2
 """Folders of weights that stay: a replica that was away loads the newest."""
+POLL_S = 0.5
 
 WAIT_S = 300.0
 """For engines that are away, which may be starting again. Other ranks wait meanwhile, by default up to ten minutes."""
@@ -62,3 +63,23 @@ def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, An
                 raise
             log.warning("version %s is not published yet: %s", version, error)
             time.sleep(RETRY_S)
+
+
+def published_of(policy: Policy, written: Path, *, mark: str, own: Path, step: int) -> int:
+    """Waits for a folder that a trainer writes, which has the file ``mark`` once it is whole, moves it below ``own``, and
+    publishes it. What was moved and perhaps not published is found in the place that it was moved to. Returns its number.
+    """
+    place = own / f"step_{step}"
+    while not (written / mark).exists():
+        moved = [int(one.name) for one in place.glob("[0-9]*")]
+        if moved:
+            publish(policy, max(moved), str(place / str(max(moved))), options={})
+            break
+        time.sleep(POLL_S)
+    else:
+        moved = [next_version(policy)]
+        put_and_publish(policy, moved[0], lambda path: written.rename(path), folder=place, options={})
+    for older in own.glob("step_*"):
+        if int(older.name.partition("_")[2]) <= step - KEPT:
+            shutil.rmtree(older, ignore_errors=True)
+    return max(moved)

@@ -59,16 +59,16 @@ ROWS = [
 class Settings(unittest.TestCase):
     def test_those_of_prime_rl_become_a_stream(self):
         settings = settings_of(changed("train.sampling", {"temperature": 0.7, "max_completion_tokens": 9}))
-        self.assertEqual(settings.request["generation"], {"temperature": 0.7, "max_new_tokens": 9})
-        stream = {name: settings.request[name] for name in ("groups_per_step", "num_repeats", "filter", "max_seq_len")}
+        self.assertEqual(settings.durable_rollouts.request["generation"], {"temperature": 0.7, "max_new_tokens": 9})
+        stream = {name: settings.durable_rollouts.request[name] for name in ("groups_per_step", "num_repeats", "filter", "max_seq_len")}
         self.assertEqual(stream, {"groups_per_step": 2, "num_repeats": 4, "filter": "zero_variance", "max_seq_len": 16})
-        self.assertEqual((settings.first, settings.temperature, settings.num_train_workers), (1, 0.7, 1))
-        self.assertIsNone(settings_of(changed("train.filter_zero_advantages", False)).request["filter"])
+        self.assertEqual((settings.first, settings.train.sampling.temperature, settings.num_train_workers), (1, 0.7, 1))
+        self.assertIsNone(settings_of(changed("train.filter_zero_advantages", False)).durable_rollouts.request["filter"])
 
     def test_the_settings_of_the_page_are_accepted(self):
         page = (HERE.parents[2] / "docs" / "trainers.md").read_text()
         settings = settings_of(tomllib.loads(page.partition("```toml\n")[2].partition("```")[0]))
-        self.assertEqual((settings.stream, settings.request["groups_per_step"], settings.max_steps), ("run-3", 8, 500))
+        self.assertEqual((settings.durable_rollouts.stream, settings.durable_rollouts.request["groups_per_step"], settings.max_steps), ("run-3", 8, 500))
 
     def test_a_trainer_that_continues_names_its_step_or_has_its_checkpoints(self):
         self.assertEqual(settings_of(changed("resume", {"step": 7})).first, 8)
@@ -79,9 +79,9 @@ class Settings(unittest.TestCase):
 
     def test_what_does_not_fit_is_refused_by_its_name(self):
         for path, value, message in (
-            ("durable_rollouts", None, "^durable_rollouts: expected a value of type dict, got None"),
-            ("durable_rollouts.stream", None, "^durable_rollouts.stream: expected"),
-            ("durable_rollouts.else", 1, "^durable_rollouts.else: expected none"),
+            ("durable_rollouts", None, "^Object missing required field `durable_rollouts`"),
+            ("durable_rollouts.stream", None, "missing required field `stream` - at `.\\.durable_rollouts`"),
+            ("durable_rollouts.else", 1, "unknown field `else` - at `.\\.durable_rollouts`"),
             ("durable_rollouts.request.max_seq_len", 17, "request.max_seq_len: expected at most seq_len = 16, .* got 17"),
             ("durable_rollouts.request.num_repeats", 2, "request.num_repeats: expected 4, .* got 2"),
             ("durable_rollouts.request.generation", {"temperature": 0.5}, "generation.temperature: expected 1.0, .* got 0.5"),
@@ -90,12 +90,12 @@ class Settings(unittest.TestCase):
             ("algo", {"type": "opd"}, '^algo: expected type = "grpo" alone'),
             ("algo", {"type": "grpo", "length_penalty": {}}, '^algo: expected type = "grpo" alone'),
             ("batch_size", 6, "^batch_size: expected whole groups"),
-            ("batch_size", None, "^batch_size: expected a value of type int"),
-            ("model.lora", {"rank": 8}, "^model.lora: expected none"),
-            ("train.source", [{}], "^train.source: expected none: it has no effect here"),
-            ("train.sampling", {"extra_body": {}}, "^train.sampling.extra_body: expected none"),
-            ("eval", {}, "^eval: expected none"),
-            ("resume", {"dir": "x"}, "^resume.dir: expected resume.step"),
+            ("batch_size", None, "missing required field `batch_size`"),
+            ("model.lora", {"rank": 8}, "unknown field `lora` - at `.\\.model`"),
+            ("train.source", [{}], "unknown field `source` - at `.\\.train`; samples, environments and engines are in durable_rollouts.request"),
+            ("train.sampling", {"extra_body": {}}, "unknown field `extra_body` - at `.\\.train\\.sampling`"),
+            ("eval", {}, "unknown field `eval`"),
+            ("resume", {"dir": "x"}, "unknown field `dir` - at `.\\.resume`"),
         ):
             with self.subTest(path), self.assertRaisesRegex(ValueError, message):
                 settings_of(changed(path, value))

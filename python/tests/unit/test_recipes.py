@@ -4,11 +4,9 @@ import asyncio
 import enum
 import json
 import re
-import sys
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import two_turns
@@ -91,46 +89,6 @@ class Recipes(unittest.TestCase):
                 ids=sample.tokens,
                 mask=[0] * before + sample.loss_mask,
                 logprobs=[0.0] * before + sample.rollout_log_probs,
-            )
-
-    def test_verl_asks_for_each_session_by_its_id_and_gets_its_tokens(self):
-        class Base:
-            def __init__(self, trainer_config):
-                self.rollout_config = SimpleNamespace(prompt_length=8, response_length=16)
-
-        fakes = SimpleNamespace(AgentLoopBase=Base, AgentLoopMetrics=dict, AgentLoopOutput=dict)
-        asked = {}
-
-        class Client:
-            async def rollout(self, sample, id, **settings):
-                asked[id] = (sample, settings)
-                return {**ROWS[len(asked) - 1], "turn_count": 2}
-
-        async def connect():
-            return Client()
-
-        with mock.patch.dict(sys.modules, {"verl": fakes, "verl.experimental": fakes, "verl.experimental.agent_loop": fakes, "verl.experimental.agent_loop.agent_loop": fakes}):
-            names = recipe("verl")
-        names.DurableAgentLoop.run.__globals__["aio"] = SimpleNamespace(Client=SimpleNamespace(connect=connect))
-        loop = names.DurableAgentLoop(training="run", task_name="math", trainer_config=None)
-
-        async def both():
-            given = {"raw_prompt": [{"role": "user", "content": "q"}], "global_steps": 4, "index": 7, "uid": "u"}
-            sampling = {"temperature": 0.7, "top_p": 1.0, "top_k": -1, "logprobs": True}
-            return await asyncio.gather(*(loop.run(sampling, **given, session_id=k) for k in range(2)))
-
-        outputs = asyncio.run(both())
-        self.assertEqual([id.rpartition(":")[0] for id in asked], ["run:4.7-0", "run:4.7-1"])
-        for _, settings in asked.values():
-            self.assertEqual((settings["max_seq_len"], settings["generation"]), (24, {"temperature": 0.7, "top_p": 1.0, "top_k": -1}))
-        for at, output in enumerate(outputs):
-            prompt = output["prompt_ids"]
-            self.assertEqual((output["reward_score"], output["num_turns"]), (0.5, 4))
-            self.assert_equal_to_arrays(
-                at,
-                ids=prompt + output["response_ids"],
-                mask=[0] * len(prompt) + output["response_mask"],
-                logprobs=[0.0] * len(prompt) + output["response_logprobs"],
             )
 
     def test_nemo_rl_gets_messages_with_their_tokens(self):

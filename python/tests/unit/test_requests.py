@@ -93,6 +93,8 @@ class Requests(unittest.TestCase):
         "StreamRequest": (requests.StreamRequest, requests.STREAM_DEFAULTS),
         "PublishRequest": (requests.PublishRequest, requests.PUBLISH_DEFAULTS),
         "BeginRequest": (requests.BeginRequest, requests.BEGIN_DEFAULTS),
+        "SleepRequest": (requests.SleepRequest, requests.SLEEP_DEFAULTS),
+        "WakeRequest": (requests.WakeRequest, requests.WAKE_DEFAULTS),
         "JoinRequest": (requests.JoinRequest, requests.JOIN_DEFAULTS),
         "DrainRequest": (requests.DrainRequest, requests.DRAIN_DEFAULTS),
         "LeaveRequest": (requests.LeaveRequest, requests.LEAVE_DEFAULTS),

@@ -107,7 +107,7 @@ class Large(unittest.TestCase):
             InvalidBatchRequest,
             rf"^samples: expected at most 256 kB in a request, got 26\d+ bytes or more; and a file of them has to be below {self.folder}, "
             r"the inputs_dir of worker 1@host: what this process writes there is not what the worker reads\. Start this on the worker's "
-            r"host; or give both hosts one disk there .*; or write the samples to a JSONL file there yourself and give",
+            r"host; or give both hosts one disk or bucket there .*; or write the samples to a JSONL file there yourself and give",
         ):
             self.place(workers, (PROMPT for _ in range(500)), task_name="t")
         self.assertEqual((self.files(), len(workers.asked)), (None, 2))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from durable_rollouts import InvalidBatchRequest, aio, starting
 from durable_rollouts.requests import BATCH_DEFAULTS, STREAM_DEFAULTS
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.converter import default as default_converter
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -29,7 +29,8 @@ class Run:
         yield SimpleNamespace(workflow_execution_started_event_attributes=started)
 
     async def describe(self):
-        return SimpleNamespace(workflow_type=self.type, run_id=self.run_id)
+        """Has no result, so one is searched for."""
+        return SimpleNamespace(workflow_type=self.type, run_id=self.run_id, status=WorkflowExecutionStatus.FAILED)
 
     async def result(self):
         if self.refused is not None:

@@ -4,9 +4,10 @@ import type {
   PolicyView,
   ReplicaNeeds,
   ReplicaState,
+  SleepLevel,
   Rule,
-  TransferNews,
 } from '../../model/workflow-safe/policy.js';
+import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
@@ -30,6 +31,15 @@ export interface PolicyActivities {
   ) => Promise<AbandonedTransfer>;
   /** Takes the raw input of update `attach`. */
   attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
+  /** Takes the raw input of update `sleep`. Fails with the engines to be woken, if one of them refuses. */
+  sleepEngines: (input: { service: string; nonce: string; sleep: unknown }) => Promise<PolicyView>;
+  /**
+   * Takes the raw input of update `wake`; or ends a sleep that lasts for too long. With memory for weights alone they sleep
+   * on, otherwise each has to be restored.
+   */
+  wakeEngines: (
+    input: { service: string } & ({ wake: unknown } | { nonce: string; why: string }),
+  ) => Promise<AbandonedTransfer>;
   /** Takes the raw input of update `engines`, `join`, `drain` or `leave`. */
   changeReplicas: (input: {
     service: string;
@@ -76,10 +86,17 @@ export interface AbandonedTransfer {
   view: PolicyView;
 }
 
-/** The result of updates `abandon` and `attach`. */
+/** The result of updates `abandon`, `attach`, `sleep` and `wake`. */
 export interface PolicyState {
   version: number | null;
   replicas: PublishResult['replicas'];
+}
+
+/** The answer of update `sleep`. */
+export interface SleepAnswer extends PolicyState {
+  level: SleepLevel;
+  /** Milliseconds since 1970. */
+  until: number;
 }
 
 export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';

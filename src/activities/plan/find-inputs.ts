@@ -1,11 +1,10 @@
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
-import { readWhole } from '../../platform/regular-file.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { contentBelow } from './inputs.js';
 import { tokenFile } from './put-samples.js';
-import { locate } from './read-samples.js';
 
 const Asked = z.strictObject({
   token: z
@@ -39,8 +38,7 @@ export function createFindInputs({
 
 async function reads(token: string, inputsDirectory: string): Promise<boolean> {
   try {
-    const file = await locate(tokenFile(token), inputsDirectory);
-    return (await readWhole(file)).toString() === token;
+    return (await contentBelow(inputsDirectory, tokenFile(token))) === token;
   } catch {
     return false;
   }

@@ -1,10 +1,8 @@
-import { realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
 import { unknownTask } from '../unknown-task.js';
 import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
 import type { BatchRequest } from '../../model/batch-request.js';
 import { hasImages } from '../../model/content.js';
-import { Fault } from '../../model/faults.js';
+import type { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import type { Problem } from '../../model/problems.js';
@@ -18,15 +16,12 @@ import { firstLostInteger } from '../../platform/json/losses.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { dataProblem } from '../../platform/json/depth.js';
-import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 import { withColumns } from '../../model/sample-columns.js';
+import { rowsBelow } from './inputs.js';
 import type { Ranges } from './sample-problems.js';
 import { programSampleProblems } from './check-programs.js';
 import { addRow, collectProblems } from './sample-problems.js';
-
-/** Size limit of one sample, images included. */
-const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 
 /** The agents of each task of a batch; none for tasks without agents. */
 export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
@@ -66,11 +61,7 @@ export async function readSamples(
   const most = request.stream === undefined ? mostSamples(request) : Infinity;
   const isFile = !Array.isArray(samples);
   const rows = isFile
-    ? rowsOf({
-        file: await locate(samples.path, dependencies.deployment.inputs_dir),
-        name: preview(samples.path),
-        badPath: badPathBelow(dependencies.deployment.inputs_dir),
-      })
+    ? await rowsBelow(dependencies.deployment.inputs_dir, samples.path)
     : samples.map((sample) => writeJson(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
@@ -124,74 +115,6 @@ const tooLong = (most: number): Fault =>
       what: `expected at most ${most} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
     },
   ]);
-
-/** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
-export async function locate(file: string, inputsDirectory: string): Promise<string> {
-  const badPath = badPathBelow(inputsDirectory);
-  const root = await realpath(inputsDirectory).catch((error: unknown) => {
-    throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
-  });
-  const wanted = path.resolve(root, file);
-  if (!isInside(wanted, root))
-    throw badPath(`expected a file below inputs_dir, got ${preview(file)}`);
-  let found: string;
-  try {
-    found = await realpath(wanted);
-  } catch (error) {
-    throw badPath(`cannot read ${preview(file)} below inputs_dir: ${withoutPath(error)}`);
-  }
-  if (!isInside(found, root))
-    throw badPath(`expected a file below inputs_dir, got a link out of it: ${preview(file)}`);
-  if ((await stat(found)).isFile()) return found;
-  throw badPath(`cannot read ${preview(file)} below inputs_dir: it is not a file`);
-}
-
-const badPathBelow =
-  (inputsDirectory: string) =>
-  (what: string): Fault => {
-    const place = `inputs_dir of the worker's temporal.yaml: ${inputsDirectory}`;
-    return invalidBatchRequest([{ where: 'samples.path', what: `${what} (${place})` }]);
-  };
-
-/** The system's message without its path, which a link may lead anywhere. */
-function withoutPath(error: unknown): string {
-  const { message, code, syscall } = error as NodeJS.ErrnoException;
-  if (syscall !== undefined) return message.split(`, ${syscall}`)[0] ?? '';
-  return code ?? message;
-}
-
-function isInside(file: string, directory: string): boolean {
-  const relative = path.relative(directory, file);
-  return relative !== '' && relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
-}
-
-/** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
-async function* rowsOf({
-  file,
-  name,
-  badPath,
-}: {
-  file: string;
-  name: string;
-  badPath: (what: string) => Fault;
-}): AsyncGenerator<string> {
-  let blank = 0;
-  try {
-    for await (const line of textsOf(file, { most_bytes: MOST_SAMPLE_BYTES })) {
-      if (line.trim() === '') blank += 1;
-      else {
-        for (; blank > 0; blank--) yield '';
-        yield line.endsWith('\r') ? line.slice(0, -1) : line;
-      }
-    }
-  } catch (error) {
-    const said = `cannot read ${name} below inputs_dir: ${withoutPath(error)}`;
-    const { code = '', syscall } = error as NodeJS.ErrnoException;
-    // Permissions and wrong file types need a person; other disk errors may pass.
-    if (syscall === undefined || ['EACCES', 'EPERM'].includes(code)) throw badPath(said);
-    throw new Fault({ type: 'StoreFault', message: said, at: 'the input file' });
-  }
-}
 
 interface SampleContext {
   row: number;

@@ -6,7 +6,8 @@ import { ended, refusalOfTicket, withTicket } from '../../model/policy/tickets.j
 import { Abandon } from '../../model/policy/transfer.js';
 import type { AbandonedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { givenBack, halfLoaded } from './half-loaded.js';
+import { givenBack, halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
+import { sleptAgain } from './sleep-again.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
 /**
@@ -60,10 +61,14 @@ async function outcomesOf(
   const { engines, paused_until } = ticket;
   const closes = ticket.code === 'ours';
   const all = await Promise.all(
-    engines.map(async ({ url, group, was }): Promise<[string, Outcome]> => {
+    engines.map(async ({ url, group, was, left }): Promise<[string, Outcome]> => {
+      if (left) return [url, { state: 'away', fault: IT_HAS_LEFT }];
       const control = knownControl(policy, url);
       if (control === undefined) return [url, { state: 'away', needs: 'load', fault: why }];
       const isTouched = touched?.includes(group) ?? true;
+      const record = policy.records.known();
+      const slept = await sleptAgain(control, { record, was, isTouched, signal });
+      if (slept !== null) return [url, slept];
       const how = { closes, paused_until, signal };
       return [
         url,
@@ -81,6 +86,6 @@ function repairOf(
   record: PolicyRecord | null,
   { version, quorum }: Ticket,
 ): AbandonedTransfer['repair'] {
-  const isLeft = pathOf(record?.weights[version]) !== null && record?.target === version;
-  return isLeft ? { version, quorum } : null;
+  if (record === null || record.sleep !== null || record.target !== version) return null;
+  return pathOf(record.weights[version]) === null ? null : { version, quorum };
 }

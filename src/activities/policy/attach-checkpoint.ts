@@ -19,7 +19,9 @@ export function createAttachCheckpoint(
       const record = await records.change((now) => attached(now, { ...attach, files }));
       const isOpen = record?.transfers.open?.version === attach.version;
       const isBrought = record?.target === attach.version && record.version !== attach.version;
-      const repair = isBrought && !isOpen ? { version: attach.version, quorum: null } : null;
+      const isAsleep = record?.sleep != null;
+      const repair =
+        isBrought && !isOpen && !isAsleep ? { version: attach.version, quorum: null } : null;
       return { repair, view: viewOf(record) };
     });
 }

@@ -3,6 +3,7 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
+import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
@@ -13,7 +14,9 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { withIdentityOf } from './examine-joiner.js';
 import { givenBack, holdHalfLoaded } from './half-loaded.js';
+import { sleptAgain } from './sleep-again.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import type { Seen } from './transfer-engines.js';
 import { askEngines } from './transfer-engines.js';
@@ -69,7 +72,9 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
         `expected ${begin.quorum ?? 'at least 1'} groups of engines that answer, got ${has}${away === '' ? '' : `: ${away}`}`,
       );
     }
-    return opened(known, { ticket, begin, files });
+    const { identity } = seen;
+    const told = identity === null ? known : withIdentityOf(known, identity);
+    return opened(told, { ticket, begin, files });
   });
   const ticket = ticketOf(record, nonce);
   if (ticket === null) throw refused('another begin was first');
@@ -77,7 +82,7 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
 }
 
 function check(record: PolicyRecord | null, begin: Begin): void {
-  const refusal = refusalOfBegin(record, begin);
+  const refusal = refusalOfBegin(record, begin) ?? refusalWhileAsleep(record, begin.holder);
   if (refusal !== null) throw refused(refusal);
 }
 
@@ -98,7 +103,7 @@ function ticketFor(
     const { state = 'unknown', needs = null } = record.replicas[url] ?? {};
     const isTaken = before?.engines.some((one) => one.url === url) === true;
     const was = isTaken || state === 'updating' ? HALF : { state, needs };
-    return { ...engine, url, was: { ...was, label } };
+    return { ...engine, url, was: { ...was, label }, left: false };
   });
   const places = engines.map(({ url, group, world_size, rank_offset }) => [url, group, world_size, rank_offset]); // prettier-ignore
   const began_at = commonMs();
@@ -126,7 +131,8 @@ async function holdAll(
     const control = knownControl(policy, url);
     try {
       if (control === undefined) throw refused('it is no replica of the service any more');
-      await holdOne(control, { ticket, was, signal });
+      const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
+      await holdOne(control, { ticket, was, isAsleep, signal });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       faults[url] = error.message;
@@ -139,10 +145,11 @@ async function holdAll(
 
 async function holdOne(
   control: WeightControl,
-  { ticket, was, signal }: { ticket: Ticket; was: Ticket['engines'][number]['was']; signal: AbortSignal }, // prettier-ignore
+  { ticket, was, isAsleep, signal }: { ticket: Ticket; was: Ticket['engines'][number]['was']; isAsleep: boolean; signal: AbortSignal }, // prettier-ignore
 ): Promise<void> {
   const { mode, cache, code, version, nonce } = ticket;
   const bound = { within_ms: CALL_MS, signal };
+  if (isAsleep) await control.wakeUp('weights', bound);
   if (was.state !== 'current') {
     const hold = await holdHalfLoaded(control, { signal, closes: code === 'ours' });
     if (hold !== 'held')
@@ -175,7 +182,9 @@ async function keepHeld(
       const control = knownControl(policy, url);
       if (control === undefined) return;
       const { code, paused_until } = ticket;
-      const outcome = await givenBack(control, { was, closes: code === 'ours', paused_until, signal }); // prettier-ignore
+      const how = { closes: code === 'ours', paused_until, signal };
+      const slept = await sleptAgain(control, { record: latest, was, isTouched: false, signal });
+      const outcome = slept ?? (await givenBack(control, { ...how, was }));
       const fault = faults[url] ?? outcome.fault;
       outcomes[url] = outcome.state === 'current' || fault === undefined ? outcome : { ...outcome, fault }; // prettier-ignore
     }),
@@ -184,8 +193,10 @@ async function keepHeld(
     if (ticketOf(now, ticket.nonce) === null || now === null) return null;
     if (!isEnough)
       return ended(now, { outcomes, why: 'did not reach its quorum', is_whole: false });
-    const held = engines.filter(({ group }) => whole.includes(group));
-    const left = Object.entries(outcomes).reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
+    const { open } = now.transfers;
+    const held = (open?.engines ?? []).filter(({ group }) => whole.includes(group));
+    const there = Object.entries(outcomes).filter(([url]) => now.replicas[url] !== undefined);
+    const left = there.reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
     return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
   });
 }

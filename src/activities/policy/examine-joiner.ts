@@ -4,6 +4,8 @@ import type { EngineIdentity, PolicyRecord } from '../../model/policy/record.js'
 import { identityProblem, sameIdentity } from '../../model/policy/replicas.js';
 import { isServing } from '../../model/workflow-safe/policy.js';
 import type { PolicyService } from '../dependencies.js';
+import type { Weights } from '../../model/policy/publish.js';
+import { checkPlaces, lackOf } from './engine-abilities.js';
 import { refused } from './policy-view.js';
 
 /** Whether a replica that joins is what the others are. */
@@ -33,13 +35,22 @@ export async function examineJoiner(
   if (problem !== null) throw refused(`${control.replica}: ${problem}`);
   // Where nothing is published, nobody changes its weights.
   if (record?.target != null) {
-    const { lacks } = await control.examine({ cache: 'reset' }, bound);
-    if (lacks.length > 0)
-      throw refused(
-        `${control.replica} lacks ${lacks.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`,
-      );
+    await examineRoutes(control, { kind: 'checkpoint', bound });
+    const lora = record.weights[record.target]?.lora ?? null;
+    if (lora !== null) {
+      await examineRoutes(control, { kind: 'lora', bound });
+      checkPlaces(control.replica, { ...lora, ...(await control.settings(bound)) });
+    }
   }
   return common ?? own;
+}
+
+async function examineRoutes(
+  control: WeightControl,
+  { kind, bound }: { kind: Weights['kind']; bound: Bound },
+): Promise<void> {
+  const { lacks } = await control.examine({ cache: 'reset', weights: { kind } }, bound);
+  if (lacks.length > 0) throw refused(lackOf(control.replica, { lacks, kind }));
 }
 
 /** null: there are no others. Nothing is compared with one that cannot be asked. */

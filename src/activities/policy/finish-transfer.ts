@@ -3,6 +3,7 @@ import { Fault } from '../../model/faults.js';
 import { AGREED_IDS, disagreements } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { concluded } from '../../model/policy/record.js';
+import { withoutIdleSleep } from '../../model/policy/sleepers.js';
 import type { Ticket, TicketEngine } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
@@ -11,7 +12,9 @@ import { Finish } from '../../model/policy/transfer.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { halfLoaded } from './half-loaded.js';
+import { asAdmitted } from './admit-joiner.js';
+import { examineLogprobs } from './examine-joiner.js';
+import { halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 
@@ -86,12 +89,15 @@ async function completeAll(finishing: Finishing) {
   const faults: Record<string, string> = {};
   const told: Record<string, { before: number[] | null; after: number[] }> = {};
   const one = async (engine: TicketEngine): Promise<void> => {
-    const { url, group, before } = engine;
+    const { url, group, before, left } = engine;
     const control = knownControl(policy, url);
     try {
+      if (left) throw refused(IT_HAS_LEFT);
       if (control === undefined) throw refused('it is no replica of the service any more');
       if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
-      const after = await complete(control, finishing);
+      const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
+      const after = await complete(control, { ...finishing, isAsleep });
+      await examine(control, finishing);
       if (after !== null) told[url] = { before, after };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -106,7 +112,7 @@ async function completeAll(finishing: Finishing) {
 /** Returns what it computes, for `agree`. */
 async function complete(
   control: WeightControl,
-  { ticket, finish: { labels }, signal }: Finishing,
+  { ticket, finish: { labels }, isAsleep, signal }: Finishing & { isAsleep: boolean },
 ): Promise<number[] | null> {
   const { version, nonce, cache, probe, paused_until } = ticket;
   const bound = (): Bound => ({ within_ms: paused_until - commonMs(), signal });
@@ -118,6 +124,7 @@ async function complete(
       `label: expected ${accepted.map((one) => JSON.stringify(one)).join(' or ')}, got ${JSON.stringify(said)}: another process, or another writer, is there`,
     );
   await control.label(String(version), bound());
+  if (isAsleep) await control.wakeUp(null, bound());
   if (cache === 'reset') await control.resetCache(bound());
   await control.resume(bound());
   if (probe === null) return null;
@@ -127,6 +134,14 @@ async function complete(
   return null;
 }
 
+/** A joiner has whole weights by now, so it may compute. */
+async function examine(control: WeightControl, { policy, signal }: Finishing): Promise<void> {
+  const record = await policy.records.latest();
+  const identity = record?.identity ?? null;
+  if (identity === null || record?.replicas[control.replica]?.examined !== false) return;
+  await examineLogprobs(policy, { control, signal, identity });
+}
+
 /** Engines that failed are cut off before the record says so. */
 async function outcomesOf(
   { ticket, policy, signal }: Finishing,
@@ -134,11 +149,11 @@ async function outcomesOf(
 ): Promise<Record<string, Outcome>> {
   const { version, code, paused_until, engines } = ticket;
   const outcomes = await Promise.all(
-    engines.map(async ({ url }): Promise<[string, Outcome]> => {
+    engines.map(async ({ url, left }): Promise<[string, Outcome]> => {
       const why = faults[url];
       if (why === undefined) return [url, { state: 'current', version }];
       const control = knownControl(policy, url);
-      if (control === undefined) return [url, { state: 'away', fault: why }];
+      if (left || control === undefined) return [url, { state: 'away', fault: why }];
       const closes = code === 'ours';
       return [url, await halfLoaded(control, { why, closes, paused_until, signal })];
     }),
@@ -153,10 +168,15 @@ function conclude(
 ): PolicyRecord | null {
   if (now === null || now.transfers.open?.nonce !== ticket.nonce) return null;
   const has = (url: string): boolean => outcomes[url]?.state === 'current';
-  const whole = wholeGroups(ticket.engines, has);
+  // Some may have left meanwhile.
+  const engines = now.transfers.open.engines.filter(({ left }) => !left);
+  const whole = wholeGroups(engines, has);
   const isAway = (url: string): boolean => outcomes[url]?.state === 'away';
-  const isReached = whole.length > 0 && whole.length >= neededGroups(ticket, { isAway });
+  const isReached =
+    whole.length > 0 && whole.length >= neededGroups({ ...ticket, engines }, { isAway });
   const why = isReached ? 'is over: it has finished' : 'is over: it did not reach its quorum';
-  const after = ended(now, { outcomes, why, is_whole: isReached });
-  return isReached ? concluded(after) : after;
+  const { identity } = now;
+  const admitted = Object.keys(outcomes).filter(has).reduce((next, replica) => asAdmitted(next, { replica, identity }), now); // prettier-ignore
+  const after = ended(admitted, { outcomes, why, is_whole: isReached });
+  return withoutIdleSleep(isReached ? concluded(after) : after);
 }

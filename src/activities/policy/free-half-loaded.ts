@@ -24,7 +24,8 @@ export async function isOnlyFreed(
 ): Promise<boolean> {
   const before = await policy.records.latest();
   const entry = before?.replicas[replica];
-  if (entry === undefined || entry.needs === null) return false;
+  // One that sleeps gets its memory first.
+  if (entry === undefined || entry.needs === null || entry.slept !== null) return false;
   const hold = await holdHalfLoaded(control, { signal });
   const { paused_until, needs } = entry;
   if (hold !== 'held') {

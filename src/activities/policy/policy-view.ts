@@ -59,6 +59,7 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
       Object.entries(replicas).map(([url, entry]) => [url, replicaView(entry)]),
     ),
     ...(open !== null && { ticket: ticketView(open) }),
+    ...(record != null && record.sleep !== null && { sleep: record.sleep }),
     ...(may_delete.length > 0 && { may_delete }),
   };
 }
@@ -66,7 +67,7 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
 /** Fifty replicas are in each view, so it has only what is not usual. */
 function replicaView(entry: ReplicaEntry): ReplicaView {
   const { state, version, epoch, paused_until, fault } = entry;
-  const { needs, owner, instance, examined, draining_until, away_since } = entry;
+  const { needs, owner, instance, examined, draining_until, away_since, slept } = entry;
   return {
     state,
     version,
@@ -79,6 +80,7 @@ function replicaView(entry: ReplicaEntry): ReplicaView {
     ...(!examined && { examined: false }),
     ...(draining_until !== null && { draining_until }),
     ...(away_since !== null && { away_since }),
+    ...(slept !== null && { slept: slept.level }),
   };
 }
 

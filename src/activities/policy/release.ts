@@ -16,6 +16,8 @@ export async function release(control: WeightControl): Promise<boolean> {
   const bound = { within_ms: CALL_MS, signal };
   try {
     await control.cutOff(bound);
+    // It has no memory to go on with.
+    if (await control.isAsleep(bound)) return true;
     await resume(control, bound);
     return true;
   } catch (error) {

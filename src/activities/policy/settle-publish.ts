@@ -11,21 +11,17 @@ import {
   withReplicas,
   withTarget,
 } from '../../model/policy/record.js';
+import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import { refusalWhileOpen } from '../../model/policy/tickets.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { checkPlaces, lackOf } from './engine-abilities.js';
 import { checkCache } from './kept-cache.js';
 import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
-
-/** By kind of weights. */
-const REMEDIES = {
-  checkpoint: 'vLLM has them with VLLM_SERVER_DEV_MODE=1',
-  lora: 'vLLM has them with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True',
-} as const;
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
@@ -84,7 +80,8 @@ function filesNotes(
 }
 
 function checkTarget(record: PolicyRecord | null, publish: Target): void {
-  const refusal = refusalWhileOpen(record) ?? refusalOfTarget(record, publish);
+  const refusal =
+    refusalWhileOpen(record) ?? refusalWhileAsleep(record) ?? refusalOfTarget(record, publish);
   if (refusal !== null) throw refused(refusal);
 }
 
@@ -106,12 +103,12 @@ async function examine(
     try {
       const { lacks, tells_label } = await control.examine(publish, bound);
       if (lacks.length > 0)
-        refusals.push(
-          `${control.replica} lacks ${lacks.join(', ')} (${REMEDIES[publish.weights.kind]})`,
-        );
+        refusals.push(lackOf(control.replica, { lacks, kind: publish.weights.kind }));
       if (!tells_label) silent.push(control.replica);
-      if (publish.cache === 'keep')
-        checkCache(control.replica, { ...publish, ...(await control.settings(bound)) });
+      const isAdapter = publish.weights.kind === 'lora';
+      if (!isAdapter && publish.cache !== 'keep') return;
+      const started = await control.settings(bound);
+      (isAdapter ? checkPlaces : checkCache)(control.replica, { ...publish, ...started });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       if (error.type === 'GenerationUnavailable') away.set(control.replica, error.message);

@@ -2,9 +2,11 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { AGREED_IDS } from '../../model/policy/agreement.js';
 import { baseOf } from '../../model/policy/adapters.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
+import type { EngineIdentity, PolicyRecord } from '../../model/policy/record.js';
+import { identityProblem } from '../../model/policy/replicas.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
+import { examineJoiner } from './examine-joiner.js';
 import { checkCache } from './kept-cache.js';
 import { refused } from './policy-view.js';
 
@@ -15,6 +17,8 @@ export interface Seen {
   away: Record<string, string>;
   /** Among them, those that answer nothing but `/health`. */
   hung: string[];
+  /** What joiners among them are; null: there are none. */
+  identity: EngineIdentity | null;
 }
 
 export interface SeenEngine {
@@ -36,21 +40,27 @@ interface Asking {
   signal: AbortSignal;
 }
 
-/** A server that cannot be held refuses the whole update. One that does not answer is left out. */
+/**
+ * A server that cannot be held refuses the whole update. One that does not answer is left out, and so is a joiner that is
+ * not what the others are. A trainer's own engines join with its job: nothing but its transfer gives them weights.
+ */
 export async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> {
   const controls = meant(policy, asking);
-  const seen: Seen = { engines: [], away: {}, hung: [] };
+  const seen: Seen = { engines: [], away: {}, hung: [], identity: null };
   const refusals: string[] = [];
   const answers = await Promise.all(
     controls.map(async (control) => {
+      const joins = asking.record?.replicas[control.replica]?.examined === false;
       try {
+        if (joins) seen.identity = alike(control, { own: await examineJoiner(policy, { control, signal: asking.signal }), others: seen.identity }); // prettier-ignore
         return await twice(() => askEngine(control, asking));
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
-        if (error.type !== 'GenerationUnavailable') refusals.push(error.message);
+        const answers = error.type !== 'GenerationUnavailable';
+        if (answers && !joins) refusals.push(error.message);
         else {
           seen.away[control.replica] = error.message;
-          if (await hangs(control, asking)) seen.hung.push(control.replica);
+          if (!answers && (await hangs(control, asking))) seen.hung.push(control.replica);
         }
         return null;
       }
@@ -58,6 +68,16 @@ export async function askEngines(policy: PolicyService, asking: Asking): Promise
   );
   if (refusals.length > 0) throw refused(refusals.join('; '));
   return { ...seen, engines: answers.filter((one) => one !== null) };
+}
+
+/** Joiners beside nothing else are compared with each other. */
+function alike(
+  { replica }: WeightControl,
+  { own, others }: { own: EngineIdentity; others: EngineIdentity | null },
+): EngineIdentity {
+  const problem = others === null ? null : identityProblem(own, others);
+  if (problem !== null) throw refused(`${replica}: ${problem}`);
+  return own;
 }
 
 function meant(
@@ -71,7 +91,7 @@ function meant(
   const isMeant = ({ replica }: WeightControl): boolean => {
     const entry = record?.replicas[replica];
     const hasBase = entry?.state === 'current' && baseOf(entry) === base;
-    if (entry !== undefined && (!entry.examined || entry.draining_until !== null)) return false;
+    if (entry !== undefined && entry.draining_until !== null) return false;
     return (only?.includes(replica) ?? true) && (base === null || hasBase);
   };
   return controls.filter(isMeant);
@@ -97,7 +117,9 @@ async function askEngine(
   const { replica: url } = control;
   await control.paused({ within_ms: FIRST_QUESTION_MS, signal });
   const bound = { within_ms: QUESTION_MS, signal };
-  const { lacks, tells_label } = await control.examine({ cache: begin.cache }, bound);
+  const entry = record?.replicas[url];
+  const sleep = entry?.slept == null ? null : 'ours';
+  const { lacks, tells_label } = await control.examine({ cache: begin.cache, sleep }, bound);
   const all = tells_label ? lacks : [...lacks, '/weight_info'];
   if (all.length > 0)
     throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
@@ -110,7 +132,6 @@ async function askEngine(
     throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.
-  const entry = record?.replicas[url];
   const serves = entry === undefined || entry.state === 'current';
   const isAsked = serves && begin.probe === 'agree';
   const before = isAsked ? await control.promptLogprobs(AGREED_IDS, bound) : null;

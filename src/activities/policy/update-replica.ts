@@ -16,11 +16,12 @@ import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
 import type { LoadableAdapter } from './bring-adapter.js';
 import { adapterTo, bringAdapter, NO_BASE, putAdapter } from './bring-adapter.js';
 import { isOnlyFreed } from './free-half-loaded.js';
-import { halfLoaded } from './half-loaded.js';
+import { halfLoaded, holdHalfLoaded } from './half-loaded.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 import { pause } from './pause-engine.js';
 import { release } from './release.js';
+import { wakeReplica } from './wake-replica.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { checkFiles } from './checked-files.js';
 
@@ -49,6 +50,8 @@ interface Work extends Pick<Attempt, 'signal'> {
   manner: Loadable;
   /** What the engine says of its weights until they are loaded. */
   transit: string;
+  /** It sleeps: its memory has to come back before its weights. */
+  isAsleep: boolean;
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
@@ -73,6 +76,8 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const beginning = { policy, control, attempt };
       // What an earlier attempt has paused goes through all phases.
       const isPaused = attempt.checkpoint !== null;
+      const awake = isPaused ? null : await wakeReplica(order, { policy, control, signal });
+      if (awake !== null) return awake;
       const beside = isPaused ? null : await bringAdapter(order, { policy, control, identity, signal }); // prettier-ignore
       if (beside !== null) return beside;
       const begun = await orReleased(beginning, () => begin(order, beginning));
@@ -97,7 +102,7 @@ async function checkIsThere(
   if (order.version !== null) return;
   const entry = (await policy.records.latest())?.replicas[order.replica];
   if (entry === undefined || (entry.state !== 'away' && entry.state !== 'unknown')) return;
-  const needs = { cache: 'keep' as const };
+  const needs = { cache: 'keep' as const, sleep: entry.slept === null ? null : ('ours' as const) };
   const bound = { within_ms: QUESTION_MS, signal: attempt.signal };
   const { lacks } = await control.examine(needs, bound);
   if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
@@ -162,7 +167,8 @@ async function recordPause(
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
   const transit = inTransit(version, record?.writer ?? '');
-  return { order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
+  const isAsleep = record?.replicas[replica]?.slept != null;
+  return { isAsleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
 }
 
 /** The next attempt has to know it. */
@@ -192,6 +198,7 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
   const bound = (): Bound => ({ within_ms: work.paused_until - commonMs(), signal: work.signal });
   await inPhase('load', () => checkFiles(work.version, manner));
   const began = performance.now();
+  if (work.isAsleep) await inPhase('wake', () => giveMemory(work, bound()));
   await inPhase('pause', () => pause(work));
   await inPhase('label', () => control.label(work.transit, bound()));
   const pausing = performance.now();
@@ -203,6 +210,7 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
   });
   const load_s = (performance.now() - pausing) / 1000;
   await inPhase('label', () => control.label(String(work.version), bound()));
+  if (work.isAsleep) await inPhase('wake', () => control.wakeUp(null, bound()));
   if (manner.cache === 'reset') await inPhase('cache', () => control.resetCache(bound()));
   await inPhase('resume', () => control.resume(bound()));
   const paused_s = (performance.now() - began) / 1000;
@@ -217,6 +225,12 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
     return whole && asAdmitted(whole, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
+}
+
+/** For weights alone. What a transfer has left in it is closed only then. */
+async function giveMemory({ control, signal }: Work, bound: Bound): Promise<void> {
+  await control.wakeUp('weights', bound);
+  await holdHalfLoaded(control, { signal });
 }
 
 /** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */
@@ -277,12 +291,13 @@ async function afterFailure(
     return error;
   }
   const message = error instanceof Error ? error.message : String(error);
-  const outcome = work.isHalf()
-    ? await halfLoaded(control, { why: message, closes: false, paused_until, signal: AbortSignal.timeout(HOLD_MS) }) // prettier-ignore
-    : {
-        state: (await release(control)) ? ('unknown' as const) : ('away' as const),
-        fault: message,
-      };
+  const outcome =
+    work.isHalf() || work.isAsleep
+      ? await halfLoaded(control, { why: message, closes: false, paused_until, signal: AbortSignal.timeout(HOLD_MS) }) // prettier-ignore
+      : {
+          state: (await release(control)) ? ('unknown' as const) : ('away' as const),
+          fault: message,
+        };
   await policy.records.change((now) =>
     now !== null && isUnchanged(now, { replica: order.replica, epoch: work.epoch })
       ? withReplica(now, { replica: order.replica, ...outcome, away_since: commonMs() })

@@ -3,6 +3,8 @@ import { readFile, readdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import type { WeightFiles } from '../../model/policy/weight-files.js';
+import type { BucketSettings } from '../../platform/s3/bucket.js';
+import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { describeError } from '../../platform/errors.js';
 import { LATE, within } from '../../platform/waits/abort.js';
 
@@ -26,8 +28,9 @@ const KINDS = [
 const NO_WEIGHTS = /^(?:optimizer|scheduler|scaler|rng_state|training_args)/;
 
 export async function lookAt(place: string): Promise<Look> {
-  if (!path.isAbsolute(place)) return unseen('is no absolute path');
-  const look = see(place).catch((error: unknown) =>
+  const objects = placeOf(place);
+  if (objects === null && !path.isAbsolute(place)) return unseen('is no absolute path');
+  const look = (objects === null ? see(place) : seeObjects(objects)).catch((error: unknown) =>
     unseen(`cannot be read (${describeError(error)})`),
   );
   const seen = await within(LOOK_MS, look);
@@ -57,6 +60,30 @@ async function see(place: string): Promise<Look> {
   }
   const seen = { bytes, whole: read === bytes, sha256: hash.digest('hex'), host: hostname() };
   return { files: { ...seen, modified: new Date(modified).toISOString() }, why: null };
+}
+
+/** Engines stream them from there. Names, sizes and ETags say which contents they have. */
+async function seeObjects({ bucket: name, prefix: key }: BucketSettings): Promise<Look> {
+  const bucket = createBucket({ bucket: name, prefix: '' });
+  try {
+    const below = (await bucket.look(`${key}/`)).filter((one) => !one.key.slice(key.length + 1).includes('/')); // prettier-ignore
+    const found = new Map(below.map((one) => [one.key.slice(key.length + 1), one]));
+    const names = weightsAmong([...found.keys()]);
+    if (names.length === 0)
+      return unseen('is a folder without .safetensors, .bin, .gguf or .pt objects');
+    const hash = createHash('sha256');
+    let [bytes, modified] = [0, 0];
+    for (const name of names) {
+      const one = found.get(name);
+      hash.update(JSON.stringify([name, one?.bytes, one?.etag]));
+      bytes += one?.bytes ?? 0;
+      modified = Math.max(modified, one?.modified.getTime() ?? 0);
+    }
+    const seen = { bytes, whole: true, sha256: hash.digest('hex'), host: hostname() };
+    return { files: { ...seen, modified: new Date(modified).toISOString() }, why: null };
+  } finally {
+    bucket.close();
+  }
 }
 
 function weightsAmong(names: readonly string[]): string[] {

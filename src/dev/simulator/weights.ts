@@ -21,6 +21,8 @@ export interface WeightStore {
   setLabel: (label: string, front_end?: number) => void;
   /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
   load: (file: string, options?: { half: boolean }) => void;
+  /** Their memory is somebody else's: what is sampled from it is nobody's policy, until others are loaded. */
+  drop: () => void;
   /** What a model's name stands for: an adapter on the weights, or the weights alone. */
   under: (model: string | null) => Weights;
   /** Adapters that are loaded, by name. */
@@ -40,6 +42,7 @@ export interface WeightStore {
 }
 
 const START = 'default';
+const DROPPED: Weights = { name: 'dropped', skill: 0, seed: -1 };
 const ACTIVE = 'a weight update is already active';
 /** What layers of vLLM 0.32 say that a broken update has left apart. */
 const TORN = "'Parameter' object has no attribute 'weight_loader'";
@@ -71,6 +74,10 @@ export function createWeights(
       if (arrived !== null) throw new Error(ACTIVE);
       if (is_torn) throw new Error(TORN);
       loaded = half ? halfOf(read, current()) : read;
+      changed();
+    },
+    drop: () => {
+      loaded = DROPPED;
       changed();
     },
     ...createAdapters(current),

@@ -13,8 +13,8 @@ import { createHttp } from './http.js';
 import { engineSettings } from './engine-settings.js';
 import { asOne, createAskAnew, identify } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
-import { saysAwake } from './sleep-state.js';
+import { ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { SLEEP_ROUTES, sleepCalls } from './sleep-calls.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
@@ -39,7 +39,6 @@ const Resumed = z.object({ status: z.literal('resumed') });
 const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
 const WhetherPaused = z.object({ is_paused: z.boolean() });
 const WorldSize = z.object({ world_size: z.int().positive() });
-const IsSleeping = z.object({ is_sleeping: z.boolean() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
 /** One result for each worker of the engine (captures 173, 187). */
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
@@ -52,18 +51,11 @@ const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
 const CACHE_ROUTE = '/reset_prefix_cache';
 
 export function createVllmControl(options: VllmControlOptions): WeightControl {
-  const { replica, control_url, api_key, control_api_key, answers, lookupFor } = options;
-  const httpAt = (base_url: string, key: string | null): Http =>
-    createHttp({
-      base_url,
-      api_key: key,
-      ...(answers !== undefined && { answers }),
-      ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
-    });
-  const engine = httpAt(replica, api_key);
-  const control = httpAt(control_url ?? replica, control_api_key ?? api_key);
+  const { replica, control_url } = options;
+  const { engine, control } = connectionsOf(options);
   const toEngine = createAsk(engine, replica);
   const { ask, raw } = createAsk(control, replica);
+  const sleeping = sleepCalls({ replica, control: raw, engine: toEngine.raw });
   const { close: closeQuestions, ...questions } = createQuestions(options, engine);
   const said = async (bound: Bound): Promise<string | null> => {
     const reply = await raw('GET /weight_info', bound);
@@ -77,7 +69,8 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     replica,
     control_url: control_url ?? replica.replace(/\/v1$/, ''),
     ...questions,
-    examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica }),
+    ...sleeping,
+    examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica, ...sleeping }),
     pause: ({ mode, cache }, bound) =>
       order(`/pause?mode=${mode}&clear_cache=${cache === 'reset'}`, { schema: Paused, ...bound }),
     cutOff: (bound) => order('/pause?mode=abort&clear_cache=false', { schema: Paused, ...bound }),
@@ -109,6 +102,28 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     close: async () => {
       await Promise.all([engine.close(), control.close(), closeQuestions()]);
     },
+  };
+}
+
+/** To the engine, and to where its weights are changed. */
+function connectionsOf({
+  replica,
+  control_url,
+  api_key,
+  control_api_key,
+  answers,
+  lookupFor,
+}: VllmControlOptions) {
+  const httpAt = (base_url: string, key: string | null): Http =>
+    createHttp({
+      base_url,
+      api_key: key,
+      ...(answers !== undefined && { answers }),
+      ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
+    });
+  return {
+    engine: httpAt(replica, api_key),
+    control: httpAt(control_url ?? replica, control_api_key ?? api_key),
   };
 }
 
@@ -184,13 +199,14 @@ function transferCalls({
 }
 
 async function examine(
-  { cache, weights }: Parameters<WeightControl['examine']>[0],
+  { cache, weights, sleep = null }: Parameters<WeightControl['examine']>[0],
   {
     toEngine,
     raw,
     bound,
     replica,
-  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string },
+    isAsleep,
+  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string } & Pick<WeightControl, 'isAsleep'>, // prettier-ignore
 ): Promise<Examination> {
   await firstModel(toEngine, bound);
   const has = async (path: string): Promise<boolean> => {
@@ -201,14 +217,12 @@ async function examine(
   };
   const lacks: string[] = [];
   const isAdapter = weights?.kind === 'lora';
-  const needed = cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED;
+  const needed = [...NEEDED, ...(cache === 'reset' ? [CACHE_ROUTE] : []), ...(sleep === null ? [] : SLEEP_ROUTES)]; // prettier-ignore
   for (const path of isAdapter ? ADAPTER_ROUTES : needed) {
     const isThere = isAdapter ? hasAdapterRoute(toEngine, { path, bound, replica }) : has(path);
     if (!(await isThere)) lacks.push(path);
   }
-  const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
-  const mayBeAsleep = sleeping.success && sleeping.data.is_sleeping;
-  if (mayBeAsleep && !saysAwake(await toEngine.raw('GET /metrics', bound))) throw asleep(replica);
+  if (sleep !== 'ours' && (await isAsleep(bound))) throw asleep(replica);
   return { lacks, tells_label: await has('/weight_info') };
 }
 

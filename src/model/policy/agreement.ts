@@ -52,7 +52,8 @@ function nearestOf(url: string, all: readonly [string, Told][]): string {
   return `got ${Math.min(...distances).toFixed(3)} off the nearest of ${distances.length}`;
 }
 
-const distance = (a: readonly number[], b: readonly number[]): number =>
+/** The largest difference of a logprob. */
+export const distance = (a: readonly number[], b: readonly number[]): number =>
   a.length === b.length
     ? Math.max(0, ...a.map((one, i) => Math.abs(one - (b[i] ?? NaN))))
     : Infinity;

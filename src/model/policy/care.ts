@@ -12,8 +12,9 @@ export function needsCare(record: PolicyRecord, urls: readonly string[]): boolea
   );
 }
 
-/** A replica that is paused beyond its limit, so its updater is gone; or one that should have left. */
-export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
+/** A replica that is paused beyond its limit, so its updater is gone; or one that should have left, or be awake. */
+export const isOverdue = ({ replicas, sleep }: PolicyRecord, now: number): boolean =>
+  (sleep !== null && sleep.until < now) ||
   Object.values(replicas).some(
     (entry) =>
       (entry.paused_until !== null && entry.paused_until < now) ||

@@ -5,6 +5,7 @@ import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy
 import type { Publish } from './publish.js';
 import { Manner, MAX_VERSION, Weights } from './publish.js';
 import { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
+import { Sleeping, Slept } from './sleep.js';
 import { NO_TRANSFERS, Transfers } from './ticket.js';
 import { WeightFiles, filesText, isOther } from './weight-files.js';
 
@@ -42,6 +43,8 @@ const ReplicaEntry = z.object({
   adapters: z.array(ServedAdapter).default([]),
   /** The version of its weights, if it has adapters. */
   base: z.int().nullable().default(null),
+  /** It sleeps, or has yet to be woken; null: it is awake. */
+  slept: Slept.nullable().default(null),
 });
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
@@ -84,6 +87,8 @@ export const PolicyRecord = z.object({
   transfers: Transfers.default(NO_TRANSFERS),
   /** The last published ones, oldest first. */
   adapters: z.array(KeptAdapter).default([]),
+  /** Who has put engines to sleep; null: nobody, or they are being woken. */
+  sleep: Sleeping.nullable().default(null),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -103,6 +108,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   identity: null,
   transfers: NO_TRANSFERS,
   adapters: [],
+  sleep: null,
 });
 
 const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
@@ -119,6 +125,7 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   away_since: null,
   adapters: [],
   base: null,
+  slept: null,
   ...given,
 });
 
@@ -205,6 +212,7 @@ export function withReplica(
     paused_until: null,
     fault: null,
     needs: change.state === 'current' ? null : before.needs,
+    slept: change.state === 'current' ? null : before.slept,
     // Other weights have no adapters yet.
     ...(change.version !== undefined && { adapters: [], base: null }),
     ...change,

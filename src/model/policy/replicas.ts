@@ -5,6 +5,7 @@ import { listOf } from '../untrusted.js';
 import { preview } from '../problems.js';
 import type { EngineIdentity, PolicyRecord, ReplicaEntry } from './record.js';
 import { hasLeft, withJoined, withReplica } from './record.js';
+import { withoutTicketEngine } from './tickets.js';
 
 /**
  * Updates `engines`, `join`, `drain` and `leave` of workflow `policy`: which replicas a service has. The base URLs of
@@ -126,10 +127,8 @@ export function withDrain(
 ): PolicyRecord {
   const entry = record.replicas[url];
   if (entry === undefined || entry.draining_until !== null) return record;
-  return {
-    ...record,
-    replicas: { ...record.replicas, [url]: { ...entry, draining_until: until } },
-  };
+  const replicas = { ...record.replicas, [url]: { ...entry, draining_until: until } };
+  return withoutTicketEngine({ ...record, replicas }, url);
 }
 
 const NAMED_BY_FILE = 'it has left; temporal.yaml names it, so it may join again';
@@ -143,12 +142,13 @@ export function withoutReplica(
   if (entry === undefined) return record;
   if (entry.owner === null) {
     const draining_until = Math.min(at, entry.draining_until ?? at);
-    return hasLeft(entry)
-      ? record
-      : withReplica(record, { replica: url, state: 'away', fault: NAMED_BY_FILE, draining_until });
+    if (hasLeft(entry)) return record;
+    const left = withReplica(record, { replica: url, state: 'away', fault: NAMED_BY_FILE, draining_until }); // prettier-ignore
+    return withoutTicketEngine(left, url);
   }
   const others = Object.entries(record.replicas).filter(([other]) => other !== url);
-  return withIdentity({ ...record, replicas: Object.fromEntries(others) });
+  const without = withoutTicketEngine(record, url);
+  return withIdentity({ ...without, replicas: Object.fromEntries(others) });
 }
 
 /** What replicas have in common is forgotten with the last one. */

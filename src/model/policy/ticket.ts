@@ -21,6 +21,8 @@ const TicketEngine = z.object({
   }),
   /** Its logprobs before the transfer; null: it could not be asked. */
   before: z.array(z.number()).nullable(),
+  /** It has left the service, or drains: the ticket goes on without it. */
+  left: z.boolean().default(false),
 });
 export type TicketEngine = z.infer<typeof TicketEngine>;
 

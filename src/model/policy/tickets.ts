@@ -23,9 +23,9 @@ export function refusalOfBegin(record: PolicyRecord | null, begin: Begin): strin
   if (record === null) return null;
   const { open, past } = record.transfers;
   const heir = past.find((one) => one.superseded && isHolder(one.holder, begin.holder));
-  if (heir !== undefined) return `holder: ${nameOf(begin.holder)} ${heir.why}`;
+  if (heir !== undefined) return `holder: ${holderName(begin.holder)} ${heir.why}`;
   if (open !== null && open.holder.name !== begin.holder.name)
-    return `holder: ${nameOf(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}; got ${nameOf(begin.holder)}`;
+    return `holder: ${holderName(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}; got ${holderName(begin.holder)}`;
   return refusalOfNumber(record, begin);
 }
 
@@ -62,12 +62,12 @@ export function refusalOfTicket(record: PolicyRecord | null, nonce: string): str
   const over = past.find((one) => one.nonce === nonce);
   const got = JSON.stringify(nonce);
   if (over !== undefined)
-    return `ticket: ${got} of ${nameOf(over.holder)} for version ${over.version} ${over.why}`;
+    return `ticket: ${got} of ${holderName(over.holder)} for version ${over.version} ${over.why}`;
   if (open === null) return `ticket: no transfer is open, got ${got}; \`begin\` gives a ticket`;
-  return `ticket: expected that of ${nameOf(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
+  return `ticket: expected that of ${holderName(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
 }
 
-const nameOf = ({ name, incarnation }: Holder): string =>
+export const holderName = ({ name, incarnation }: Holder): string =>
   `${JSON.stringify(name)} (incarnation ${JSON.stringify(incarnation)})`;
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();
@@ -76,7 +76,7 @@ const timeOf = (ms: number): string => new Date(ms).toISOString();
 export function refusalWhileOpen(record: PolicyRecord | null): string | null {
   const open = record?.transfers.open ?? null;
   if (open === null) return null;
-  return `${nameOf(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}: \`finish\` or \`abandon\` ends that`;
+  return `${holderName(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}: \`finish\` or \`abandon\` ends that`;
 }
 
 /** The record in which this ticket is open. Each of its engines is being updated; one before it is over. */
@@ -99,17 +99,21 @@ export function opened(
 
 /** Puts the open ticket and makes every engine of it one that is being updated. */
 export function withTicket(record: PolicyRecord, ticket: Ticket): PolicyRecord {
-  const held = ticket.engines.reduce(
-    (next, { url, was: { needs } }) =>
-      withReplica(next, {
-        replica: url,
-        state: 'updating',
-        paused_until: ticket.paused_until,
-        needs,
-      }),
+  const { engines, paused_until } = ticket;
+  const held = engines.reduce(
+    (next, { url, left, was: { needs } }) =>
+      left ? next : withReplica(next, { replica: url, state: 'updating', paused_until, needs }),
     record,
   );
   return { ...held, transfers: { ...held.transfers, open: ticket } };
+}
+
+/** The record in which the open ticket, if there is one, goes on without an engine. */
+export function withoutTicketEngine(record: PolicyRecord, url: string): PolicyRecord {
+  const { open } = record.transfers;
+  if (open === null) return record;
+  const engines = open.engines.map((one) => (one.url === url ? { ...one, left: true } : one));
+  return { ...record, transfers: { ...record.transfers, open: { ...open, engines } } };
 }
 
 const whyOverBy = ({ holder }: Ticket, next: Ticket): string =>

@@ -26,6 +26,14 @@ export const ResultObjects = z.array(
 
 const objects = (what: string) => ResultObjects.describe(`of ${what}, in order`);
 
+/** Each kind of them that a result may have. */
+export const OBJECTS = {
+  rollouts: objects('the valid rollouts'),
+  failures: objects('the others'),
+  groups: objects('the table of groups'),
+  sequences: objects('the sequences of the valid rollouts').exactOptional(),
+};
+
 /** The result of workflow `rolloutBatch`, and the content of metrics.json. */
 export const BatchResult = z.strictObject({
   schema_version: z.literal(1).describe('the version of this format'),
@@ -48,10 +56,7 @@ export const BatchResult = z.strictObject({
   objects: z
     .strictObject({
       epoch: z.string().describe('changes when the batch is started again'),
-      rollouts: objects('the valid rollouts'),
-      failures: objects('the others'),
-      groups: objects('the table of groups'),
-      sequences: objects('the sequences of the valid rollouts').exactOptional(),
+      ...OBJECTS,
     })
     .exactOptional()
     .describe('in metrics.json on S3 alone: what its results consist of'),

@@ -5,6 +5,8 @@ export const REPLICA_STATES = [
   'current',
   /** It is being updated. */
   'updating',
+  /** Its memory is somebody else's for a while: it is asked nothing. */
+  'asleep',
   /** Its weights are unknown: it serves nothing until it has been given some. */
   'unknown',
   /** It does not answer. */
@@ -16,8 +18,22 @@ export type ReplicaState = (typeof REPLICA_STATES)[number];
 export const REPLICA_NEEDS = ['load', 'restart'] as const;
 export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
 
+/** 1: weights wait in the memory of the host; 2: they are dropped. */
+export const SLEEP_LEVELS = [1, 2] as const;
+export type SleepLevel = (typeof SLEEP_LEVELS)[number];
+
 /** Its phases, in order. */
-const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe', 'adapter'] as const;
+const PHASES = [
+  'record',
+  'wake',
+  'pause',
+  'load',
+  'label',
+  'cache',
+  'resume',
+  'probe',
+  'adapter',
+] as const;
 export type Phase = (typeof PHASES)[number];
 
 export interface ReplicaView {
@@ -33,6 +49,18 @@ export interface ReplicaView {
   examined?: false;
   draining_until?: number;
   away_since?: number;
+  /** The level at which it sleeps, or has yet to be woken. */
+  slept?: SleepLevel;
+}
+
+/** Engines sleep. */
+export interface SleepView {
+  /** Of the update. */
+  nonce: string;
+  holder: { name: string; incarnation: string };
+  level: SleepLevel;
+  /** Milliseconds since 1970. */
+  until: number;
 }
 
 /** An open transfer. */
@@ -63,7 +91,7 @@ const isConcerned = ({
   state: ReplicaState;
   examined?: boolean;
   draining_until?: number | null;
-}): boolean => state !== 'away' && examined && draining_until === null;
+}): boolean => state !== 'away' && state !== 'asleep' && examined && draining_until === null;
 
 /** The record as workflows and `status` see it. */
 export interface PolicyView {
@@ -75,6 +103,8 @@ export interface PolicyView {
   replicas: Record<string, ReplicaView>;
   /** Absent or null: none. */
   ticket?: TicketView | null;
+  /** Absent or null: no engine sleeps. */
+  sleep?: SleepView | null;
   /** Files of adapters that nobody needs any more; absent: none. */
   may_delete?: string[];
 }
@@ -140,19 +170,28 @@ export const mayReach = (
 /**
  * Replicas that need `version` again: none if nobody but a trainer has its weights. If nothing was ever published, those
  * that have joined are only examined. An engine that hangs is asked until it answers. Those of an open transfer belong to
- * its holder.
+ * its holder. While engines sleep, nobody else's memory is touched.
  */
 export function toRestore(view: PolicyView): string[] {
+  if (isAsleep(view)) return [];
   const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
   const isDue = (one: ReplicaView): boolean =>
     one.state === 'current'
       ? lacksAdapter(view, one)
-      : hasFiles || hangs(one) || (view.version === null && one.examined === false);
+      : hasFiles ||
+        hangs(one) ||
+        keepsWeights(one) ||
+        (view.version === null && one.examined === false);
   return Object.entries(view.replicas).flatMap(([url, one]) =>
     one.draining_until === undefined && !held.has(url) && isDue(one) ? [url] : [],
   );
 }
+
+const isAsleep = ({ sleep }: PolicyView): boolean => sleep != null;
+
+/** It sleeps, and has all of its weights. */
+const keepsWeights = ({ slept, needs }: ReplicaView): boolean => slept === 1 && needs === undefined;
 
 /** It serves an older version, and the record's is only an adapter away. */
 const lacksAdapter = ({ version, weights }: PolicyView, one: ReplicaView): boolean =>
@@ -206,8 +245,10 @@ const MOST_REPLICAS = 4;
 export function whyNothingServes({
   version,
   replicas,
+  sleep = null,
 }: {
   version: number | null;
+  sleep?: Omit<SleepView, 'nonce'> | null;
   replicas: Record<
     string,
     Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
@@ -222,10 +263,15 @@ export function whyNothingServes({
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
-  return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${remedyFor(version)}`}`;
+  return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${sleep === null ? remedyFor(version) : sleepText(sleep)}`}`;
 }
 
 export const NO_ENGINE = 'no engine is there: temporal.yaml names none, and none has joined';
+
+export const sleepText = ({ holder, level, until }: Omit<SleepView, 'nonce'>): string =>
+  `${holder.name} (incarnation ${holder.incarnation}) has put them to sleep (level ${level}), at most until ${timeOfDay(until)} UTC: \`wake\` ends that`;
+
+export const timeOfDay = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
 
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
@@ -234,51 +280,3 @@ const remedyFor = (version: number | null): string =>
   version === null
     ? 'publish a version that loads'
     : `version ${version} is tried again; or publish one that loads`;
-
-/** What each replica that needs something waits for, and what to do. */
-export const needsTexts = (view: PolicyView): string[] =>
-  Object.entries(view.replicas).flatMap(([url, { needs }]) =>
-    needs === undefined ? [] : [`${url} ${needs === 'restart' ? HANGS : halfText(view)}`],
-  );
-
-const HANGS = 'waits inside a transfer and answers nothing: restart its process';
-
-function halfText(view: PolicyView): string {
-  const { version } = view;
-  const remedy = canRestore(view)
-    ? `version ${version ?? 'none'} is loaded from its files`
-    : `${version === null ? '' : `attach files of version ${version}, `}publish a version, or begin the next transfer`;
-  return `is half loaded, cut off and paused: ${remedy}`;
-}
-
-/** What the holder of a transfer has said. */
-export interface TransferNews {
-  /** Tensors or bytes; null: nothing. */
-  done: number | null;
-  silent_s: number;
-  /** It has been silent for longer than `stall_limit`. */
-  is_stale: boolean;
-}
-
-/** Who holds engines, and until when. */
-export function holderText(
-  { holder, version, engines, paused_until }: TicketView,
-  news: TransferNews | null,
-): string {
-  // prettier-ignore
-  const until = new Date(paused_until).toISOString().slice(11, 19);
-  const done = news === null || news.done === null ? 'nothing has been said' : `${news.done} sent`;
-  const silent = news === null ? '' : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`; // prettier-ignore
-  return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} ${engines.length === 1 ? 'engine' : 'engines'} for version ${version}, at most until ${until} UTC: ${done}${silent}`;
-}
-
-/** A note after a version: another one is on its way, or has failed. */
-export function aimOf(
-  { version, target }: Pick<PolicyView, 'version' | 'target'>,
-  updates: readonly { version: number | null; fault: string | null }[],
-): string {
-  if (target === null || target === version) return '';
-  const last = updates.at(-1);
-  const isOver = last !== undefined && last.version === target && last.fault !== null;
-  return isOver ? `, ${target} was not reached` : `, ${target} is being brought`;
-}

@@ -9,6 +9,8 @@ export interface Bucket {
   readonly name: string;
   /** null: there is none. */
   get(key: string): Promise<Buffer | null>;
+  /** The same, in pieces, all of one state of it: one that is replaced meanwhile is an error. */
+  read(key: string): AsyncGenerator<Buffer>;
   /** An object that only its writer puts, under a name of its own. */
   put(key: string, body: Buffer | string): Promise<void>;
   /**
@@ -19,9 +21,19 @@ export interface Bucket {
   remove(key: string): Promise<void>;
   /** All keys that begin so. */
   list(prefix: string): Promise<string[]>;
+  /** All objects whose keys begin so. */
+  look(prefix: string): Promise<SeenObject[]>;
   /** Those below a folder of it. */
   below(folder: string): Bucket;
   close: () => void;
+}
+
+export interface SeenObject {
+  key: string;
+  bytes: number;
+  /** Of its content, however it was uploaded. */
+  etag: string;
+  modified: Date;
 }
 
 export interface BucketSettings {
@@ -38,6 +50,14 @@ export interface BucketSettings {
 export const addressOf = ({ bucket, prefix }: Pick<BucketSettings, 'bucket' | 'prefix'>): string =>
   `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`;
 
+/** Bucket and key or prefix of such an address; null: it is none. */
+export function placeOf(address: string): Pick<BucketSettings, 'bucket' | 'prefix'> | null {
+  const [, bucket, prefix = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]+)(?:\/(.*))?$/s.exec(address) ?? [];
+  return bucket === undefined ? null : { bucket, prefix: prefix.replace(/\/+$/, '') };
+}
+
+/** A piece of an object that is read. */
+const PIECE_BYTES = 8 * 2 ** 20;
 const ANSWERS_WITHIN_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
 /** Of one request: connections that break, 500, 503 and `SlowDown`. */
@@ -94,6 +114,15 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
       const command = new sdk.PutObjectCommand({ ...at(key), Body: body, ...more });
       return (await client.send(command, options)).ETag === undefined ? null : true;
     });
+  const look: Bucket['look'] = async (start) =>
+    (await objectsAt({ Bucket, Prefix: keyOf(start) }, ask)).map(
+      ({ Key = '', Size: bytes = 0, ETag: etag = '', LastModified: modified = new Date(0) }) => ({
+        key: Key.slice(keyOf('').length),
+        bytes,
+        etag,
+        modified,
+      }),
+    );
   return {
     name: addressOf({ bucket: Bucket, prefix }),
     get: (key) =>
@@ -101,6 +130,7 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
         const found = await client.send(new sdk.GetObjectCommand(at(key)), options).catch(orNull);
         return found && Buffer.from((await found.Body?.transformToByteArray()) ?? []);
       }),
+    read: (key) => piecesOf(at(key), ask),
     put: async (key, body) => {
       await patiently(key, () => put(key, { body }));
     },
@@ -125,20 +155,43 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
       ask(async ({ sdk, client, options }) => {
         await client.send(new sdk.DeleteObjectCommand(at(key)), options);
       }),
-    list: (start) =>
-      ask(async ({ sdk, client, options }) => {
-        const keys: string[] = [];
-        for (let token: string | undefined; ;) {
-          const input = { Bucket, Prefix: keyOf(start), ContinuationToken: token };
-          const page = await client.send(new sdk.ListObjectsV2Command(input), options);
-          for (const { Key = '' } of page.Contents ?? []) keys.push(Key.slice(keyOf('').length));
-          if (page.IsTruncated !== true) return keys;
-          token = page.NextContinuationToken;
-        }
-      }),
+    list: async (start) => (await look(start)).map(({ key }) => key),
+    look,
     below: (folder) => objectsBelow(keyOf(folder), asking),
     close: asking.close,
   };
+}
+
+/** All pages of a list. */
+async function objectsAt(at: { Bucket: string; Prefix: string }, ask: Ask): Promise<Sdk._Object[]> {
+  const seen: Sdk._Object[] = [];
+  for (let token: string | undefined; ;) {
+    const page = await ask(({ sdk, client, options }) =>
+      client.send(new sdk.ListObjectsV2Command({ ...at, ContinuationToken: token }), options),
+    );
+    seen.push(...(page.Contents ?? []));
+    if (page.IsTruncated !== true) return seen;
+    token = page.NextContinuationToken;
+  }
+}
+
+async function* piecesOf(at: { Bucket: string; Key: string }, ask: Ask): AsyncGenerator<Buffer> {
+  const found = await ask(({ sdk, client, options }) =>
+    client.send(new sdk.HeadObjectCommand(at), options).catch(orNull),
+  );
+  if (found === null) {
+    const missing = new Error(`bucket ${at.Bucket}: there is no object ${at.Key}`);
+    throw Object.assign(missing, { $metadata: { httpStatusCode: 404 } });
+  }
+  const { ContentLength: bytes = 0, ETag } = found;
+  for (let from = 0; from < bytes; from += PIECE_BYTES) {
+    const Range = `bytes=${from}-${Math.min(from + PIECE_BYTES, bytes) - 1}`;
+    yield await ask(async ({ sdk, client, options }) => {
+      const input = { ...at, Range, IfMatch: ETag };
+      const { Body } = await client.send(new sdk.GetObjectCommand(input), options);
+      return Buffer.from((await Body?.transformToByteArray()) ?? []);
+    });
+  }
 }
 
 interface PutBody {
@@ -189,6 +242,12 @@ const nameOf = (error: unknown): string => (error instanceof Error ? error.name 
 
 const statusOf = (error: unknown): number | undefined =>
   (error as { $metadata?: { httpStatusCode?: number } } | null)?.$metadata?.httpStatusCode;
+
+/** Whether asking again would give the same: no such object, no right to it, no bucket. */
+export function isRefusal(error: unknown): boolean {
+  const status = statusOf(error) ?? 500;
+  return status >= 400 && status < 500 && ![408, 412, 429].includes(status);
+}
 
 /** A bucket that is missing is no missing object. */
 function orNull(error: unknown): null {

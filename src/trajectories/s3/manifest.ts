@@ -1,18 +1,17 @@
 import { z } from 'zod';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { sha256Of } from '../../platform/s3/bucket.js';
-import { ResultObjects } from '../../model/results/result.js';
+import { OBJECTS, ResultObjects } from '../../model/results/result.js';
 
 /** Results on S3 are objects that nobody changes; which of them count says an object that is put once. */
-
-const KINDS = ['rollouts', 'failures', 'sequences', 'groups', 'summaries'] as const;
-type ObjectKind = (typeof KINDS)[number];
 
 export type ResultObject = z.infer<typeof ResultObjects>[number];
 
 /** Of a part, or of a whole batch. */
-export type Objects = Partial<Record<ObjectKind, ResultObject[]>>;
-export const Objects = z.partialRecord(z.enum(KINDS), ResultObjects);
+export const Objects = z.strictObject({ ...OBJECTS, summaries: ResultObjects }).partial();
+export type Objects = z.infer<typeof Objects>;
+
+const KINDS = Objects.keyof().options;
 
 export const joined = (all: readonly Objects[]): Objects =>
   Object.fromEntries(KINDS.map((kind) => [kind, all.flatMap((one) => one[kind] ?? [])]));

@@ -5,6 +5,8 @@ import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import type { Readers, Tried } from '../../platform/files.js';
 import { tryToWrite, whyNoSpace } from '../../platform/files.js';
+import type { BucketSettings } from '../../platform/s3/bucket.js';
+import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { tryBucket } from '../../trajectories/outputs-place.js';
 import { MIGRATE, NAME_HOST, REACH } from '../../trajectories/postgres/faults.js';
 import type { OpenStore, TrajectoryStore } from '../../trajectories/trajectory-store.js';
@@ -37,10 +39,14 @@ export async function checkStore(
     ...(isBucket(config) ? await checkBucket(config, env) : await checkFolder(config)),
     ...(await judge(`inputs_dir ${inputs_dir}`, {
       ask: async () => {
-        await access(inputs_dir, constants.R_OK | constants.X_OK);
+        const place = placeOf(inputs_dir);
+        await (place === null
+          ? access(inputs_dir, constants.R_OK | constants.X_OK)
+          : tryToRead(place));
         return [{ state: 'ok', what: 'can be read' }];
       },
-      remedy: () => 'inputs_dir in temporal.yaml is the folder that sample files are below',
+      remedy: () =>
+        'inputs_dir in temporal.yaml is the folder, or the address of the bucket, that sample files are below',
     })),
   ];
 }
@@ -110,6 +116,16 @@ async function checkFolder(config: Config): Promise<Finding[]> {
         ? `make room there, or name another folder in ${setting}`
         : `name a folder in ${setting} that the user of workers can make and write`,
   });
+}
+
+/** Of samples: nothing is written there. */
+async function tryToRead(place: BucketSettings): Promise<void> {
+  const bucket = createBucket(place);
+  try {
+    await bucket.get('.samples/none');
+  } finally {
+    bucket.close();
+  }
 }
 
 const isBucket = ({ store }: Config): boolean =>

@@ -4,8 +4,10 @@ import type {
   PolicyStatus,
   PublishSummary,
 } from '../../activities/contract/policy.js';
-import type { PolicyView, ReplicaView, TransferNews } from '../../model/workflow-safe/policy.js';
-import { aimOf, holderText, isPhaseNews, needsTexts } from '../../model/workflow-safe/policy.js';
+import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
+import { isPhaseNews, sleepText } from '../../model/workflow-safe/policy.js';
+import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
+import { aimOf, holderText, needsTexts } from '../../model/workflow-safe/policy-texts.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
@@ -94,6 +96,7 @@ function detailsOf({ service, record, phases, updates }: PolicyStatus): string {
   if (faults.length > 0) lines.push('', ...faults);
   const { ticket = null } = record;
   if (ticket !== null) lines.push('', quoted(holderText(ticket, null)));
+  if (record.sleep != null) lines.push('', quoted(sleepText(record.sleep)));
   const needs = needsTexts(record);
   if (needs.length > 0) lines.push('', ...needs.map(quoted));
   const last = updates.at(-1);

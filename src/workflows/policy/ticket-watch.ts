@@ -1,5 +1,6 @@
 import { setHandler } from '@temporalio/workflow';
-import type { TicketView, TransferNews } from '../../model/workflow-safe/policy.js';
+import type { TicketView } from '../../model/workflow-safe/policy.js';
+import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 import { aliveSignal } from '../steering/messages.js';
 
 /** Watches the holder of an open transfer: it is silent, or has the engines for too long. */

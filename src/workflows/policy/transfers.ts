@@ -52,7 +52,7 @@ export async function attach(input: unknown, serving: Serving): Promise<PolicySt
  * Loads the files of a version that its sender did not bring. Where it did, or left no files, replicas are restored as
  * after any update.
  */
-async function repaired(
+export async function repaired(
   { repair, view }: AbandonedTransfer,
   serving: Serving,
 ): Promise<PolicyState> {

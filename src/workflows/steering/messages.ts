@@ -5,6 +5,7 @@ import type {
   PolicyState,
   PolicyStatus,
   PublishResult,
+  SleepAnswer,
 } from '../../activities/contract/policy.js';
 import type {
   GroupNews,
@@ -67,6 +68,10 @@ export const beginUpdate = defineUpdate<BeginAnswer, [unknown]>('begin');
 export const finishUpdate = defineUpdate<PublishResult, [unknown]>('finish');
 export const abandonUpdate = defineUpdate<PolicyState, [unknown]>('abandon');
 export const attachUpdate = defineUpdate<PolicyState, [unknown]>('attach');
+
+/** To workflow `policy`, from whoever needs the engines' memory for a while. Activities read their inputs. */
+export const sleepUpdate = defineUpdate<SleepAnswer, [unknown]>('sleep');
+export const wakeUpdate = defineUpdate<PolicyState, [unknown]>('wake');
 
 /** From that trainer: so many tensors or bytes have been sent. */
 export const aliveSignal = defineSignal<[unknown]>('alive');

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { Row } from '../../../src/model/results/row.js';
+import { textsOf } from '../../../src/platform/lines.js';
+import { temporaryFolder } from '../../fakes/temporary-store.js';
 import type { Player } from '../../harness/played-batch.js';
 import { createPlayer } from '../../harness/played-batch.js';
+import { skip } from '../../harness/python-package.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 import type { ScriptedEngine } from '../../servers/scripted-engine.js';
 import { createScriptedEngine } from '../../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../../servers/scripted-environment.js';
 import { startScriptedEnvironment } from '../../servers/scripted-environment.js';
+import { askPython, writeBoth } from '../../python/arrow-files.js';
 import type { GoldenCase } from './case.js';
 import { checkRun, recordedRuns, settingsOf } from './suite.js';
 
@@ -25,6 +31,7 @@ export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
   describe(`batches under ${semantics} come out as upstream's loop recorded them`, () => {
     let engine: ScriptedEngine;
     let environment: ScriptedEnvironment;
+    const rows: Row[] = [];
     before(async () => {
       engine = createScriptedEngine();
       environment = await startScriptedEnvironment();
@@ -41,17 +48,23 @@ export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
       describe(`with environments of kind ${kind}`, { concurrency: AT_ONCE }, () => {
         let player: Player;
         let remove: () => Promise<void>;
+        let root: string;
         before(async () => {
           const directory = await makeTemporaryDirectory(`${semantics}-${kind}`);
           ({ remove } = directory);
+          root = path.join(directory.path, 'store');
           player = await createPlayer({
-            store: { kind: 'file', root: path.join(directory.path, 'store') },
+            store: { kind: 'file', root },
             inputs_dir: directory.path,
             ...(await settingsOf(played, { engine, url: environment.url })),
           });
         });
         after(async () => {
           await player.close();
+          for (const file of await readdir(root, { recursive: true }))
+            if (path.basename(file) === 'rollouts.jsonl')
+              for await (const line of textsOf(path.join(root, file)))
+                rows.push(JSON.parse(line) as Row);
           await remove();
         });
 
@@ -63,5 +76,13 @@ export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
         }
       });
     }
+
+    test('their rows have equal arrays as lines and as Arrow', { skip }, async (t) => {
+      const folder = await temporaryFolder(t);
+      await writeBoth(folder, rows);
+      const seen = askPython('equal', folder);
+      assert.equal(seen['rows'], rows.length);
+      assert.ok((seen['arrays'] ?? 0) > runs.length, JSON.stringify(seen));
+    });
   });
 }

@@ -73,6 +73,26 @@ describe('a simulator that is paused', () => {
     assert.deepEqual(await states(), [false, false]);
   });
 
+  test('samples again only once all of its memory is back, and at level 2 from no weights that anybody has', async () => {
+    const { url } = await simulator({ dev_mode: true, log_tokens: true });
+    const woken = async (tags = ''): Promise<string> =>
+      (JSON.parse((await post(`${url}/wake_up${tags}`)).text) as { status: string }).status;
+    for (const [level, weights] of [
+      [1, 'default'],
+      [2, 'dropped'],
+    ] as const) {
+      const { text } = await post(`${url}/sleep?level=${level}`);
+      assert.deepEqual(JSON.parse(text), { status: 'sleeping', level });
+      assert.equal(await woken('?tags=weights'), 'sleeping');
+      assert.equal(await isPaused(url), true);
+      assert.equal(await woken(), 'awake');
+      await post(`${url}/v1/completions`, body());
+      const entry = (await requestLog(url)).at(-1);
+      assert.equal(entry?.weights.at(-1)?.weights, weights);
+    }
+    assert.equal((await post(`${url}/sleep?level=3`)).status, 400);
+  });
+
   test('accepts requests and answers them when it continues (capture 141)', async () => {
     const { url } = await simulator({ dev_mode: true });
     await post(`${url}/pause`);

@@ -3,11 +3,12 @@
 It reads orders, one JSON object a line: ``{tensors, stop, hang_s, options}``, or ``{times, folders, bare, options}`` for
 many updates, ``bare`` at this URL without this project. ``tensors`` is the folder whose weights it sends (null: it says
 that it has sent them), ``options`` are those of ``Policy.transfer``. Each order is a process of its own, because importing
-vLLM takes half a minute: it says its pid and each stage, and sleeps at the one named ``stop``.
+vLLM takes half a minute: it says its pid and each stage, and sleeps at the one named ``stop`` until SIGUSR1.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -32,7 +33,7 @@ class Stages:
             return
         say(stage=stage, **more)
         if stage == self._stop:
-            time.sleep(3600)
+            signal.sigwait({signal.SIGUSR1})
 
 
 def tensors(folder, stages):
@@ -116,6 +117,8 @@ def child(order):
 
 
 def main():
+    # For all threads, so that one can wait for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     register()
     say(stage="ready")
     for line in sys.stdin:

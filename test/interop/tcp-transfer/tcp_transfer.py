@@ -2,16 +2,19 @@
 
 vLLM loads it as a plugin (``tiny-vllm.sh``), and a trainer registers ``TcpTrainer``. The engine tells in its log what
 state its weights are in, and whether it computes with them: ``tcp-transfer: half``, ``whole`` and ``computes``.
-They are whole once all tensors of an update have come and its end was asked for.
+They are whole once all tensors of an update have come and its end was asked for. Each step takes longer by as many
+seconds as the file $TINY_VLLM_PACE says: a test keeps streams open for as long as it has to.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -29,6 +32,8 @@ logger = init_logger("vllm.tcp_transfer")
 
 NAME = "tcp"
 CONNECT_S = 60
+HAS_IT = b"+"
+"""What an engine answers to each tensor."""
 
 
 @dataclass
@@ -59,9 +64,17 @@ class State:
         logger.info("tcp-transfer: %s", state)
 
     def _step(self) -> None:
+        time.sleep(_pace())
         if not self._computes:
             self._computes = True
             logger.info("tcp-transfer: computes")
+
+
+def _pace() -> float:
+    path = os.environ.get("TINY_VLLM_PACE")
+    if path is None or not Path(path).exists():
+        return 0.0
+    return float(Path(path).read_text() or 0)
 
 
 class TcpEngine(WeightTransferEngine[TcpInitInfo, TcpUpdateInfo]):
@@ -99,6 +112,7 @@ class TcpEngine(WeightTransferEngine[TcpInitInfo, TcpUpdateInfo]):
             whole = torch.empty(shape, dtype=dtype)
             self._read(memoryview(whole.view(-1).view(torch.uint8).numpy()))
             self.model.load_weights([(name, whole)])
+            self._from.sendall(HAS_IT)
         self._has_all = True
 
     def finish_weight_update(self) -> None:
@@ -169,9 +183,13 @@ class TcpTrainer(TrainerWeightTransferEngine[TcpTrainerInitInfo]):
         self.client.finish_weight_update()
 
     def broadcast(self, tensor: torch.Tensor) -> None:
+        """As a collective's: over once every engine has it."""
         data = tensor.detach().contiguous().view(-1).view(torch.uint8).numpy()
         for connection in self._connections:
             connection.sendall(data)
+        for connection in self._connections:
+            if connection.recv(1) != HAS_IT:
+                raise ConnectionError("an engine is gone")
 
 
 _reloads: list[State] = []

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
-import time
 from pathlib import Path
-from typing import Any, List
+from typing import Any, List, cast
 
 import msgspec
 
+from ...requests import StreamRequest
 from ...results import Step
 from ...sync import Client, Policy
-from ..folders import next_version, publish, put_and_publish
+from ..folders import published_of
 from .samples import check_types, packed, samples_of
 from .settings import Settings, settings_of
 
 log = logging.getLogger("durable_rollouts")
-POLL_S = 0.5
 
 
 def main() -> None:
@@ -33,24 +31,17 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
         check_types()
-        settings = settings_of(_read(sys.argv[1]))
+        settings = settings_of(msgspec.toml.decode(Path(sys.argv[1]).read_bytes()))
     except (ImportError, ValueError) as error:
         raise SystemExit(f"{sys.argv[1]}: {error}") from error
     feed(settings, Client.connect())
 
 
-def _read(file: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib.loads(Path(file).read_text())
-    raise SystemExit(f"expected Python 3.11 or later, as prime-rl does, got {sys.version.split()[0]}")
-
-
 def feed(settings: Settings, client: Client) -> None:
     """Until ``max_steps``."""
-    stream = client.stream(settings.stream, settings.request)
-    policy = client.policy(settings.request.get("generation", {}).get("service", "default"))
+    own = settings.durable_rollouts
+    stream = client.stream(own.stream, cast(StreamRequest, own.request))
+    policy = client.policy(own.request["generation"].get("service", "default"))
     first_new = stream.progress()["step"] + 1
     last = settings.max_steps or sys.maxsize
     for step in range(settings.first, last + 1):
@@ -61,27 +52,12 @@ def feed(settings: Settings, client: Client) -> None:
 
 
 def _published(settings: Settings, policy: Policy, step: int) -> int:
-    """The number of the weights behind a step of the trainer, once the engines have them.
-
-    They are moved: the trainer removes its folders, or writes them anew. What was moved and perhaps not published is
-    found in the place that it was moved to.
+    """The number of the weights behind a step of the trainer, once the engines have them. They are moved: the trainer
+    removes its folders, or writes them anew.
     """
-    written, place = settings.output_dir / "broadcasts" / f"step_{step}", settings.output_dir / "durable" / f"step_{step}"
+    written, own = settings.output_dir / "broadcasts" / f"step_{step}", settings.output_dir / "durable"
     log.info("waiting for the trainer's weights: %s", written / "STABLE")
-    while True:
-        if (written / "STABLE").exists():
-            version = next_version(policy)
-            put_and_publish(policy, version, lambda path: written.rename(path), folder=place, options={})
-            break
-        moved = [int(one.name) for one in place.glob("[0-9]*")]
-        if moved:
-            version = max(moved)
-            publish(policy, version, str(place / str(version)), options={})
-            break
-        time.sleep(POLL_S)
-    for older in place.parent.glob("step_*"):
-        if int(older.name.partition("_")[2]) < step - 1:
-            shutil.rmtree(older, ignore_errors=True)
+    version = published_of(policy, written, mark="STABLE", own=own, step=step)
     log.info("the engines have the weights of step %s, as version %s", step, version)
     return version
 
@@ -98,7 +74,7 @@ def _is_written(settings: Settings, step: int) -> bool:
 def _write(settings: Settings, step: int, delivered: Step) -> None:
     """Each rank's file has its name once it is whole."""
     rows = delivered.rows()
-    grid: List[List[Any]] = packed(samples_of(rows, settings.temperature), settings)
+    grid: List[List[Any]] = packed(samples_of(rows, settings.train.sampling.temperature), settings)
     folder, encoder = _folder(settings, step), msgspec.msgpack.Encoder()
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"rank_{rank}.bin" for rank in range(len(grid))]

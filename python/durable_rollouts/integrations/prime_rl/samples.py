@@ -51,7 +51,7 @@ def packed(samples: List[TrainingSample], settings: Settings) -> List[List[Any]]
         if len(sample.token_ids) > settings.seq_len:
             raise ValueError(f"expected at most seq_len = {settings.seq_len} ids, got {len(sample.token_ids)}: prime-rl would cut them")
     found: List[List[Any]] = prepare_batch(
-        samples, settings.seq_len, settings.num_train_workers, build_bin_cost(_model_config(settings.model)), settings.pad_to_multiple_of
+        samples, settings.seq_len, settings.num_train_workers, build_bin_cost(_model_config(settings.model.name)), settings.pad_to_multiple_of
     )
     return found
 

@@ -2,119 +2,108 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, cast
+from typing import Any, Dict, Mapping, Optional
 
-from ...requests import StreamRequest
+import msgspec
 
 OWN = "durable_rollouts"
-UNUSED = ("log", "env_vars", "monitors", "tokenizer", "ckpt", "max_off_policy_steps")
-"""Of prime-rl's own orchestrator, without a meaning for rollouts that another system plays."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """stream, request: of ``Client.stream``. first: the step that the trainer begins with; it counts from 1."""
+class _Strict(msgspec.Struct, forbid_unknown_fields=True):  # type: ignore[misc, call-arg]
+    """A field without a meaning here is refused by its name."""
 
-    output_dir: Path
-    seq_len: int
-    num_train_workers: int
-    pad_to_multiple_of: int
-    model: Optional[str]
-    max_steps: Optional[int]
-    temperature: float
-    first: int
+
+class Own(_Strict):
+    """Of ``Client.stream``."""
+
     stream: str
-    request: StreamRequest
+    request: Dict[str, Any]
+
+
+class Model(_Strict):
+    name: Optional[str] = None
+
+
+class Sampling(_Strict):
+    temperature: float = 1.0
+    max_completion_tokens: int = 512
+
+
+class Train(_Strict):
+    sampling: Sampling = msgspec.field(default_factory=Sampling)
+    filter_zero_advantages: bool = True
+
+
+class Resume(_Strict):
+    step: Optional[int] = None
+
+
+class Settings(_Strict):
+    """Under prime-rl's own names, with its defaults."""
+
+    durable_rollouts: Own
+    batch_size: int
+    group_size: int = 1
+    output_dir: Path = Path("outputs")
+    seq_len: int = 2048
+    num_train_workers: int = 1
+    pad_to_multiple_of: int = 1
+    max_steps: Optional[int] = None
+    model: Model = msgspec.field(default_factory=Model)
+    train: Train = msgspec.field(default_factory=Train)
+    resume: Optional[Resume] = None
+    algo: Optional[Dict[str, Any]] = None
+    weight_broadcast: Optional[Dict[str, Any]] = None
+    rollout_transport: Optional[Dict[str, Any]] = None
+    # Without a meaning for rollouts that another system plays.
+    log: Any = None
+    env_vars: Any = None
+    monitors: Any = None
+    tokenizer: Any = None
+    ckpt: Any = None
+    max_off_policy_steps: Any = None
+
+    @property
+    def first(self) -> int:
+        """The step that the trainer begins with; it counts from 1."""
+        if self.resume is None:
+            return 1
+        there = [int(one.name.partition("_")[2]) for one in (self.output_dir / "checkpoints").glob("step_*")]
+        return 1 + (max(there, default=0) if self.resume.step is None else self.resume.step)
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """Raises ``ValueError``, which names the setting."""
-    left = _Table("", given)
-    own = _Table(f"{OWN}.", left.take(OWN, dict))
-    output_dir = Path(left.take("output_dir", str, "outputs")).resolve()
-    seq_len = left.take("seq_len", int, 2048)
-    sampling, zeros = _train(_Table("train.", left.take("train", dict, {})))
-    model = _Table("model.", left.take("model", dict, {}))
-    for name in ("weight_broadcast", "rollout_transport"):
-        kind = left.take(name, dict, {}).get("type", "filesystem" if name == "weight_broadcast" else "zmq")
+    try:
+        settings: Settings = msgspec.convert(given, Settings, dec_hook=lambda _, path: Path(path))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{error}; samples, environments and engines are in {OWN}.request and temporal.yaml") from error
+    for name, default in (("weight_broadcast", "filesystem"), ("rollout_transport", "zmq")):
+        kind = (getattr(settings, name) or {}).get("type", default)
         if kind != "filesystem":
             raise ValueError(f'{name}.type: expected "filesystem", here and in the trainer\'s own file, got {kind!r}')
-    algo = left.take("algo", dict, {"type": "grpo"})
-    if algo != {"type": "grpo"}:
-        raise ValueError(f'algo: expected type = "grpo" alone, whose advantage is the reward minus its group\'s mean, got {algo}')
-    groups, rest = divmod(left.take("batch_size", int), left.take("group_size", int, 1))
-    if groups == 0 or rest != 0:
-        raise ValueError("batch_size: expected whole groups of group_size")
-    request = _request(own.take("request", dict), sampling, seq_len)
-    fixed = {"groups_per_step": groups, "num_repeats": given.get("group_size", 1), "filter": zeros}
-    for name, value in fixed.items():
-        if request.setdefault(name, value) != value:
-            raise ValueError(f"{OWN}.request.{name}: expected {value!r}, as the other settings say, got {request[name]!r}")
-    settings = Settings(
-        output_dir=output_dir,
-        seq_len=seq_len,
-        num_train_workers=left.take("num_train_workers", int, 1),
-        pad_to_multiple_of=left.take("pad_to_multiple_of", int, 1),
-        model=model.take("name", str, None),
-        max_steps=left.take("max_steps", int, None),
-        temperature=float(request["generation"]["temperature"]),
-        first=1 + _checkpoint(left.take("resume", dict, None), output_dir),
-        stream=own.take("stream", str),
-        request=cast(StreamRequest, request),
-    )
-    for name in UNUSED:
-        left.take(name, object, None)
-    for table in (left, own, model):
-        table.end()
+    if settings.algo not in (None, {"type": "grpo"}):
+        raise ValueError(f'algo: expected type = "grpo" alone, whose advantage is the reward minus its group\'s mean, got {settings.algo}')
+    settings.output_dir = settings.output_dir.resolve()
+    settings.durable_rollouts.request = _request(settings, settings.durable_rollouts.request)
     return settings
 
 
-def _train(table: "_Table") -> Any:
-    sampling = table.take("sampling", dict, {})
-    zeros = "zero_variance" if table.take("filter_zero_advantages", bool, True) else None
-    table.end()
-    named = {"temperature": sampling.pop("temperature", 1.0), "max_new_tokens": sampling.pop("max_completion_tokens", 512)}
-    _Table("train.sampling.", sampling).end()
-    return named, zeros
-
-
-def _request(given: Dict[str, Any], sampling: Dict[str, Any], seq_len: int) -> Dict[str, Any]:
+def _request(settings: Settings, given: Dict[str, Any]) -> Dict[str, Any]:
+    """That of the stream. It may say what the other settings say, and nothing else."""
+    groups, rest = divmod(settings.batch_size, max(settings.group_size, 1))
+    if groups == 0 or rest != 0:
+        raise ValueError("batch_size: expected whole groups of group_size")
+    longest = given.get("max_seq_len", settings.seq_len)
+    if longest > settings.seq_len:
+        raise ValueError(f"{OWN}.request.max_seq_len: expected at most seq_len = {settings.seq_len}, at which prime-rl cuts, got {longest}")
+    sampling, zeros = settings.train.sampling, settings.train.filter_zero_advantages
+    of_generation = {"temperature": sampling.temperature, "max_new_tokens": sampling.max_completion_tokens}
+    fixed = {"groups_per_step": groups, "num_repeats": settings.group_size, "filter": "zero_variance" if zeros else None}
     generation = given.get("generation", {})
-    for name, value in sampling.items():
-        if generation.get(name, value) != value:
-            raise ValueError(f"{OWN}.request.generation.{name}: expected {value!r}, as train.sampling says, got {generation[name]!r}")
-    longest = given.get("max_seq_len", seq_len)
-    if longest > seq_len:
-        raise ValueError(f"{OWN}.request.max_seq_len: expected at most seq_len = {seq_len}, at which prime-rl cuts, got {longest}")
-    return {**given, "max_seq_len": longest, "generation": {**sampling, **generation}}
-
-
-def _checkpoint(resume: Optional[Mapping[str, Any]], output_dir: Path) -> int:
-    """The last step that the trainer has; 0: it begins."""
-    if resume is None:
-        return 0
-    if "dir" in resume:
-        raise ValueError("resume.dir: expected resume.step")
-    there = [int(one.name.partition("_")[2]) for one in (output_dir / "checkpoints").glob("step_*")]
-    return int(resume.get("step", max(there, default=0)))
-
-
-class _Table:
-    """What is left of a table."""
-
-    def __init__(self, prefix: str, given: Mapping[str, Any]) -> None:
-        self._prefix, self._left = prefix, dict(given)
-
-    def take(self, name: str, kind: Any, *default: Any) -> Any:
-        if name not in self._left and default:
-            return default[0]
-        value = self._left.pop(name, None)
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
-            raise ValueError(f"{self._prefix}{name}: expected a value of type {kind.__name__}, got {value!r}")
-        return dict(value) if kind is dict else value
-
-    def end(self) -> None:
-        for name in self._left:
-            raise ValueError(f"{self._prefix}{name}: expected none: it has no effect here; samples, environments and engines are in {OWN}.request and temporal.yaml")
+    for where, said, meant in (("", given, fixed), ("generation.", generation, of_generation)):
+        for name, value in meant.items():
+            if said.get(name, value) != value:
+                raise ValueError(f"{OWN}.request.{where}{name}: expected {value!r}, as the other settings say, got {said[name]!r}")
+    return {**given, **fixed, "max_seq_len": longest, "generation": {**generation, **of_generation}}

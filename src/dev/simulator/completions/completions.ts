@@ -133,7 +133,7 @@ function run(given: Run): void {
   };
   const leave = engine.enter({
     start: (leaveRunning) => {
-      if (parts.weights.isTransferring()) parts.exit();
+      if (parts.weights.isTransferring() || engine.stats().is_asleep) parts.exit();
       leavePlace = leaveRunning;
       engine.countPrompt(request.prompt.length);
       play({ answer: NO_ANSWER });

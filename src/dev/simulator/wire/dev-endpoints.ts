@@ -1,16 +1,19 @@
 import { z } from 'zod';
-import { readBody, validationRefusal } from './body-reader.js';
-import type { Engine, PauseMode } from '../engine.js';
+import { readBody } from './body-reader.js';
+import type { Engine } from '../engine.js';
 import { workerFailed } from './fault-answers.js';
-import { sendJson, sendText, type Exchange } from './http-exchange.js';
+import { sendJson, type Exchange } from './http-exchange.js';
 import { describeError } from '../../../platform/errors.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import type { WeightStore } from '../weights.js';
+import { readMode } from './read-mode.js';
+import { createSleep } from './sleep-endpoints.js';
 import { createTransferEndpoints } from './transfer-endpoints.js';
 
 /** Where a trainer can hold an engine while it changes the weights, in the terms of vLLM's development mode. */
 export function createDevEndpoints(engine: Engine, { weights, settings, cleared, exit }: DevParts) {
   const hung = createHang(cleared);
+  const sleep = createSleep(engine, { weights, exit });
   let asked = 0;
   /** Which of the processes behind the URL answers. */
   const turn = (): number => asked++ % settings.front_ends;
@@ -24,6 +27,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
     '/resume': {
       POST: (exchange: Exchange): void => {
         if (weights.isTransferring() && engine.stats().running > 0) exit();
+        sleep.resumes();
         engine.resume();
         sendJson(exchange, { status: 200, body: { status: 'resumed' } });
       },
@@ -38,15 +42,37 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
         sendJson(exchange, { status: 200, body: { weight_version: weights.label(turn()) } });
       },
     },
-    ...createSleep(engine),
+    ...sleep.endpoints,
     '/reset_prefix_cache': {
       POST: (exchange: Exchange): void => {
         sendJson(exchange, { status: 200, body: { success: true } });
       },
     },
+    ...createLoad(weights, sleep.takesWeights),
+    /** Only the label, without any weights. */
+    '/update_weight_version': {
+      POST: async (exchange: Exchange): Promise<void> => {
+        const new_version = await readVersion(exchange);
+        weights.setLabel(new_version, turn());
+        sendJson(exchange, { status: 200, body: { success: true, new_version } });
+      },
+    },
+    ...createTransferEndpoints(weights, {
+      settings,
+      hang: hung.hang,
+      takesWeights: sleep.takesWeights,
+    }),
+  };
+  return hung.waitingFor(endpoints);
+}
+
+/** From files. */
+function createLoad(weights: WeightStore, takesWeights: () => void) {
+  return {
     '/collective_rpc': {
       POST: async (exchange: Exchange, fault: FaultSpec | null): Promise<void> => {
         const { kwargs } = await readBody(exchange, ReloadWeights);
+        takesWeights();
         try {
           if (fault?.fault !== 'load_nothing')
             weights.load(kwargs.weights_path, { half: fault?.fault === 'load_half' });
@@ -58,17 +84,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
         sendJson(exchange, { status: 200, body: { results: [null] } });
       },
     },
-    /** Only the label, without any weights. */
-    '/update_weight_version': {
-      POST: async (exchange: Exchange): Promise<void> => {
-        const new_version = await readVersion(exchange);
-        weights.setLabel(new_version, turn());
-        sendJson(exchange, { status: 200, body: { success: true, new_version } });
-      },
-    },
-    ...createTransferEndpoints(weights, { settings, hang: hung.hang }),
   };
-  return hung.waitingFor(endpoints);
 }
 
 interface DevParts {
@@ -106,39 +122,6 @@ function createHang(cleared: DevParts['cleared']) {
 
 type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
 type Endpoints = Record<string, Record<string, Endpoint>>;
-
-/** As with `--enable-sleep-mode`: an engine that is asleep is paused, and says of each pause that it is asleep. */
-function createSleep(engine: Engine) {
-  return {
-    '/is_sleeping': {
-      GET: (exchange: Exchange): void => {
-        sendJson(exchange, { status: 200, body: { is_sleeping: engine.isPaused() } });
-      },
-    },
-    '/sleep': {
-      POST: async (exchange: Exchange): Promise<void> => {
-        await engine.pause(readMode(exchange));
-        engine.sleeps(true);
-        sendText(exchange, { status: 200, type: null, text: '' });
-      },
-    },
-    '/wake_up': {
-      POST: (exchange: Exchange): void => {
-        engine.sleeps(false);
-        engine.resume();
-        sendText(exchange, { status: 200, type: null, text: '' });
-      },
-    },
-  };
-}
-
-/** In the query; an unknown one is refused (capture 159). */
-function readMode({ request }: Exchange): PauseMode {
-  const mode = new URL(request.url ?? '/', 'http://simulator').searchParams.get('mode') ?? 'abort';
-  if (mode === 'abort' || mode === 'wait' || mode === 'keep') return mode;
-  const what = `expected abort, wait or keep, got ${mode}`;
-  throw validationRefusal([{ where: 'mode', what }], 'query');
-}
 
 const ReloadWeights = z.looseObject({
   method: z.literal('reload_weights'),

@@ -10,10 +10,7 @@ import { sendJson, type Exchange } from './http-exchange.js';
 /** Where a trainer sends weights itself, in the terms of vLLM. Its tensors are those of a file of weights, in parts. */
 export function createTransferEndpoints(
   weights: WeightStore,
-  {
-    settings,
-    hang,
-  }: { settings: Pick<SimulatorSettings, 'world_size'>; hang: (fault: FaultSpec) => Promise<void> },
+  { settings, hang, takesWeights }: TransferParts,
 ) {
   return {
     '/get_world_size': {
@@ -36,6 +33,7 @@ export function createTransferEndpoints(
     '/update_weights': {
       POST: async (exchange: Exchange, fault: FaultSpec | null): Promise<void> => {
         const { update_info } = await readBody(exchange, Update);
+        takesWeights();
         if (fault?.fault === 'hang') {
           await hang(fault);
           weights.breakTransfer();
@@ -63,6 +61,13 @@ export function createTransferEndpoints(
       },
     },
   };
+}
+
+interface TransferParts {
+  settings: Pick<SimulatorSettings, 'world_size'>;
+  hang: (fault: FaultSpec) => Promise<void>;
+  /** They have to have memory. */
+  takesWeights: () => void;
 }
 
 function orRefused(run: () => void): void {

@@ -1,0 +1,172 @@
+import type { Bound, WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import { AGREED_IDS } from '../../model/policy/agreement.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
+import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
+import type { Slept, Sleeping } from '../../model/policy/sleep.js';
+import { Sleep } from '../../model/policy/sleep.js';
+import { refusalOfSleep, withoutSleep, withSleepers } from '../../model/policy/sleepers.js';
+import { inTransit } from '../../model/policy/ticket.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { textOfFaults } from '../../model/workflow-safe/policy.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
+import type { PolicyActivities } from '../contract/policy.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
+
+const QUESTION_MS = 10_000;
+/** Tens of gigabytes are copied to the memory of the host. */
+const SLEEP_MS = 300_000;
+
+/**
+ * Puts engines to sleep: the record says so first, then their streams are cut, whose tokens are in the journals. One that
+ * does not answer is away, and uses no memory. If one cannot sleep, all are woken, and the update fails.
+ */
+export function createSleepEngines(dependencies: Dependencies): PolicyActivities['sleepEngines'] {
+  return ({ service, nonce, sleep: input }) =>
+    dependencies.attempt(async ({ signal }) => {
+      const policy = policyOf(service, dependencies);
+      const asked = inputOf('sleep', { schema: Sleep, input });
+      const before = await policy.records.latest();
+      const record =
+        before?.sleep?.nonce === nonce
+          ? before
+          : await recordSleep(policy, { asked, nonce, signal });
+      const sleep = record?.sleep ?? null;
+      if (record === null || sleep?.nonce !== nonce) throw refused('sleep: another update was first'); // prettier-ignore
+      const faults = await layDown(policy, { record, sleep, signal });
+      if (Object.keys(faults).length === 0) return viewOf(await policy.records.latest());
+      await policy.records.change((now) =>
+        now?.sleep?.nonce === nonce ? withoutSleep(now, 'another engine could not sleep') : null,
+      );
+      throw refused(`not every engine could be put to sleep, so all are woken: ${textOfFaults(faults)}`); // prettier-ignore
+    });
+}
+
+interface Asked {
+  asked: Sleep;
+  nonce: string;
+  signal: AbortSignal;
+}
+
+/** Asks everything that can be known before an engine is touched. */
+async function recordSleep(
+  policy: PolicyService,
+  { asked, nonce, signal }: Asked,
+): Promise<PolicyRecord | null> {
+  const earlier = await policy.records.latest();
+  check(earlier, asked);
+  const { slept, away } = await askEngines(policy, { record: earlier, signal });
+  return await policy.records.change((before) => {
+    check(before, asked);
+    const known = withReplicas(before ?? firstRecord(policy.urls), policy.urls);
+    const seen = Object.entries(away).reduce((next, [replica, fault]) => {
+      const entry = next.replicas[replica];
+      const isKnown = entry === undefined || entry.needs !== null || entry.state === 'away';
+      return isKnown ? next : withReplica(next, { replica, state: 'away', fault, away_since: commonMs() }); // prettier-ignore
+    }, known);
+    const until = commonMs() + toMs(asked.until);
+    const { level, holder } = asked;
+    return withSleepers(seen, { sleep: { nonce, holder, level, until }, slept: levelled(slept, level) }); // prettier-ignore
+  });
+}
+
+const levelled = (
+  slept: Readonly<Record<string, Omit<Slept, 'level'>>>,
+  level: Slept['level'],
+): Record<string, Slept> =>
+  Object.fromEntries(Object.entries(slept).map(([url, how]) => [url, { ...how, level }]));
+
+function check(record: PolicyRecord | null, asked: Sleep): void {
+  const refusal = refusalOfSleep(record, asked);
+  if (refusal !== null) throw refused(refusal);
+}
+
+interface Seen {
+  slept: Record<string, Omit<Slept, 'level'>>;
+  /** Why an engine is left alone, by URL. */
+  away: Record<string, string>;
+}
+
+async function askEngines(
+  policy: PolicyService,
+  { record, signal }: { record: PolicyRecord | null; signal: AbortSignal },
+): Promise<Seen> {
+  const seen: Seen = { slept: {}, away: {} };
+  const refusals: string[] = [];
+  const meant = policy.controls.filter(({ replica }) => {
+    const entry = record?.replicas[replica];
+    return entry === undefined || (entry.examined && entry.draining_until === null);
+  });
+  const ask = async (control: WeightControl): Promise<void> => {
+    try {
+      seen.slept[control.replica] = await askEngine(control, { record, signal });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      if (error.type === 'GenerationUnavailable') seen.away[control.replica] = error.message;
+      else refusals.push(error.message);
+    }
+  };
+  await Promise.all(meant.map(ask));
+  signal.throwIfAborted();
+  if (refusals.length > 0) throw refused(refusals.join('; '));
+  if (Object.keys(seen.slept).length === 0)
+    throw refused(`no replica answers: ${textOfFaults(seen.away)}`);
+  return seen;
+}
+
+async function askEngine(
+  control: WeightControl,
+  { record, signal }: { record: PolicyRecord | null; signal: AbortSignal },
+): Promise<Omit<Slept, 'level'>> {
+  const { replica: url } = control;
+  const bound: Bound = { within_ms: QUESTION_MS, signal };
+  const entry = record?.replicas[url];
+  const sleep = entry?.slept == null ? ('able' as const) : ('ours' as const);
+  const { lacks } = await control.examine({ cache: 'reset', sleep }, bound);
+  if (lacks.length > 0)
+    throw refused(`${url} lacks ${lacks.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
+  const [label, { sleep_mode }] = await Promise.all([control.said(bound), control.settings(bound)]);
+  if (sleep_mode === false)
+    throw refused(`${url} was started without a way to sleep (vLLM: --enable-sleep-mode)`);
+  // Nothing that computes reaches an engine whose weights are not known to be whole.
+  const serves = record !== null && entry?.state === 'current';
+  const before = serves ? await control.promptLogprobs(AGREED_IDS, bound) : null;
+  return { label, before };
+}
+
+/** Returns why an engine that is there does not sleep, by URL. */
+async function layDown(
+  policy: PolicyService,
+  { record, sleep, signal }: { record: PolicyRecord; sleep: Sleeping; signal: AbortSignal },
+): Promise<Record<string, string>> {
+  const faults: Record<string, string> = {};
+  const one = async ([url]: [string, unknown]): Promise<void> => {
+    const control = knownControl(policy, url);
+    if (control === undefined) return;
+    try {
+      await putToSleep(control, { sleep, version: record.version, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof Fault) || error.type === 'StoreFault') throw error;
+      // One that is gone needs no memory. It is found away when it is to be woken.
+      const isThere = await control.isUp({ within_ms: QUESTION_MS, signal }).catch(() => false);
+      if (isThere) faults[url] = error.message;
+    }
+  };
+  const sleepers = Object.entries(record.replicas).filter(([, { state }]) => state === 'asleep');
+  await Promise.all(sleepers.map(one));
+  signal.throwIfAborted();
+  return faults;
+}
+
+/** Its streams are cut. Weights that are to be dropped lose their label first. */
+export async function putToSleep(
+  control: WeightControl,
+  { sleep: { level, nonce }, version, signal }: { sleep: Pick<Sleeping, 'level' | 'nonce'>; version: number | null; signal: AbortSignal }, // prettier-ignore
+): Promise<void> {
+  const bound = { within_ms: QUESTION_MS, signal };
+  await control.cutOff(bound);
+  if (level === 2) await control.label(inTransit(version ?? 0, nonce), bound);
+  await control.sleep(level, { within_ms: SLEEP_MS, signal });
+}

@@ -1,0 +1,76 @@
+/** Engines of a trainer's own job: they join when it starts, and nothing but its transfer gives them weights. */
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { ReplicaEntry } from '../../src/model/policy/record.js';
+import { concluded, firstRecord, withJoined, withTarget } from '../../src/model/policy/record.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { controlledEngine } from '../fakes/controlled-engine.js';
+
+const A = 'http://a/v1';
+const B = 'http://b/v1';
+const BEGIN = { holder: { name: 'grpo', incarnation: 'two' }, probe: null, code: 'trainer' };
+
+/** Two that have joined. Version 17 was sent to others, which have left: there are no files of it. */
+async function joiners(t: TestContext, { isFirst = false } = {}) {
+  const engines = [controlledEngine(A), controlledEngine(B)] as const;
+  const bench = await activityBench(t, { controls: [...engines] });
+  const { records } = bench.dependencies.policy('default')!;
+  const sent = { version: 17, weights: { kind: 'transfer' as const }, cache: 'keep' as const, probe: null, pause_limit: '10m' }; // prettier-ignore
+  const first = isFirst ? firstRecord([]) : concluded(withTarget(firstRecord([]), sent));
+  const identity = isFirst ? null : engines[0].identity;
+  await records.change(() => [A, B].reduce((next, url) => withJoined(next, { replica: url, owner: 'grpo' }), { ...first, identity })); // prettier-ignore
+  const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
+  const begin = () => bench.result('beginTransfer', { service: 'default', nonce: 'n', begin: BEGIN }); // prettier-ignore
+  const finish = () => bench.result('finishTransfer', { service: 'default', finish: { ticket: 'n', sent: [0, 1] } }); // prettier-ignore
+  return { engines, bench, begin, finish, entry };
+}
+
+describe('engines that have joined beside weights that only a trainer has', () => {
+  test('are held by its transfer, and are one of the others once they have its weights', async (t) => {
+    const { begin, finish, entry } = await joiners(t);
+    const { answer } = await begin();
+    assert.deepEqual([answer.version, answer.engines.map(({ url }) => url)], [18, [A, B]]);
+    assert.equal((await entry(A)).examined, false);
+    await finish();
+    for (const url of [A, B]) {
+      const { state, version, examined } = await entry(url);
+      assert.deepEqual([state, version, examined], ['current', 18, true]);
+    }
+  });
+
+  test('compute nothing before they have its weights', async (t) => {
+    const { engines, begin } = await joiners(t);
+    await begin();
+    for (const { calls } of engines)
+      assert.ok(!calls.includes('logprobsMode') && !calls.includes('promptLogprobs'), calls.join());
+  });
+
+  test('are compared with each other where there is nothing else', async (t) => {
+    const { engines, begin } = await joiners(t, { isFirst: true });
+    engines[1].identity = { ...engines[0].identity, model: 'another' };
+    const { answer } = await begin();
+    assert.equal(answer.engines.length, 1);
+  });
+
+  test('are left out if they are something else', async (t) => {
+    const { engines, begin, entry } = await joiners(t);
+    engines[1].identity = { ...engines[0].identity, model: 'another' };
+    const { answer } = await begin();
+    assert.deepEqual(answer.engines.map(({ url }) => url), [A]); // prettier-ignore
+    const { state, fault } = await entry(B);
+    assert.equal(state, 'away');
+    assert.match(fault ?? '', /another/);
+  });
+
+  test('do not serve if their logprobs are of another kind than those of the others', async (t) => {
+    const { engines, bench, begin, finish, entry } = await joiners(t);
+    const { records } = bench.dependencies.policy('default')!;
+    await records.change((now) => now && { ...now, identity: { ...now.identity!, logprobs_mode: 'processed' } }); // prettier-ignore
+    engines[1].mode = 'raw';
+    await begin();
+    await finish();
+    const { state, needs, fault, examined } = await entry(B);
+    assert.deepEqual([state, needs, examined], ['unknown', 'load', false]);
+    assert.match(fault ?? '', /expected processed logprobs/);
+  });
+});
