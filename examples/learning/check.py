@@ -179,11 +179,15 @@ def check(folder: Path, model: str) -> Dict[str, Any]:
     tokens: Logged | Recomputed = Logged(engine_log(log)) if log.exists() else Recomputed(Run(folder), model_of(model))
     rollouts: Counter[str] = Counter()
     lag_max = 0
+    current = []
     for line, rows in rows_of_steps(folder, asked):
         tokens.hold(rows)
-        lag_max = max(lag_max, lag_of(rows, line["version"]))
+        lag = lag_of(rows, line["version"])
+        lag_max = max(lag_max, lag)
         rollouts.update(row["rollout_id"] for row in rows)
-    current = [line for line in asked if line["current"] > 0]
+        # TRL's ratios are of all tokens of a step, and those of older weights need not be 1.
+        if line["current"] > 0 and (lag == 0 or "rollouts" not in line):
+            current.append(line)
     report = {
         "steps": len(sums),
         "asked_again": len(asked) - len(sums),

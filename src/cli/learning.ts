@@ -11,7 +11,7 @@ const LESSON = {
   example: { steps: '50', target: '0.9' },
   torch: { steps: '60', target: '0.7' },
   vllm: { steps: '60', target: '0.7' },
-  trl: { steps: '100', target: '0.7' },
+  trl: { steps: '60', target: '0.2' },
 };
 /** Seconds per token: a rollout takes half a second, or, under kills, some seconds, so that kills hit it. */
 const TICK_S = { calm: 0.01, chaos: 0.1 };
