@@ -11,6 +11,9 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 /** The example that learns: a trainer and an engine in Python. */
 export const LEARNING_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'learning');
 
+/** The script with TRL's trainer, which learns the same. */
+export const TRL_TRAINER = path.join(PROJECT_ROOT, 'examples', 'trl', 'train.py');
+
 /** The virtual environment of its packages, which may not exist yet. */
 export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
@@ -45,7 +48,7 @@ export function exampleCommand({ args, python }: Script, env: NodeJS.ProcessEnv)
     cwd: LEARNING_EXAMPLE,
     env: {
       ...stackEnvironment(env),
-      PYTHONPATH: PYTHON_PACKAGES,
+      PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE].join(path.delimiter),
       PYTHONDONTWRITEBYTECODE: '1',
       PYTHONUNBUFFERED: '1',
       // The matrices are small, so threads would only take cores from everything else.

@@ -8,9 +8,9 @@ import type { PlannedServer, StackPlace } from '../../src/dev/stack.js';
 import { planServer, startServerAndWorker } from '../../src/dev/stack.js';
 import type { Part } from '../../src/dev/supervisor.js';
 import type { Script } from './example.js';
-import { exampleCommand, examplePart, LEARNING_EXAMPLE } from './example.js';
-import type { Vllm } from './vllm.js';
-import { VLLM_MODEL, vllmPart } from './vllm.js';
+import { exampleCommand, examplePart, LEARNING_EXAMPLE, TRL_TRAINER } from './example.js';
+import type { Torch, Vllm } from './vllm.js';
+import { TORCH_ENGINE, QWEN, vllmPart } from './vllm.js';
 
 /** The task, and the speed of the engine. */
 export interface Lesson {
@@ -26,6 +26,8 @@ export interface Lesson {
   send: boolean;
   /** null: the example's own engine. */
   vllm: Vllm | null;
+  /** null: its policy is in numpy, or a vLLM serves it. */
+  torch: Torch | null;
 }
 
 /** A run's folder holds everything: database, trajectories, weights, logs. Its name is the run's id. */
@@ -52,15 +54,13 @@ export async function startLearningStack(
   const seed = ['--seed', String(lesson.seed)];
   await runExample({ args: ['task.py', '--folder', samples, ...seed] });
   const { vllm } = lesson;
-  if (vllm === null) await supervisor.run(enginePart({ port, folder, lesson, logs: server.logs }));
-  else {
-    const model = path.join(folder, 'model');
-    await runExample({
-      args: [`${VLLM_MODEL}.py`, '--folder', model, ...seed],
-      python: vllm.python,
-    });
-    await supervisor.run(vllmPart(vllm, { model, port, logs: server.logs }));
-  }
+  const python = torchPythonOf(lesson);
+  const model = modelOf(folder);
+  if (python !== null)
+    await runExample({ args: [`${QWEN}.py`, '--folder', model, ...seed], python });
+  const { logs } = server;
+  const engine = { port, folder, lesson, logs };
+  await supervisor.run(vllm === null ? enginePart(engine) : vllmPart(vllm, { model, port, logs }));
   await startServerAndWorker(place, { server, config });
   return stack;
 }
@@ -76,16 +76,25 @@ export function enginePart({
   lesson: Lesson;
   logs: string;
 }): Part {
+  const { torch } = lesson;
   const args = [
-    'wire.py',
-    ...['--port', String(port), '--seed', String(lesson.seed)],
-    ...['--log', path.join(folder, 'engine.jsonl'), '--tick', String(lesson.tick_s)],
+    ...(torch === null
+      ? ['wire.py', '--seed', String(lesson.seed)]
+      : [TORCH_ENGINE, '--model', modelOf(folder)]),
+    ...['--port', String(port), '--log', path.join(folder, 'engine.jsonl')],
+    ...['--tick', String(lesson.tick_s)],
   ];
   return examplePart(
-    { name: 'engine', ready: /^engine on http/m, args },
+    { name: 'engine', ready: /^engine on http/m, args, python: torch?.python },
     { logs, env: process.env },
   );
 }
+
+/** Of a policy in torch. */
+const modelOf = (folder: string): string => path.join(folder, 'model');
+
+const torchPythonOf = ({ vllm, torch }: Lesson): string | null =>
+  vllm?.python ?? torch?.python ?? null;
 
 /** A trainer's arguments, for any lesson. */
 export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson): string[] => [
@@ -93,22 +102,27 @@ export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson):
 ];
 
 /** A script that needs the policy, with the policy's module and a Python that can import it. */
-export const ofModel = (args: readonly string[], { vllm }: Lesson): Script =>
-  vllm === null ? { args } : { args: [...args, '--model', VLLM_MODEL], python: vllm.python };
+export function ofModel(args: readonly string[], lesson: Lesson): Script {
+  const python = torchPythonOf(lesson);
+  return python === null ? { args } : { args: [...args, '--model', QWEN], python };
+}
 
 export function trainerPart(
   { folder, stack, finished }: { folder: string; stack: LearningStack; finished: () => void },
   lesson: Lesson,
 ): Part {
-  const args = [
-    'trainer.py',
-    ...lessonArguments({ folder }, lesson),
-    ...['--id', idOf(folder), '--address', stack.address],
-    ...(lesson.shuffle_advantages ? ['--shuffle-advantages'] : []),
-    ...(lesson.sleep > 0 ? ['--sleep', String(lesson.sleep)] : []),
-    ...(lesson.send ? ['--send'] : []),
+  const where = ['--id', idOf(folder), '--address', stack.address];
+  const args = [...lessonArguments({ folder }, lesson), ...where];
+  const { torch, shuffle_advantages, sleep, send } = lesson;
+  const own = [
+    ...(shuffle_advantages ? ['--shuffle-advantages'] : []),
+    ...(sleep > 0 ? ['--sleep', String(sleep)] : []),
+    ...(send ? ['--send'] : []),
   ];
-  const script = ofModel(args, lesson);
+  const script =
+    torch?.trainer === 'trl'
+      ? { args: [TRL_TRAINER, ...args], python: torch.python }
+      : ofModel(['trainer.py', ...args, ...own], lesson);
   return examplePart(
     { name: 'trainer', finished, ...script },
     { logs: stack.logs, env: process.env },

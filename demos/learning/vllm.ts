@@ -4,6 +4,13 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Part } from '../../src/dev/supervisor.js';
 
+/** A policy in torch, in the example's own engine. */
+export interface Torch {
+  /** A Python that has torch, transformers and temporalio, and TRL where that trains. */
+  python: string;
+  trainer: 'own' | 'trl';
+}
+
 /** A real vLLM in place of the example's own engine, and what its trainer then needs. */
 export interface Vllm {
   /** Serves the model in folder $MODEL on 127.0.0.1:$PORT, in development mode. */
@@ -13,7 +20,10 @@ export interface Vllm {
 }
 
 /** The module with this engine's policy. */
-export const VLLM_MODEL = 'qwen';
+export const QWEN = 'qwen';
+
+/** The engine's script with a policy in torch. */
+export const TORCH_ENGINE = 'torch_engine.py';
 
 const EXPECTED = {
   ROLLOUT_LEARNING_START: 'a command that serves the model in folder $MODEL on 127.0.0.1:$PORT',
@@ -21,13 +31,21 @@ const EXPECTED = {
 };
 
 /** From the environment variables. Throws if one is missing. */
-export function vllmOf(env: NodeJS.ProcessEnv): Vllm {
-  const given = (name: keyof typeof EXPECTED): string => {
-    const value = env[name] ?? '';
-    if (value !== '') return value;
-    throw new Error(`${name}: expected ${EXPECTED[name]}, got nothing`);
-  };
-  return { start: given('ROLLOUT_LEARNING_START'), python: given('ROLLOUT_LEARNING_PYTHON') };
+export const vllmOf = (env: NodeJS.ProcessEnv): Vllm => ({
+  start: given('ROLLOUT_LEARNING_START', env),
+  python: given('ROLLOUT_LEARNING_PYTHON', env),
+});
+
+/** Likewise. */
+export const torchOf = (trainer: Torch['trainer'], env: NodeJS.ProcessEnv): Torch => ({
+  python: given('ROLLOUT_LEARNING_PYTHON', env),
+  trainer,
+});
+
+function given(name: keyof typeof EXPECTED, env: NodeJS.ProcessEnv): string {
+  const value = env[name] ?? '';
+  if (value !== '') return value;
+  throw new Error(`${name}: expected ${EXPECTED[name]}, got nothing`);
 }
 
 /** `model`: the folder of the model to serve. */

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
+from durable_rollouts import open as open_store
 from durable_rollouts.results import read_rows
 
 from grpo import Row, batch_of
@@ -151,6 +152,21 @@ def _version_of(row: Row, place: int) -> Optional[str]:
     return version
 
 
+def rows_of_steps(folder: Path, asked: List[Dict[str, Any]]) -> Iterator[Tuple[Dict[str, Any], List[Row]]]:
+    """Those of a stream are one file a step; TRL asks for its rollouts one by one."""
+    by_step = {line["step"]: line for line in asked}.values()
+    single = {batch.id: batch for batch in open_store(folder / "trajectories").batches()} if any("rollouts" in line for line in by_step) else {}
+    for line in by_step:
+        ids = line.get("rollouts", [])
+        yield line, [row for id in ids for row in single[id.partition("/")[0]].rows()] if ids else list(read_rows(line["file"]))
+
+
+def lag_of(rows: List[Row], version: int) -> int:
+    """Of the oldest token whose version is known; 0 where the step's own is not."""
+    known = [int(run["version"]) for row in rows for run in row["policy_versions"] if run["version"] is not None]
+    return max(version - min(known), 0) if known else 0
+
+
 def check(folder: Path, model: str) -> Dict[str, Any]:
     """The report; ``wrong`` names the violated conditions."""
     lines = list(lines_of(folder / "metrics.jsonl"))
@@ -158,16 +174,20 @@ def check(folder: Path, model: str) -> Dict[str, Any]:
     held_out = sorted((line for line in lines if line["kind"] == "held_out"), key=lambda line: line["step"])
     sums: Dict[int, Set[str]] = defaultdict(set)
     for line in asked:
-        sums[line["step"]] |= {line["sha256"], hashlib.sha256(Path(line["file"]).read_bytes()).hexdigest()}
-    tokens: Logged | Recomputed = Logged(engine_log(folder / "engine.jsonl"))
-    if model != "policy":
-        tokens = Recomputed(Run(folder), model_of(model))
+        sums[line["step"]] |= {line["sha256"], *([hashlib.sha256(Path(line["file"]).read_bytes()).hexdigest()] if "file" in line else [])}
+    log = folder / "engine.jsonl"
+    tokens: Logged | Recomputed = Logged(engine_log(log)) if log.exists() else Recomputed(Run(folder), model_of(model))
     rollouts: Counter[str] = Counter()
-    for file in {line["step"]: line["file"] for line in asked}.values():
-        rows = list(read_rows(file))
+    lag_max = 0
+    current = []
+    for line, rows in rows_of_steps(folder, asked):
         tokens.hold(rows)
+        lag = lag_of(rows, line["version"])
+        lag_max = max(lag_max, lag)
         rollouts.update(row["rollout_id"] for row in rows)
-    current = [line for line in asked if line["current"] > 0]
+        # TRL's ratios are of all tokens of a step, and those of older weights need not be 1.
+        if line["current"] > 0 and (lag == 0 or "rollouts" not in line):
+            current.append(line)
     report = {
         "steps": len(sums),
         "asked_again": len(asked) - len(sums),
@@ -177,7 +197,7 @@ def check(folder: Path, model: str) -> Dict[str, Any]:
         **tokens.report(),
         "ratio_error": max((line["ratio_error"] for line in current), default=None),
         "ratio_tokens": sum(line["current"] for line in current),
-        "lag_max": max(line["lag_max"] for line in asked),
+        "lag_max": lag_max,
         "held_out": [round(line["reward"], 3) for line in held_out],
         "seconds": round(max(line["at"] for line in lines) - min(line["at"] for line in lines), 1),
     }

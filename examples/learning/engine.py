@@ -125,7 +125,10 @@ class Engine:
         windows = np.stack([window_before(one.ids, len(one.ids)) for one in running])
         temperatures = np.array([[one.request.temperature or GREEDY] for one in running])
         logprobs = next_logprobs(self._weights, windows, temperatures)
-        drawn = draw(logprobs, np.array([one.random.random() for one in running]))
+        self._pass_on(running, logprobs, draw(logprobs, np.array([one.random.random() for one in running])))
+
+    def _pass_on(self, running: List[Sequence], logprobs: np.ndarray, drawn: np.ndarray) -> None:
+        """Logs what was drawn for each one, and then says it."""
         tokens = [
             Token(int(token), float(logprobs[row, token]), likeliest(logprobs[row], one.request.likeliest))
             for row, (one, token) in enumerate(zip(running, drawn))

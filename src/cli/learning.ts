@@ -1,13 +1,18 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { learn } from '../../demos/learning/learn.js';
-import type { Vllm } from '../../demos/learning/vllm.js';
-import { vllmOf } from '../../demos/learning/vllm.js';
+import type { Torch, Vllm } from '../../demos/learning/vllm.js';
+import { torchOf, vllmOf } from '../../demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
 import { integerOf } from './arguments.js';
 
 /** Number of steps, and the held-out reward to reach with them. */
-const LESSON = { example: { steps: '50', target: '0.9' }, vllm: { steps: '60', target: '0.7' } };
+const LESSON = {
+  example: { steps: '50', target: '0.9' },
+  torch: { steps: '60', target: '0.7' },
+  vllm: { steps: '60', target: '0.7' },
+  trl: { steps: '60', target: '0.2' },
+};
 /** Seconds per token: a rollout takes half a second, or, under kills, some seconds, so that kills hit it. */
 const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
@@ -16,7 +21,8 @@ const OPTIONS = {
   folder: { type: 'string' },
   seed: { type: 'string', default: '1' },
   steps: { type: 'string' },
-  engine: { type: 'string', default: 'example' },
+  engine: { type: 'string' },
+  trainer: { type: 'string', default: 'own' },
   tick: { type: 'string' },
   target: { type: 'string' },
   'shuffle-advantages': { type: 'boolean', default: false },
@@ -31,8 +37,9 @@ const OPTIONS = {
 export async function learningCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: OPTIONS });
   const { chaos, tick = String(chaos ? TICK_S.chaos : TICK_S.calm), kills } = values;
-  const vllm = vllmAskedFor(values);
-  const lesson = vllm === null ? LESSON.example : LESSON.vllm;
+  const engine = engineOf(values);
+  const { vllm, torch } = partsOf(engine, values);
+  const lesson = LESSON[torch?.trainer === 'trl' ? 'trl' : engine];
   const id = `learning-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   return await learn({
     folder: path.resolve(values.folder ?? path.join('.rollouts', id)),
@@ -49,31 +56,57 @@ export async function learningCommand(args: string[]): Promise<number> {
           most: kills === undefined ? null : wholeOf('kills', kills),
         }
       : null,
-    compare: !values['no-comparison'],
+    // The loop that starts over has the policy in numpy.
+    compare: !values['no-comparison'] && torch === null,
     vllm,
+    torch,
   });
 }
 
+const ENGINES = ['example', 'torch', 'vllm'] as const;
+type Engine = (typeof ENGINES)[number];
+
 interface EngineOptions {
-  engine: string;
+  engine?: string;
+  trainer: string;
   sleep: string;
   send: boolean;
   chaos: boolean;
   tick?: string;
+  'shuffle-advantages': boolean;
 }
 
-/** null: the example's own engine. */
-function vllmAskedFor({ engine, sleep, send, chaos, tick }: EngineOptions): Vllm | null {
-  if (engine === 'example') return null;
-  if (engine !== 'vllm')
-    throw new UsageError(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
+/** What TRL trains is a policy in torch. */
+function engineOf({ engine, trainer }: EngineOptions): Engine {
+  const known = ENGINES.find(
+    (one) => one === (engine ?? (trainer === 'trl' ? 'torch' : 'example')),
+  );
+  if (known === undefined)
+    throw new UsageError(
+      `--engine: expected ${ENGINES.join(' or ')}, got ${JSON.stringify(engine)}`,
+    );
+  return known;
+}
+
+interface EngineParts {
+  vllm: Vllm | null;
+  torch: Torch | null;
+}
+
+function partsOf(engine: Engine, options: EngineOptions): EngineParts {
+  const { trainer, chaos, tick, sleep, send } = options;
+  if (trainer !== 'own' && trainer !== 'trl')
+    throw new UsageError(`--trainer: expected own or trl, got ${JSON.stringify(trainer)}`);
+  if (trainer === 'trl' && (engine !== 'torch' || options['shuffle-advantages']))
+    throw new UsageError('--trainer trl: expected neither another --engine nor --shuffle-advantages'); // prettier-ignore
+  if (engine === 'example') return { vllm: null, torch: null };
+  if (send || sleep !== '0')
+    throw new UsageError('--send, --sleep: expected no other --engine and no other --trainer beside them'); // prettier-ignore
+  if (engine === 'torch') return { vllm: null, torch: torchOf(trainer, process.env) };
   // A vLLM takes minutes to start, and its speed per token is its own.
   if (chaos || tick !== undefined)
     throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
-  // One on a CPU cannot sleep, and takes weights by a backend of its own.
-  if (send || sleep !== '0')
-    throw new UsageError('--engine vllm: expected neither --send nor --sleep beside it');
-  return vllmOf(process.env);
+  return { vllm: vllmOf(process.env), torch: null };
 }
 
 function levelOf(text: string): number {

@@ -45,6 +45,7 @@ const SHOWN: Shown[] = [
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
   { page: 'docs/training-data.md', has: 'pa.memory_map(', why: 'it needs pandas and torch, which tests do not have' },
   { page: 'docs/training-data.md', has: 'from datasets import Dataset', why: 'it needs a package that tests do not have' },
+  { page: 'examples/trl/README.md', has: '--trainer trl', why: 'it needs TRL and minutes; test/interop/trl.test.ts trains with its parts' },
 ]; // prettier-ignore
 
 test('pages have blocks, and tests run some', () => {

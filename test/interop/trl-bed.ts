@@ -56,8 +56,11 @@ export interface TrlBed {
 /** Of a service to which engines of this machine join. */
 const JOINING = { base_urls: [], allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] };
 
+/** examples/learning/engine.py describes it. */
 interface LogLine {
-  tokens?: [string, number][];
+  sequence?: string;
+  request?: string;
+  tokens?: [sequence: string, id: number, logprob: number][];
   loaded?: string;
 }
 
@@ -112,7 +115,7 @@ export async function startTrlBed(
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
   const startEngine = (port: string): Program =>
-    python([path.join(PROGRAMS, 'torch_engine.py'), '--model', model, '--log', log, '--tick', String(tick_s), '--port', port]); // prettier-ignore
+    python(['torch_engine.py', '--model', model, '--log', log, '--tick', String(tick_s), '--port', port]); // prettier-ignore
   const startWorker = (name: string): Promise<WorkerProcess> =>
     bed.startWorker({
       task_queue: 'rollouts',
@@ -145,8 +148,7 @@ export async function startTrlBed(
     bed,
     model,
     url,
-    sampled: () =>
-      lines().flatMap(({ tokens = [] }) => tokens.map(([request, id]) => ({ request, id }))),
+    sampled: () => sampledOf(lines()),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     python,
@@ -161,6 +163,13 @@ export async function startTrlBed(
     },
     end,
   };
+}
+
+function sampledOf(lines: readonly LogLine[]): { request: string; id: number }[] {
+  const requests = new Map(lines.map(({ sequence = '', request = '' }) => [sequence, request]));
+  return lines.flatMap(({ tokens = [] }) =>
+    tokens.map(([sequence, id]) => ({ request: requests.get(sequence) ?? '', id })),
+  );
 }
 
 const untilItListens = ({ child, said }: Program): Promise<string> =>

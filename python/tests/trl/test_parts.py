@@ -1,14 +1,16 @@
 """The parts of the integration with TRL: refusals, ids, numbers. Needs TRL, and no server."""
 
+import tempfile
 import unittest
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import two_turns
 from durable_rollouts import InvalidBatchRequest
-from durable_rollouts.integrations.trl import Publish, Rollouts, reward
+from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
 from durable_rollouts.integrations.trl.course import Course
 from durable_rollouts.integrations.trl.rollouts import check_settings, hash_of
@@ -47,6 +49,19 @@ def config(**change):
 
 
 REQUEST = {"samples": [{}], "groups_per_step": 2, "num_repeats": 4, "max_lag": 1}
+
+
+class LastCheckpoint(unittest.TestCase):
+    def test_is_the_newest_whole_one_and_none_where_there_is_none(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.assertIsNone(last_checkpoint(folder / "missing"))
+            for step, state in ((8, "{}"), (10, "{}"), (12, '{"global'), (14, None)):
+                (folder / f"checkpoint-{step}").mkdir()
+                if state is not None:
+                    (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(state)
+            (folder / "checkpoint-old").mkdir()
+            self.assertEqual(last_checkpoint(folder), str(folder / "checkpoint-10"))
 
 
 class Grpo(unittest.TestCase):

@@ -1,7 +1,7 @@
 """Rollouts for TRL's trainers (docs/trainers.md).
 
     from durable_rollouts import Client
-    from durable_rollouts.integrations.trl import Publish, Rollouts, reward
+    from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 
     client = Client.connect()
     trainer = GRPOTrainer(
@@ -10,9 +10,11 @@
         reward_funcs=reward,
         callbacks=[Publish(client.policy(), "/shared/weights")],
     )
+    trainer.train(resume_from_checkpoint=last_checkpoint(args.output_dir))
 """
 
+from .checkpoints import last_checkpoint
 from .publish import Publish
 from .rollouts import Rollouts, reward
 
-__all__ = ["Publish", "Rollouts", "reward"]
+__all__ = ["Publish", "Rollouts", "last_checkpoint", "reward"]
