@@ -47,10 +47,14 @@ async def start_once(
     place = place_of(client)
 
     async def start() -> None:
-        earlier = await completed_run(client, workflow, id)
+        before = await described(client, id)
+        if before is not None and before.status is WorkflowExecutionStatus.COMPLETED and before.workflow_type == workflow:
+            # A search finds a run only a moment after it has ended.
+            earlier: Optional[Handle] = client.get_workflow_handle(id, run_id=before.run_id)
+        else:
+            earlier = await completed_run(client, workflow, id)
         if earlier is not None:
             await check_same(client, earlier, sent, defaults=defaults)
-        before = await described(client, id)
         check_workflow(before, workflow, id=id)
         try:
             await client.start_workflow(
@@ -119,15 +123,9 @@ async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optio
     """The newest run of this id that has a result. None: Temporal has none, or cannot search; then only the store knows
     the id.
     """
-    if ID.fullmatch(id) is None:
-        return None
-    # A search finds a run only a moment after it has ended.
-    newest = await described(client, id)
-    if newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED and newest.workflow_type == workflow:
-        return client.get_workflow_handle(id, run_id=newest.run_id)
     query = f"WorkflowId = '{id}' AND WorkflowType = '{workflow}' AND ExecutionStatus = 'Completed'"
     try:
-        runs = [run async for run in client.list_workflows(query)]
+        runs = [run async for run in client.list_workflows(query)] if ID.fullmatch(id) else []
     except RPCError as error:
         if is_away(error):
             raise

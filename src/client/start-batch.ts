@@ -36,9 +36,12 @@ const TYPE = 'rolloutBatch';
 export async function startOrJoin(server: Server, start: BatchStart): Promise<Started> {
   const { batchId, taskQueue, request, restart = false } = start;
   checkSize(`the request of batch ${batchId} (write its samples to a file)`, request);
-  const earlier = await completedRun(server, batchId);
+  const newest = await newestRun(server, batchId);
+  // A search finds a run only a moment after it has ended.
+  const hasResult = newest?.status.name === 'COMPLETED' && newest.type === TYPE;
+  const earlier = hasResult ? newest : await completedRun(server, batchId);
   if (earlier !== null) await checkSame(server, { ...start, runId: earlier.runId });
-  const isKnown = earlier !== null || (await newestRun(server, batchId)) !== null;
+  const isKnown = earlier !== null || newest !== null;
   const again: BatchOptions[] = restart ? [{ restart }] : [];
   const options = { workflowId: batchId, taskQueue, args: [request, ...again] };
   try {
@@ -75,18 +78,16 @@ const newestRun = (
  * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the
  * batch.
  */
-export async function completedRun(server: Server, batchId: string): Promise<Run | null> {
+export async function completedRun(
+  { client, within }: Server,
+  batchId: string,
+): Promise<Run | null> {
   if (!BATCH_ID.test(batchId)) return null;
-  // A search finds a run only a moment after it has ended.
-  const newest = await newestRun(server, batchId);
-  if (newest?.status.name === 'COMPLETED' && newest.type === TYPE) return newest;
   const query = `WorkflowId = '${batchId}' AND WorkflowType = '${TYPE}' AND ExecutionStatus = 'Completed'`;
   const runs: WorkflowExecutionInfo[] = [];
-  await server
-    .within(CALL_MS, async () => {
-      for await (const run of server.client.workflow.list({ query })) runs.push(run);
-    })
-    .catch(() => undefined);
+  await within(CALL_MS, async () => {
+    for await (const run of client.workflow.list({ query })) runs.push(run);
+  }).catch(() => undefined);
   runs.sort((a, b) => b.startTime.getTime() - a.startTime.getTime());
   return runs[0] ?? null;
 }
