@@ -12,6 +12,7 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { lackOf } from './engine-abilities.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
 const QUESTION_MS = 10_000;
@@ -56,7 +57,7 @@ async function recordSleep(
 ): Promise<PolicyRecord | null> {
   const earlier = await policy.records.latest();
   check(earlier, asked);
-  const { slept, away } = await askEngines(policy, { record: earlier, signal });
+  const { slept, away } = await askEngines(policy, { record: earlier, level: asked.level, signal });
   return await policy.records.change((before) => {
     check(before, asked);
     const known = withReplicas(before ?? firstRecord(policy.urls), policy.urls);
@@ -67,31 +68,28 @@ async function recordSleep(
     }, known);
     const until = commonMs() + toMs(asked.until);
     const { level, holder } = asked;
-    return withSleepers(seen, { sleep: { nonce, holder, level, until }, slept: levelled(slept, level) }); // prettier-ignore
+    return withSleepers(seen, { sleep: { nonce, holder, level, until }, slept });
   });
 }
-
-const levelled = (
-  slept: Readonly<Record<string, Omit<Slept, 'level'>>>,
-  level: Slept['level'],
-): Record<string, Slept> =>
-  Object.fromEntries(Object.entries(slept).map(([url, how]) => [url, { ...how, level }]));
 
 function check(record: PolicyRecord | null, asked: Sleep): void {
   const refusal = refusalOfSleep(record, asked);
   if (refusal !== null) throw refused(refusal);
 }
 
+interface Asking {
+  record: PolicyRecord | null;
+  level: Slept['level'];
+  signal: AbortSignal;
+}
+
 interface Seen {
-  slept: Record<string, Omit<Slept, 'level'>>;
+  slept: Record<string, Slept>;
   /** Why an engine is left alone, by URL. */
   away: Record<string, string>;
 }
 
-async function askEngines(
-  policy: PolicyService,
-  { record, signal }: { record: PolicyRecord | null; signal: AbortSignal },
-): Promise<Seen> {
+async function askEngines(policy: PolicyService, { record, level, signal }: Asking): Promise<Seen> {
   const seen: Seen = { slept: {}, away: {} };
   const refusals: string[] = [];
   const meant = policy.controls.filter(({ replica }) => {
@@ -100,7 +98,7 @@ async function askEngines(
   });
   const ask = async (control: WeightControl): Promise<void> => {
     try {
-      seen.slept[control.replica] = await askEngine(control, { record, signal });
+      seen.slept[control.replica] = await askEngine(control, { record, level, signal });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       if (error.type === 'GenerationUnavailable') seen.away[control.replica] = error.message;
@@ -117,22 +115,21 @@ async function askEngines(
 
 async function askEngine(
   control: WeightControl,
-  { record, signal }: { record: PolicyRecord | null; signal: AbortSignal },
-): Promise<Omit<Slept, 'level'>> {
+  { record, level, signal }: Asking,
+): Promise<Slept> {
   const { replica: url } = control;
   const bound: Bound = { within_ms: QUESTION_MS, signal };
   const entry = record?.replicas[url];
   const sleep = entry?.slept == null ? ('able' as const) : ('ours' as const);
   const { lacks } = await control.examine({ cache: 'reset', sleep }, bound);
-  if (lacks.length > 0)
-    throw refused(`${url} lacks ${lacks.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
+  if (lacks.length > 0) throw refused(lackOf(url, { lacks, kind: 'checkpoint' }));
   const [label, { sleep_mode }] = await Promise.all([control.said(bound), control.settings(bound)]);
   if (sleep_mode === false)
     throw refused(`${url} was started without a way to sleep (vLLM: --enable-sleep-mode)`);
   // Nothing that computes reaches an engine whose weights are not known to be whole.
   const serves = record !== null && entry?.state === 'current';
   const before = serves ? await control.promptLogprobs(AGREED_IDS, bound) : null;
-  return { label, before };
+  return { level, label, before };
 }
 
 /** Returns why an engine that is there does not sleep, by URL. */

@@ -6,6 +6,7 @@ import type { EngineIdentity, PolicyRecord } from '../../model/policy/record.js'
 import { identityProblem } from '../../model/policy/replicas.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
+import { lackOf } from './engine-abilities.js';
 import { examineJoiner } from './examine-joiner.js';
 import { checkCache } from './kept-cache.js';
 import { refused } from './policy-view.js';
@@ -121,8 +122,7 @@ async function askEngine(
   const sleep = entry?.slept == null ? null : 'ours';
   const { lacks, tells_label } = await control.examine({ cache: begin.cache, sleep }, bound);
   const all = tells_label ? lacks : [...lacks, '/weight_info'];
-  if (all.length > 0)
-    throw refused(`${url} lacks ${all.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`);
+  if (all.length > 0) throw refused(lackOf(url, { lacks: all, kind: 'checkpoint' }));
   const [label, { backend, cache_dtype }, world_size] = await Promise.all([
     control.asOne({ starts: true }, bound),
     control.settings(bound),

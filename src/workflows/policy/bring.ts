@@ -88,7 +88,13 @@ export function resultOf(
   };
 }
 
-export const repliesOf = (
+/** The answer of an update that brings no version. */
+export const stateOf = (
+  view: PolicyView,
+  faults: Readonly<Record<string, string>> = {},
+): PolicyState => ({ version: view.version, replicas: repliesOf(view, faults) });
+
+const repliesOf = (
   view: PolicyView,
   faults: Readonly<Record<string, string>> = {},
 ): PolicyState['replicas'] =>

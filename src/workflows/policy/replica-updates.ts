@@ -6,7 +6,7 @@ import { changeReplicas } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import { replicasUpdates } from '../steering/messages.js';
 import { refuse } from '../steering/rollout-limits.js';
-import { repliesOf } from './bring.js';
+import { stateOf } from './bring.js';
 import type { ShownPolicy } from './policy-view.js';
 
 /**
@@ -36,7 +36,7 @@ export function handleReplicaUpdates(service: string, shown: ShownPolicy): Repli
       const view = await changeReplicas({ service, name, input });
       shown.recorded(view);
       isNews = true;
-      return { version: view.version, replicas: repliesOf(view) };
+      return stateOf(view);
     } catch (error) {
       throw failWith(failureOf(error));
     } finally {

@@ -5,7 +5,7 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { restoreReplica, transferActivity } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
-import { repliesOf } from './bring.js';
+import { stateOf } from './bring.js';
 import type { ShownPolicy } from './policy-view.js';
 import { repaired } from './transfers.js';
 
@@ -26,8 +26,9 @@ export async function sleep(
 export async function wake(input: unknown, serving: Serving): Promise<PolicyState> {
   const { service, heartbeat_ms } = serving;
   const left = await transferActivity('wakeEngines', heartbeat_ms)({ service, wake: input });
-  const state = await repaired(left, serving);
-  return left.repair === null ? await woken(left.view, serving) : state;
+  if (left.repair !== null) return await repaired(left, serving);
+  serving.shown.recorded(left.view);
+  return await woken(left.view, serving);
 }
 
 const WHY = 'its holder has not woken it in time';
@@ -66,11 +67,6 @@ async function woken(
     throw failWith({ type: 'PolicyUpdateFailed', message: `no engine could be woken, each is tried again: ${textOfFaults(faults)}` }); // prettier-ignore
   return stateOf(shown.record() ?? view, faults);
 }
-
-const stateOf = (view: PolicyView, faults: Record<string, string> = {}): PolicyState => ({
-  version: view.version,
-  replicas: repliesOf(view, faults),
-});
 
 /** Activities have another clock. */
 const MARGIN_MS = 1000;

@@ -3,7 +3,7 @@ import type { AbandonedTransfer, BeginAnswer, PolicyState, PublishResult } from 
 import { attachCheckpoint, transferActivity } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
-import { bring, repliesOf, resultOf } from './bring.js';
+import { bring, resultOf, stateOf } from './bring.js';
 
 /** Weights that a trainer puts into the engines itself: one activity holds them, one lets them go. */
 
@@ -68,6 +68,5 @@ export async function repaired(
       failureOf(error);
     }
   }
-  const now = shown.record() ?? view;
-  return { version: now.version, replicas: repliesOf(now) };
+  return stateOf(shown.record() ?? view);
 }
