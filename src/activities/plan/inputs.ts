@@ -36,10 +36,13 @@ export async function contentBelow(inputsDirectory: string, name: string): Promi
   const place = placeOf(inputsDirectory);
   if (place === null) return (await readWhole(await locate(name, inputsDirectory))).toString();
   const bucket = createBucket(place);
-  const pieces: Buffer[] = [];
-  for await (const piece of closing(bucket, bucket.read(keyBelow(inputsDirectory, name))))
-    pieces.push(piece);
-  return Buffer.concat(pieces).toString();
+  try {
+    const content = await bucket.get(keyBelow(inputsDirectory, name));
+    if (content !== null) return content.toString();
+  } finally {
+    bucket.close();
+  }
+  throw new Error(`there is no object ${name} below ${inputsDirectory}`);
 }
 
 /** `name` is relative to it, or a whole address. */

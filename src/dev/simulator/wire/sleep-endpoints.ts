@@ -1,7 +1,7 @@
 import type { Engine, PauseMode } from '../engine.js';
 import type { WeightStore } from '../weights.js';
 import { validationRefusal } from './body-reader.js';
-import { readMode } from './read-mode.js';
+import { queryOf, readMode } from './read-mode.js';
 import { sendJson, type Exchange } from './http-exchange.js';
 
 /**
@@ -62,9 +62,6 @@ export function createSleep(
 
 const MEMORY = ['weights', 'kv_cache'] as const;
 type Memory = (typeof MEMORY)[number];
-
-const queryOf = ({ request }: Exchange): URLSearchParams =>
-  new URL(request.url ?? '/', 'http://simulator').searchParams;
 
 function readLevel(exchange: Exchange): number {
   const level = queryOf(exchange).get('level') ?? '1';
