@@ -54,7 +54,7 @@ class Notes(TrainerCallback):  # type: ignore[misc]
             ratio=float(ratios.mean()),
             ratio_error=float(np.abs(ratios - 1).max()),
             current=len(ratios),
-            # As Publish waits for the engines; the check reads it from the rows.
+            # Of rollouts that no end of a trainer found open; the check reads it from the rows.
             lag=0.0,
             lag_max=0,
         )
