@@ -160,6 +160,8 @@ class Completions(Wire):
 
 
 class Sleep(Wire):
+    tick_s = 0.05
+
     def test_at_level_one_keeps_the_weights_and_at_level_two_loses_them(self):
         for level, kept in ((1, True), (2, False)):
             self.ask("POST", f"/sleep?level={level}&mode=abort")
