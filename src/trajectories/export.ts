@@ -6,10 +6,12 @@ import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Row } from '../model/results/row.js';
 import { trainMask } from '../model/results/train-mask.js';
+import { describeError } from '../platform/errors.js';
 import { replaceFile } from '../platform/files.js';
 import { readJson } from '../platform/json/kept.js';
 import { END, HEAD } from './arrow/batches.js';
 import { packing } from './arrow/packing.js';
+import { storing } from './storing.js';
 
 /** Of a row: what only this project writes is plain. */
 const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;
@@ -22,15 +24,14 @@ export async function exportRows(
   lines: AsyncIterable<string>,
   { file, format, completed }: { file: string; format: Formats[number]; completed: number },
 ): Promise<void> {
-  await replaceFile(file, {
-    content: async (handle) => {
-      const write = format === 'arrow' ? writeSequences : writeLines;
-      const count = await write(handle, lines);
-      if (count === completed) return;
-      const message = `${path.basename(file)}: expected ${completed} rows of rollouts.jsonl (counts of metrics.json), got ${count}`;
-      throw new Fault({ type: 'StoreFault', message, at: THE_STORE, retryable: false });
-    },
-  });
+  const content = async (handle: FileHandle): Promise<void> => {
+    const write = format === 'arrow' ? writeSequences : writeLines;
+    const count = await write(handle, lines);
+    if (count === completed) return;
+    const message = `${path.basename(file)}: expected ${completed} rows of rollouts.jsonl (counts of metrics.json), got ${count}`;
+    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, retryable: false });
+  };
+  await storing(`writing ${file}`, () => replaceFile(file, { content }));
 }
 
 type Write = (handle: FileHandle, lines: Lines) => Promise<number>;
@@ -52,9 +53,10 @@ export const writeSequences: Write = async (handle, lines) => {
     await handle.writeFile(batch);
   });
   await handle.writeFile(HEAD);
-  let count = 0;
+  let [count, number] = [0, 0];
   for await (const line of lines) {
-    const rows = sequencesOf(line);
+    number += 1;
+    const rows = whatIsIn(line, number);
     if (rows === null) continue;
     count += 1;
     await pack.add(rows);
@@ -68,6 +70,14 @@ export const writeSequences: Write = async (handle, lines) => {
 export function sequencesOf(line: string): readonly ArrowRow[] | null {
   const row = rowOf(line);
   return row.failure === undefined ? arrowRows(row) : null;
+}
+
+function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> {
+  try {
+    return sequencesOf(line);
+  } catch (cause) {
+    throw new Error(`line ${number}: expected a row, got another text: ${describeError(cause)}`, { cause }); // prettier-ignore
+  }
 }
 
 /** Releases before `train_mask` trained on what this says, too. */

@@ -7,7 +7,7 @@ import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
 import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { textsOf } from '../../platform/lines.js';
+import { linesOf } from '../../platform/lines.js';
 import { exists, isMissing } from '../../platform/files.js';
 import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
@@ -37,7 +37,7 @@ export function createFileOutputs(
     path.join(partOf(partsDirectory, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
 
   const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading ${path.basename(files.rollouts)}`, () => textsOf(files.rollouts));
+    storingEach(`reading ${path.basename(files.rollouts)}`, () => wholeLines(files.rollouts));
 
   return {
     files,
@@ -103,7 +103,7 @@ async function putGroups(
   const sequences = groupsOf(directory, { ...places, format: 'arrow' });
   let completed = 0;
   await disk.replaceFile(sequences, async (handle) => {
-    completed = await writeSequences(handle, textsOf(file));
+    completed = await writeSequences(handle, wholeLines(file));
   });
   return { file, sequences, completed };
 }
@@ -115,6 +115,14 @@ const filesIn = (directory: string, kinds: readonly Kind[]): ResultFiles => ({
   metrics: path.join(directory, 'metrics.json'),
   ...(kinds.includes('sequences') && { sequences: path.join(directory, 'rollouts.arrow') }),
 });
+
+/** A file that was cut has half a line at its end. */
+async function* wholeLines(file: string): AsyncGenerator<string> {
+  for await (const { text, ended, number } of linesOf(file)) {
+    if (!ended) throw new Error(`line ${number} has no end: the file was cut, or copied in part`);
+    yield text;
+  }
+}
 
 async function readMetrics(file: string): Promise<unknown> {
   try {
