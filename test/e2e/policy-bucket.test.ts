@@ -10,7 +10,7 @@ import { puzzleBatch } from '../harness/recovery-bed.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 import { eventually } from '../harness/waiting.js';
 
-describe('a checkpoint on S3', { skip: noS3, timeout: 300_000 }, () => {
+describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
   const ends: (() => unknown)[] = [];
   const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
   let bed: PolicyBed;
@@ -46,6 +46,21 @@ describe('a checkpoint on S3', { skip: noS3, timeout: 300_000 }, () => {
     return Object.values(replicas).map(({ state, version }) => `${state} ${version}`);
   };
 
+  /** Kills an engine and starts it with other weights. A batch that plays meanwhile shows that to its worker. */
+  async function restarted(id: string): Promise<string> {
+    const [engine] = bed.engines;
+    await engine?.kill();
+    await engine?.start();
+    await bed.batch(id).start(puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 4 }));
+    return engine?.replica ?? '';
+  }
+
+  /** Whatever became of its engine. */
+  async function whole(id: string): Promise<void> {
+    assert.equal((await bed.batch(id).outcome()).result?.counts.completed, 16);
+    assert.deepEqual((await bed.check(id)).wrong, []);
+  }
+
   test('is loaded by every engine, and its tokens have its version', async () => {
     await bed.publish(await put(1));
     assert.deepEqual(await states(), ['current 1', 'current 1']);
@@ -57,33 +72,29 @@ describe('a checkpoint on S3', { skip: noS3, timeout: 300_000 }, () => {
   });
 
   test('is loaded again by an engine that was started anew', async () => {
-    const [engine] = bed.engines;
-    await engine?.kill();
-    await engine?.start();
-    await eventually({ what: 'its weights to be back', timeout_ms: 60_000 }, async () => {
-      const info = await fetch(`${engine?.process().url}/weight_info`);
+    const replica = await restarted('restarted');
+    await eventually({ what: 'its weights to be back', timeout_ms: 120_000 }, async () => {
+      const info = await fetch(replica.replace(/v1$/, 'weight_info'));
       const { weight_version } = (await info.json()) as { weight_version: string };
       return weight_version === '1' && (await states()).every((state) => state === 'current 1');
     });
+    await whole('restarted');
   });
 
   test('is not loaded under its version once its objects are others', async () => {
-    const [engine] = bed.engines;
-    const published = await put(2);
-    await bed.publish(published);
+    await bed.publish(await put(2));
     const object = `step-2/${WEIGHTS_OBJECT}`;
     const before = (await bucket.get(object)) ?? '';
     await bucket.put(object, '{"name": "other", "skill": 1, "seed": 9}');
-    await engine?.kill();
-    await engine?.start();
-    const entry = async () => (await bed.record())?.replicas[engine?.replica ?? ''];
-    await eventually({ what: 'the engine to be refused', timeout_ms: 60_000 }, async () => {
-      const { state, fault } = (await entry()) ?? {};
+    const replica = await restarted('others');
+    await eventually({ what: 'the engine to be refused', timeout_ms: 120_000 }, async () => {
+      const { state, fault } = (await bed.record())?.replicas[replica] ?? {};
       return state === 'unknown' && fault?.includes('when version 2 was published') === true;
     });
     await bucket.put(object, before);
-    await eventually({ what: 'the engine to be back', timeout_ms: 90_000 }, async () =>
+    await eventually({ what: 'the engine to be back', timeout_ms: 120_000 }, async () =>
       (await states()).every((state) => state === 'current 2'),
     );
+    await whole('others');
   });
 });
