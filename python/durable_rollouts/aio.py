@@ -18,7 +18,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
-from .arrow import Sequences, read_sequences
+from .arrow import Sequences, SequencesFile
 from .requests import (
     BATCH_DEFAULTS,
     STREAM_DEFAULTS,
@@ -927,6 +927,6 @@ def _groups_in(answer: Mapping[str, Any], seen: Set[int]) -> List[Group]:
         return []
     file = answer.get("sequences")
     rows = (row for row in read_rows(answer["file"]) if row["row"] not in seen)
-    groups = groups_of(rows, file and (lambda: read_sequences(file, answer["completed"])))
+    groups = groups_of(rows, file and SequencesFile(file, answer["completed"]))
     seen.update(row["row"] for group in groups for row in [*group.rows, *group.failures])
     return groups

@@ -196,6 +196,24 @@ def read_sequences(file: str, rollouts: Optional[int]) -> Sequences:
     return sequences
 
 
+class SequencesFile:
+    """The sequences of a file, read when they are asked for, and once. Pickled ones are read anew."""
+
+    def __init__(self, file: str, rollouts: Optional[int]) -> None:
+        self._file = file
+        self._rollouts = rollouts
+        self._held: Optional[Sequences] = None
+
+    def read(self) -> Sequences:
+        """Raises like ``read_sequences``."""
+        if self._held is None:
+            self._held = read_sequences(self._file, self._rollouts)
+        return self._held
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_held": None}
+
+
 def _table(pa: Any, name: str, content: Optional[bytes] = None) -> Any:
     """Of a file, what is not looked at is not read."""
     if content is None:

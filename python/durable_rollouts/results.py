@@ -2,15 +2,14 @@
 
 import errno
 import json
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, TypeVar, cast
+from typing import Any, Callable, ClassVar, Container, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, TypeVar, cast
 
 from typing_extensions import NotRequired, TypedDict
 
 from .columns import failure_of
-from .arrow import Sequences, read_sequences
+from .arrow import Sequences, SequencesFile, read_sequences
 from .faults import NotFound, StepOutOfOrder, StoreFault
 from .objects import content_of, folder_of, is_there, lines_of, path_of
 from .requests import Holder
@@ -481,7 +480,8 @@ class Group:
     row: int
     rows: List[Row] = field(repr=False)
     failures: List[Row] = field(repr=False)
-    _sequences: Optional[Callable[[], Sequences]] = field(default=None, repr=False, compare=False)
+    _sequences: ClassVar[Optional[SequencesFile]] = None
+    """Those of its file, where there is one: an attribute of the group, and no part of what it is compared by."""
 
     def sequences(self) -> Sequences:
         """``rows`` from the Arrow file beside them, which ``to_arrays`` takes many times as fast.
@@ -494,7 +494,7 @@ class Group:
         """
         if self._sequences is None:
             raise NotFound(f"the rows of group {self.row} have no Arrow file beside them: {HOW_ARROW}")
-        return self._sequences()._of({row["rollout_id"] for row in self.rows})
+        return self._sequences.read()._of({row["rollout_id"] for row in self.rows})
 
     @property
     def rewards(self) -> List[float]:
@@ -645,17 +645,20 @@ def read_step(folder: str, step: int) -> Optional[StepResult]:
         return None
 
 
-def groups_of(rows: Iterable[Row], read: Optional[Callable[[], Sequences]]) -> List[Group]:
-    """``read`` reads the Arrow file beside these rows, once, when a group is asked for it. None: there is none."""
-    shared = None if read is None else cache(read)
-    return [replace(group, _sequences=shared) for group in to_groups(rows)]
+def groups_of(rows: Iterable[Row], sequences: Optional[SequencesFile]) -> List[Group]:
+    """sequences: the Arrow file beside these rows; None: there is none"""
+    groups = to_groups(rows)
+    for group in groups:
+        object.__setattr__(group, "_sequences", sequences)
+    return groups
 
 
 def result_groups(result: BatchResult, seen: Container[int] = ()) -> List[Group]:
     """Those of a batch that has ended, without those that were seen, in input order. Raises like ``read_counted``."""
     rows = (row for row in chain(counted(result, "rollouts"), counted(result, "failures")) if row["row"] not in seen)
-    read = (lambda: sequences_of(result)) if "sequences" in result["files"] else None
-    return sorted(groups_of(rows, read), key=lambda group: group.row)
+    file = result["files"].get("sequences")
+    sequences = None if file is None else SequencesFile(file, result.get("counts", {}).get("completed"))
+    return sorted(groups_of(rows, sequences), key=lambda group: group.row)
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:

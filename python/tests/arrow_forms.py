@@ -2,6 +2,7 @@
 
 import bisect
 import json
+import pickle
 import random
 import sys
 import warnings
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from durable_rollouts import StoreFault, to_arrays, trajectories
+from durable_rollouts import NotFound, StoreFault, to_arrays, to_groups, trajectories
 from durable_rollouts.arrow import read_sequences
-from durable_rollouts.results import read_rows
+from durable_rollouts.results import read_rows, result_groups
 
 warnings.simplefilter("ignore")
 
@@ -132,6 +133,24 @@ def refused(folder, data, count):
     raise AssertionError(f"{len(found)} sequences of {len(data)} bytes")
 
 
+def groups(folder):
+    """Each group's own sequences, also of one that another process has got."""
+    rows, sequences = both(folder)
+    files = {"rollouts": str(folder / "rollouts.jsonl"), "failures": str(folder / "failures.jsonl"), "sequences": str(folder / "rollouts.arrow")}
+    (folder / "failures.jsonl").write_text("")
+    found = result_groups({"files": files, "counts": {"completed": len(rows)}})
+    whole = sequences.rows()
+    for group in [*found, *pickle.loads(pickle.dumps(found))]:
+        mine = group.sequences().rows()
+        assert mine == [row for row in whole if row["row"] == group.row] and len(mine) == len(group.rows), group
+    try:
+        to_groups(rows)[0].sequences()
+        raise AssertionError("expected NotFound")
+    except NotFound as missing:
+        assert "formats: [jsonl, arrow]" in str(missing)
+    return {"groups": len(found)}
+
+
 def later(folder):
     """A file of a later release, with one more column."""
     rows, sequences = both(folder)
@@ -147,4 +166,4 @@ def later(folder):
 
 if __name__ == "__main__":
     what, folder = sys.argv[1:]
-    print(json.dumps({"equal": equal, "whole": whole, "cut": cut, "later": later}[what](Path(folder))))
+    print(json.dumps({"equal": equal, "whole": whole, "cut": cut, "groups": groups, "later": later}[what](Path(folder))))

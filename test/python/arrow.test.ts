@@ -66,6 +66,12 @@ describe('rollouts.arrow in Python', { skip }, () => {
     }
   });
 
+  test('is read by groups, each with its own sequences', async (t) => {
+    const folder = await temporaryFolder(t);
+    await writeBoth(folder, ODD);
+    assert.equal(askPython('groups', folder)['groups'], ODD.length);
+  });
+
   test('of a later release, with a column more, reads as this release’s does', async (t) => {
     const folder = await temporaryFolder(t);
     await writeBoth(folder, ODD);
