@@ -318,6 +318,17 @@ describe('a trainer', () => {
       assert.equal((await records.latest())?.version, 18);
     });
 
+  test('may give up although another process is behind the URL of an engine, which is not taken for the old one', async (t) => {
+    const { engines, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    await engines[1].label('default', NO_BOUND);
+    await abandon(ticket, []);
+    const back = await entry(B);
+    assert.deepEqual([(await entry(A)).state, back.state], ['current', 'unknown']);
+    assert.match(back.fault ?? '', /label: expected "18\?n1", got "default": another process/);
+    assert.equal(engines[1].label_now(), 'default');
+  });
+
   test('may give up although one of its engines has left', async (t) => {
     const { bench, begin, abandon, entry } = await fleet(t);
     const { ticket } = await begin();
