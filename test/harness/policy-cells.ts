@@ -180,7 +180,8 @@ export async function startCellBatch(
       for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
       const report = await bed.check(id);
       assert.deepEqual(report.wrong, []);
-      assert.deepEqual([report.unlabelled, report.turns_generated_twice], [0, 0]);
+      const { unlabelled, turns_generated_twice, half_loaded } = report;
+      assert.deepEqual([unlabelled, turns_generated_twice, half_loaded], [0, 0, 0]);
       return report;
     },
   };
