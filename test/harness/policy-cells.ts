@@ -60,9 +60,7 @@ const IMPOSSIBLE = new Set(['update: record × answer']);
 /** Those that are to be played. */
 export function policyCells<K extends Kind>(kind: K): PolicyCell<K>[] {
   const { phases, victims, short } = TABLE[kind];
-  const cells = phases.flatMap((phase) =>
-    victims.map((victim) => ({ kind, phase, victim }) as PolicyCell<K>),
-  );
+  const cells = phases.flatMap((phase) => victims.map((victim) => ({ kind, phase, victim })));
   const asked = process.env['POLICY_CELLS'];
   return cells.filter((cell) => {
     if (IMPOSSIBLE.has(nameOf(cell))) return false;
