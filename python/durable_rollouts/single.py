@@ -64,6 +64,12 @@ class Single:
             raise fault_named("StoreFault", f"{id}: expected the rows of one group, got those of {len(groups)}")
         return groups[0]
 
+    async def has_ended(self, id: str) -> bool:
+        """Whether a rollout has its row, so that asking for it plays nothing. False where Temporal has forgotten it."""
+        async with self._starts:
+            newest = await patiently(lambda: described(self._client, id))
+        return newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED
+
     async def _asked(self, workflow: str, request: Mapping[str, Any], id: str, defaults: Mapping[str, Any]) -> BatchResult:
         check_id(id)
         sent = plain(request, fault=InvalidBatchRequest)

@@ -93,17 +93,30 @@ class _Live:
         self.replies, self.last = [], None
 
     def begin(self, info):
-        seeded = "seed" in info and "seed" in inspect.signature(self._made.reset).parameters
-        returned = self._made.reset(seed=info["seed"]) if seeded else self._made.reset()
+        seed = {"seed": info["seed"]} if "seed" in info and _takes_seed(self._made.reset) else {}
+        returned = _at_once(self._made.reset(**seed), "reset")
         return self._show(returned[0] if isinstance(returned, tuple) else getattr(returned, "observation", returned))
 
     def play(self, reply, action):
-        observation, reward, terminated, truncated = _parts(self._made.step(action(reply)))
+        observation, reward, terminated, truncated = _parts(_at_once(self._made.step(action(reply)), "step"))
         self.replies = [*self.replies, reply]
         self.last = ({"role": "environment", "content": self._show(observation)}, float(reward), bool(terminated), bool(truncated))
 
     def close(self):
         getattr(self._made, "close", lambda: None)()
+
+
+def _takes_seed(reset):
+    """Clients of OpenEnv pass on what they are given."""
+    parameters = inspect.signature(reset).parameters
+    return "seed" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+def _at_once(returned, name):
+    if inspect.isawaitable(returned):
+        getattr(returned, "close", lambda: None)()
+        raise TypeError(f"{name}: expected what it returns, got something to await: let make return a synchronous object (OpenEnv: client.sync())")
+    return returned
 
 
 def _parts(returned):

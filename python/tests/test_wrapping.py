@@ -54,6 +54,18 @@ class OpenEnv(Guess):
         return SimpleNamespace(observation=observation, reward=reward or None, done=terminated or truncated)
 
 
+class OpenEnvClient(OpenEnv):
+    """The synchronous one passes its arguments on to its server."""
+
+    def reset(self, **arguments):
+        return super().reset(**arguments)
+
+
+class OpenEnvAsync(OpenEnv):
+    async def reset(self, seed=None):
+        return super().reset(seed=seed)
+
+
 class Rollout:
     """One rollout at a server, whose process may be another one at each turn."""
 
@@ -97,7 +109,7 @@ class Wrapping(unittest.TestCase):
         self.assertTrue(Guess.made[0].closed)
 
     def test_each_interface_plays_the_same(self):
-        for of in (Guess, OldGym, OpenEnv):
+        for of in (Guess, OldGym, OpenEnv, OpenEnvClient):
             rollout = Rollout(game(of), sample_of(of))
             self.assertEqual(rollout.says("3"), (0.0, False, False), of)
             self.assertEqual(rollout.says("7"), (1.0, True, False), of)
@@ -153,6 +165,10 @@ class Wrapping(unittest.TestCase):
         rollout = Rollout(game(), {**sample_of(), "message_log": [*shown, *sample_of()["message_log"]]})
         rollout.says("3")
         self.assertEqual(Guess.made[-1].played, [3])
+
+    def test_an_object_that_is_to_be_awaited_is_refused_by_the_method(self):
+        with self.assertRaisesRegex(TypeError, r"^reset: expected what it returns, got something to await.*client\.sync"):
+            game(OpenEnvAsync).samples([{"seed": 17}], "guess")
 
     def test_an_end_closes_the_object_and_there_may_be_none(self):
         rollout = Rollout(game(), sample_of())

@@ -2,11 +2,12 @@
 
 import asyncio
 import enum
-import json
 import re
+import sys
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import two_turns
@@ -91,12 +92,41 @@ class Recipes(unittest.TestCase):
                 logprobs=[0.0] * before + sample.rollout_log_probs,
             )
 
-    def test_nemo_rl_gets_messages_with_their_tokens(self):
+    def test_slime_is_not_evaluated_by_it(self):
+        with self.assertRaisesRegex(AssertionError, "^--eval-function-path: expected another function"):
+            recipe("slime").generate_rollout(None, 3, None, evaluation=True)
+
+    def test_nemo_rl_gets_messages_and_columns_as_tensors_in_a_batch_of_its_own_kind(self):
+        class BatchedDataDict(dict):
+            """NeMo RL's, which is a mapping, too."""
+
+        given = BatchedDataDict(message_log=[[{"role": "user", "content": "", "token_ids": np.array([1, 2])}]] * 2)
+        given.update(extra_env_info=[{}] * 2, task_name=["t"] * 2, idx=[0, 1], loss_multiplier=np.array([1.0, 0.0]), length=np.array([2, 2]))
+        asked = []
+
+        class Client:
+            rows = ROWS
+
+            def start_batch(self, request, id):
+                asked.append((request, id))
+                return SimpleNamespace(wait=lambda: {"metrics": {"m": 1}}, rows=lambda: self.rows)
+
         names = recipe("NeMo RL")
-        names.columns_of.__globals__["tensors_of"] = lambda message: {}
-        columns = names.columns_of(ROWS)
-        self.assertEqual(columns["total_reward"], [0.5, 0.5])
-        self.assertEqual(columns["truncated"], [False, True])
+        torch = SimpleNamespace(tensor=np.array, float32=np.float32, bool=np.bool_)
+        with mock.patch.dict(sys.modules, {"torch": torch}):
+            columns, metrics = names.run_durable_rollout(Client(), given, "run-4", max_rollout_turns=2)
+            Client.rows = ROWS[:1]
+            with self.assertRaisesRegex(RuntimeError, "^1 of 2 rollouts failed"):
+                names.run_durable_rollout(Client(), given, "run-4")
+        [(request, id), _] = asked
+        self.assertEqual((request["semantics"], request["max_rollout_turns"], id, metrics), ("nemo-rl-async", 2, "run-4", {"m": 1}))
+        self.assertEqual(request["samples"][0]["message_log"], [{"role": "user", "content": "", "token_ids": [1, 2]}])
+        self.assertIs(type(columns), BatchedDataDict)
+        self.assertEqual((columns["total_reward"].dtype, columns["truncated"].dtype), (np.float32, np.bool_))
+        self.assertEqual((columns["total_reward"].tolist(), columns["truncated"].tolist()), ([0.5, 0.5], [False, True]))
+        self.assertIs(columns["loss_multiplier"], given["loss_multiplier"])
         for at, log in enumerate(columns["message_log"]):
-            self.assertEqual([id for message in log for id in message["token_ids"]], self.arrays.input_ids[at].tolist())
-            self.assertEqual(json.dumps(log), json.dumps(ROWS[at]["message_log"]))
+            self.assertEqual([id for message in log for id in message["token_ids"].tolist()], self.arrays.input_ids[at].tolist())
+            sampled = [one for message in log for one in message.get("generation_logprobs", np.zeros(len(message["token_ids"]))).tolist()]
+            np.testing.assert_array_equal(np.float32(sampled), self.arrays.logprobs[at])
+            self.assertEqual([message["content"] for message in log], [message["content"] for message in ROWS[at]["message_log"]])

@@ -1,0 +1,214 @@
+"""What each adapter refuses, by the name of the setting to change. A trainer that is not installed has a stand-in with the
+names that its adapter imports; test/interop/refusals.test.ts runs this with the trainers themselves.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import threading
+import types
+import unittest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from unittest import mock
+
+import two_turns
+
+IMPORTED = {
+    "safetensors.torch": ("save_file",),
+    "torch": ("Tensor",),
+    "transformers": ("TrainerCallback",),
+    "trl.experimental.async_grpo.async_rollout_worker": ("RolloutSample",),
+    "omegaconf": ("OmegaConf",),
+    "prime_rl.trainer.batch": ("build_bin_cost", "prepare_batch"),
+    "prime_rl.transports.rollouts.types": ("TrainingSample",),
+    "verl.experimental.agent_loop.agent_loop": ("AgentLoopBase", "AgentLoopMetrics", "AgentLoopOutput"),
+    "verl.trainer.ppo.v1.trainer_base": ("register_trainer",),
+    "verl.trainer.ppo.v1.trainer_colocate_async": ("PPOTrainerColocateAsync",),
+    "verl.trainer.ppo.v1.trainer_sync": ("PPOTrainerSync",),
+    "verl.utils": ("tensordict_utils",),
+}
+
+
+class OmegaConf:
+    create = to_container = staticmethod(lambda given: given)
+
+
+GIVEN = {"OmegaConf": OmegaConf, "register_trainer": lambda name: lambda cls: cls}
+
+
+def is_there(module):
+    return importlib.util.find_spec(module.partition(".")[0]) is not None
+
+
+def stand_ins():
+    """Modules with nothing but the names that are imported, for trainers that are not installed."""
+    made = {}
+    for module, names in IMPORTED.items():
+        if is_there(module):
+            continue
+        parts = module.split(".")
+        for end in range(1, len(parts) + 1):
+            made.setdefault(".".join(parts[:end]), types.ModuleType(".".join(parts[:end])))
+        for name in names:
+            setattr(made[module], name, GIVEN.get(name, type(name, (), {})))
+    return made
+
+
+def adapters(*names):
+    """Modules of integrations. They keep their stand-ins, which nothing else finds."""
+    made = stand_ins()
+    sys.modules.update(made)
+    try:
+        return [importlib.import_module(f"durable_rollouts.integrations.{name}") for name in names]
+    finally:
+        for module in made:
+            del sys.modules[module]
+
+
+class Config(dict):
+    """A configuration of nested names."""
+
+    def __getattr__(self, name):
+        value = self[name]
+        return Config(value) if isinstance(value, dict) else value
+
+
+def changed(given, path, value):
+    name, _, rest = path.partition(".")
+    return Config({**given, name: changed(given.get(name, {}), rest, value) if rest else value})
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, setting, make, kind=ValueError):
+        with self.subTest(setting), self.assertRaises(kind) as raised:
+            make()
+        self.assertRegex(str(raised.exception), rf"^(\S+: )?{setting}.*expected")
+
+    def test_of_trls_grpo_trainer(self):
+        rollouts, publish, rows = adapters("trl.rollouts", "trl.publish", "trl.rows")
+        fits = {"use_vllm": False, "mask_truncated_completions": False, "fsdp": "", "deepspeed": None}
+        for name in ("use_vllm", "mask_truncated_completions"):
+            args = SimpleNamespace(**{**fits, name: True})
+            self.refused(name, lambda args=args: rollouts.check_settings(args))
+        callback = publish.Publish(None, "weights")
+        for name in ("fsdp", "deepspeed"):
+            args = SimpleNamespace(**{**fits, name: "full_shard"})
+            self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
+        self.refused("peft_config", lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=SimpleNamespace(peft_config={})))
+        ended = {"stop_reason": "terminated", "terminated": True, "truncated": False, "loss_multiplier": 0.5}
+        self.refused("loss_multiplier", lambda: rows.columns_of([two_turns.row(**ended)]))
+
+    def test_of_trls_async_grpo_trainer(self):
+        worker, _ = adapters("trl.worker", "trl.transfer")
+        request = {"samples": [{}], "groups_per_step": 2, "num_repeats": 4, "max_lag": 1}
+        fits = {"max_staleness": 2, "token_budget": 0, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+        args = {**fits, "world_size": 1, "weight_sync_steps": 1}
+
+        def made(of=request, **change):
+            return worker.RolloutWorker(None, "s", of, SimpleNamespace(**{**args, **change}))
+
+        made()
+        self.refused("max_lag", lambda: made({**request, "max_lag": 0}))
+        self.refused("max_staleness", lambda: made(max_staleness=1))
+        self.refused("token_budget", lambda: made(token_budget=4096))
+        self.refused("per_device_train_batch_size", lambda: made(world_size=2))
+        started = made()
+        self.refused("callbacks", started.start, RuntimeError)
+        # Its own sync of adapters (PEFT) is another transfer, too.
+        started._stream = object()
+        self.refused("weight_transfer", started.start, RuntimeError)
+
+    def test_a_transfer_of_trls_leaves_no_other_rank_waiting(self):
+        worker, transfer = adapters("trl.worker", "trl.transfer")
+
+        class Away:
+            def __getattr__(self, name):
+                raise ConnectionError(name)
+
+        course = SimpleNamespace(replays=False)
+        made = transfer.WeightTransfer(SimpleNamespace(course=course), Away(), "weights")
+        for each in (made.init_weight_transfer, made.pause, made.resume, made.destroy):
+            each()
+        tensor = mock.MagicMock()
+        used = iter([("a", tensor), ("b", tensor)])
+        with self.assertRaises(ConnectionError):
+            made.send_weights(used)
+        self.assertEqual(list(used), [], "other ranks take part in each tensor")
+
+    @unittest.skipUnless(is_there("msgspec"), "prime-rl's settings are read with msgspec, which is not installed")
+    def test_of_prime_rl(self):
+        [settings] = adapters("prime_rl.settings")
+        fits = Config(
+            {
+                "batch_size": 8,
+                "group_size": 4,
+                "seq_len": 16,
+                "rollout_transport": {"type": "filesystem"},
+                "durable_rollouts": {"stream": "s", "request": {"samples": [{}]}},
+            }
+        )
+        settings.settings_of(fits)
+        for setting, value in (
+            ("rollout_transport.type", "zmq"),
+            ("weight_broadcast.type", "nccl"),
+            ("algo", {"type": "opd"}),
+            ("batch_size", 6),
+            ("durable_rollouts.request.max_seq_len", 17),
+        ):
+            self.refused(setting, lambda path=setting, value=value: settings.settings_of(changed(fits, path, value)))
+        with self.assertRaisesRegex(ValueError, "unknown field `lora` - at `.\\.model`"):
+            settings.settings_of(changed(fits, "model.lora", {"rank": 8}))
+
+    def test_of_verl(self):
+        loop, trainer = adapters("verl.agent_loop", "verl.trainer")
+        rollout = {"name": "vllm", "free_cache_engine": False}
+        fits = Config(
+            {
+                "actor_rollout_ref": {"rollout": rollout, "model": {"lora_rank": 0}},
+                "trainer": {"experiment_name": "run-3", "v1": {"trainer_mode": "durable_sync"}},
+            }
+        )
+        trainer.check_settings(fits)
+        for setting, value in (
+            ("actor_rollout_ref.rollout.name", "sglang"),
+            ("actor_rollout_ref.rollout.free_cache_engine", True),
+            ("actor_rollout_ref.model.lora_rank", 8),
+        ):
+            self.refused(setting, lambda path=setting, value=value: trainer.check_settings(changed(fits, path, value)))
+        with mock.patch.object(loop.AgentLoopBase, "__init__", lambda self, **_: None):
+            made = object.__new__(loop.DurableAgentLoop)
+            made.config = fits
+            # V0 has no such trainer.
+            self.refused("trainer.v1.trainer_mode", lambda: made.__init__("math"))
+            made.config = changed(fits, "trainer.v1.durable_rollouts", True)
+            made.__init__("math")
+            self.refused("settings.generation.top_p", lambda: made.__init__("math", {"generation": {"top_p": 0.5}}))
+
+    def test_of_an_engine_of_verls_without_its_development_mode(self):
+        [trainer] = adapters("verl.trainer")
+        with server(404) as url:
+            self.refused(r"\+ray_kwargs.ray_init.runtime_env.env_vars.VLLM_SERVER_DEV_MODE", lambda: trainer.check_control(f"{url}/v1"))
+        with server(200) as url:
+            trainer.check_control(f"{url}/v1")
+
+
+@contextlib.contextmanager
+def server(status):
+    class Paused(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status if self.path == "/is_paused" else 500)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Nothing."""
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Paused)
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.server_port}"
+    finally:
+        listening.shutdown()
+        listening.server_close()
