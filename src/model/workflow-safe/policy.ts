@@ -170,7 +170,8 @@ export const mayReach = (
 /**
  * Replicas that need `version` again: none if nobody but a trainer has its weights. If nothing was ever published, those
  * that have joined are only examined. An engine that hangs is asked until it answers. Those of an open transfer belong to
- * its holder. While engines sleep, nobody else's memory is touched.
+ * its holder, and those that have joined meanwhile wait: they would serve the version before its. While engines sleep,
+ * nobody else's memory is touched.
  */
 export function toRestore(view: PolicyView): string[] {
   if (isAsleep(view)) return [];
@@ -183,8 +184,9 @@ export function toRestore(view: PolicyView): string[] {
         hangs(one) ||
         keepsWeights(one) ||
         (view.version === null && one.examined === false);
+  const waits = (one: ReplicaView): boolean => view.ticket != null && one.examined === false;
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.draining_until === undefined && !held.has(url) && isDue(one) ? [url] : [],
+    one.draining_until === undefined && !held.has(url) && !waits(one) && isDue(one) ? [url] : [],
   );
 }
 
