@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchResult } from '../src/activities/contract.js';
 import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
 import { startWorkerProcess } from '../test/harness/worker-process.js';
@@ -37,6 +38,8 @@ export const START: Record<ContenderName, Start> = {
   'bare observations': (stack, scenario) =>
     startDurable(stack, { ...scenario, name: 'bare observations' }),
   empty: startEmpty,
+  'empty, an activity a rollout': startEmptyWhole,
+  idle: startIdle,
   bare: startBare,
   'asyncio loop': startPeer,
 };
@@ -77,25 +80,36 @@ async function startDurable(
   };
 }
 
+interface EmptyScenario extends Pick<Scenario, 'turns' | 'turn_slice' | 'pace'> {
+  /** Has all turns of a rollout in one activity, also slow ones. */
+  whole?: boolean;
+}
+
+async function startEmptyWhole(stack: Stack, scenario: Scenario): Promise<Contender> {
+  const empty = await startEmpty(stack, { ...scenario, whole: true });
+  return { ...empty, name: 'empty, an activity a rollout' };
+}
+
 /** The same workflows over activities that do nothing. */
 export async function startEmpty(
   stack: Stack,
-  { turns, turn_slice, pace }: Pick<Scenario, 'turns' | 'turn_slice' | 'pace'>,
+  { turns, turn_slice, pace, whole = false }: EmptyScenario,
 ): Promise<Contender & { playSliced: (request: EmptyRequest) => Promise<number> }> {
+  const task_queue = whole ? 'empty-whole' : 'empty';
   const options: EmptyWorkerOptions = {
     address: stack.address,
-    config: workerConfig(stack, { task_queue: 'empty', turn_slice }),
+    config: workerConfig(stack, { task_queue, turn_slice }),
     turns,
     // Of slow turns it has one in each activity, as with short slices.
-    turns_a_call: turn_slice === '0s' || pace.turn_ms > 0 ? 1 : turns,
+    turns_a_call: turn_slice === '0s' || (pace.turn_ms > 0 && !whole) ? 1 : turns,
   };
   const worker = await startProcess(new URL('./empty-worker.js', import.meta.url), [
     JSON.stringify(options),
   ]);
   let batches = 0;
   const playSliced = async (request: EmptyRequest): Promise<number> => {
-    const batchId = `empty-${batches++}`;
-    await runBatch(stack, { batchId, taskQueue: 'empty', request });
+    const batchId = `${task_queue}-${batches++}`;
+    await runBatch(stack, { batchId, taskQueue: task_queue, request });
     return request.rollouts * turns;
   };
   return {
@@ -110,6 +124,21 @@ export async function startEmpty(
       }),
     playSliced,
     stop: () => worker.stop(),
+  };
+}
+
+/** A worker that plays nothing for as long as the turns take: what server and worker spend on time that passes. */
+async function startIdle(
+  stack: Stack,
+  { turns, turn_slice }: Pick<Scenario, 'turns' | 'turn_slice'>,
+): Promise<Contender> {
+  const durable = await startDurable(stack, { turns, turn_slice, name: 'idle' });
+  return {
+    ...durable,
+    play: async (rollouts, { turn_ms }) => {
+      await sleep(turns * turn_ms);
+      return rollouts * turns;
+    },
   };
 }
 

@@ -65,13 +65,17 @@ function cannedActivities({
   });
   const queue = generationQueue(config);
   const attempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+  const beats = heartbeat_timeout_ms !== undefined;
   const play: Activities['playTurns'] = async ({ batch_id, turn }) => {
     const next = Math.min(turns, turn + turns_a_call);
     const turn_ms = turnsTake.get(batch_id) ?? 0;
-    if (turn_ms > 0) await sleep((next - turn) * turn_ms);
+    for (let at = turn; at < next && turn_ms > 0; at++) {
+      await sleep(turn_ms);
+      // Several turns may last longer than the heartbeat timeout.
+      if (!beats) Context.current().heartbeat();
+    }
     return progress(next);
   };
-  const beats = heartbeat_timeout_ms !== undefined;
   const playTurns: Activities['playTurns'] = async (at) => {
     counts.playing += 1;
     return await (beats ? attempt(() => play(at)) : play(at)).finally(() => (counts.playing -= 1));

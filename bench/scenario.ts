@@ -1,11 +1,13 @@
 export type ContenderName =
   | 'bare'
   | 'empty'
+  | 'empty, an activity a rollout'
   | 'durable, slices of 2s'
   | 'durable, slices of 10s'
   | 'durable, slices of 40s'
   | 'durable'
   | 'bare observations'
+  | 'idle'
   | 'asyncio loop';
 
 /** What is measured. Each scenario has its own processes; its contenders take turns, round after round. */
@@ -52,7 +54,7 @@ export const SCENARIOS: readonly Scenario[] = [
     name: 'slow turns: 64 rollouts, 3 s a turn',
     rollouts: 64,
     pace: SLOW,
-    contenders: ['bare', 'empty', 'durable, slices of 2s', 'durable, slices of 10s', 'durable, slices of 40s', 'durable'], // prettier-ignore
+    contenders: ['idle', 'bare', 'empty', 'empty, an activity a rollout', 'durable, slices of 2s', 'durable, slices of 10s', 'durable, slices of 40s', 'durable'], // prettier-ignore
   },
   {
     ...FAST,
@@ -60,7 +62,7 @@ export const SCENARIOS: readonly Scenario[] = [
     rollouts: 16,
     turns: 4,
     pace: { thinking_tokens: 1475, tokens_per_second: 300, turn_ms: 5000 },
-    contenders: ['bare', 'durable'],
+    contenders: ['idle', 'bare', 'empty, an activity a rollout', 'durable'],
   },
   {
     ...FAST,
@@ -76,7 +78,7 @@ export const PEERS: readonly Scenario[] = SCENARIOS.filter(
 ).map((scenario) => ({
   ...scenario,
   name: `peers, ${scenario.name}`,
-  contenders: ['asyncio loop', 'bare', 'durable'],
+  contenders: ['asyncio loop', 'idle', 'bare', 'durable'],
 }));
 
 export const isSlow = ({ pace }: Scenario): boolean => pace.tokens_per_second > 0;

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import pg from 'pg';
-import { readFile, readdir } from 'node:fs/promises';
+import { textsInFolder, textsInTable } from '../test/harness/journal-texts.js';
 import type { PostgresBed } from '../test/harness/postgres-bed.js';
 import { startPostgresBed } from '../test/harness/postgres-bed.js';
 import type { PostgresServer } from '../test/harness/postgres-server.js';
@@ -28,19 +28,10 @@ export function inFiles(bed: RecoveryBed): StoredBed {
     bed,
     storeOf: (batch_id) => {
       const folder = path.join(bed.storeRoot(STORE), batch_id, 'journals');
-      return { folder, journals: () => readFolder(folder, batch_id), database: null };
+      return { folder, journals: () => textsInFolder(folder), database: null };
     },
     end: bed.end,
   };
-}
-
-async function readFolder(folder: string, batch_id: string): Promise<Map<string, string>> {
-  const names = await readdir(folder).catch(() => []);
-  const texts = names.map(async (name): Promise<[string, string]> => {
-    const text = await readFile(path.join(folder, name), 'utf8');
-    return [`${batch_id}/${path.basename(name, '.jsonl')}`, text];
-  });
-  return new Map(await Promise.all(texts));
 }
 
 /** Each worker reaches the database through its own proxy. */
@@ -60,7 +51,7 @@ export async function inPostgres(options: RecoveryBedOptions): Promise<StoredBed
     bed: tables.bed,
     storeOf: (batch_id) => ({
       folder: '',
-      journals: () => readTable(pool, batch_id),
+      journals: () => textsInTable(pool, { schema: STORE, batch_id }),
       database: databaseOf(server, { tables, workers }),
     }),
     end: async () => {
@@ -69,16 +60,6 @@ export async function inPostgres(options: RecoveryBedOptions): Promise<StoredBed
       await server.stop();
     },
   };
-}
-
-async function readTable(pool: pg.Pool, batch_id: string): Promise<Map<string, string>> {
-  const { rows } = await pool.query<{ rollout: string; text: string }>({
-    name: 'read',
-    text: `select rollout, string_agg(lines, '' order by n) as text from ${STORE}.journal
-            where rollout like $1 group by rollout`,
-    values: [`${batch_id}/%`],
-  });
-  return new Map(rows.map(({ rollout, text }) => [rollout, text]));
 }
 
 function databaseOf(

@@ -230,7 +230,7 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
   ],
   'prompt too long': [
-    `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len is PromptTooLong, for good`,
+    `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good`,
   ],
   'request or sample wrong': [
     `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../src/platform/errors.js';
 import { describeExit, logTail } from '../../src/platform/process/child.js';
+import { textsInFolder } from '../../test/harness/journal-texts.js';
 import { checkLabels } from '../../test/harness/policy-labels.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import { within } from '../../test/harness/waiting.js';
@@ -28,7 +29,7 @@ export async function playBatch(stack: KilledStack, begun: () => void): Promise<
   return await judgeBatch(path.join(store_root, ID), {
     rows_expected: SIZE.samples * SIZE.num_repeats,
     labels: await checkLabels({
-      journals: path.join(store_root, ID, 'journals'),
+      journals: await textsInFolder(path.join(store_root, ID, 'journals')),
       engines: [{ directory }],
     }),
   });

@@ -6,6 +6,7 @@ import { Client, Connection } from '@temporalio/client';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { LOOPBACK_CHANNEL, onLoopback } from '../../src/client/server.js';
 import { describeError } from '../../src/platform/errors.js';
+import { textsInFolder } from '../../test/harness/journal-texts.js';
 import { checkLabels } from '../../test/harness/policy-labels.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import type { StreamToTest } from '../../test/harness/stream-bed.js';
@@ -106,7 +107,7 @@ async function judge(
   const size = { groups_per_step: GROUPS_PER_STEP, num_repeats: REPEATS };
   const { lag, problems, ...judged } = await judgeStream(stream, { steps, ...size });
   if (lag.over > 0) problems.push(`${lag.over} groups have tokens beyond max_lag ${MAX_LAG}`);
-  const journals = path.join(stack.store_root, ID, 'journals');
+  const journals = await textsInFolder(path.join(stack.store_root, ID, 'journals'));
   const labels = await checkLabels({ journals, engines: [stack] });
   return { name: 'stream', ...judged, labels, problems };
 }

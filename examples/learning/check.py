@@ -182,11 +182,9 @@ def check(folder: Path, model: str) -> Dict[str, Any]:
     current = []
     for line, rows in rows_of_steps(folder, asked):
         tokens.hold(rows)
-        lag = lag_of(rows, line["version"])
-        lag_max = max(lag_max, lag)
+        lag_max = max(lag_max, lag_of(rows, line["version"]))
         rollouts.update(row["rollout_id"] for row in rows)
-        # TRL's ratios are of all tokens of a step, and those of older weights need not be 1.
-        if line["current"] > 0 and (lag == 0 or "rollouts" not in line):
+        if line["current"] > 0:
             current.append(line)
     report = {
         "steps": len(sums),

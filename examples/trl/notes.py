@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
 import torch
-from durable_rollouts import Client
+from durable_rollouts import Client, NotFound
+from durable_rollouts.integrations.trl import Publish
 from run import Run
 from trainer import HELD_OUT_EVERY, ROLLOUTS, of_held_out
 from transformers import TrainerCallback
@@ -21,8 +22,8 @@ MEASURED = 8
 
 
 class Notes(TrainerCallback):  # type: ignore[misc]
-    def __init__(self, client: Client, folder: Path, *, id: str) -> None:
-        self._client, self._id = client, id
+    def __init__(self, client: Client, folder: Path, *, id: str, publish: Publish) -> None:
+        self._client, self._id, self._publish = client, id, publish
         self._run = Run(folder)
         self._evaluated = {line["step"] for line in self._run.noted("held_out")}
         self._evaluations: List[threading.Thread] = []
@@ -54,7 +55,7 @@ class Notes(TrainerCallback):  # type: ignore[misc]
             ratio=float(ratios.mean()),
             ratio_error=float(np.abs(ratios - 1).max()),
             current=len(ratios),
-            # Of rollouts that no end of a trainer found open; the check reads it from the rows.
+            # The check reads it from the rows.
             lag=0.0,
             lag_max=0,
         )
@@ -66,15 +67,28 @@ class Notes(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._evaluate(state.global_step)
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._evaluate(state.global_step)
+
     def _evaluate(self, step: int) -> None:
         """A batch, which outlives this process: with the weights that were just published, while no others are."""
         if step % HELD_OUT_EVERY != 0 or step in self._evaluated:
             return
+        id = f"{self._id}-held-out-{step}"
+        # The engines begin with the weights of step 0. While steps are replayed they have later ones.
+        if step > 0 and not self._publish.are_served and not self._has_begun(id):
+            return
         self._evaluated.add(step)
-        request = {**ROLLOUTS, "samples": {"path": f"{self._id}/held-out.jsonl"}}
-        batch = self._client.start_batch(request, f"{self._id}-held-out-{step}")
+        batch = self._client.start_batch({**ROLLOUTS, "samples": {"path": f"{self._id}/held-out.jsonl"}}, id)
         self._evaluations.append(threading.Thread(target=lambda: self._run.note("held_out", step=step, **of_held_out(batch.rows())), daemon=True))
         self._evaluations[-1].start()
+
+    def _has_begun(self, id: str) -> bool:
+        try:
+            self._client.batch(id).progress()
+        except (NotFound, TimeoutError):
+            return False
+        return True
 
     def end(self) -> None:
         for one in self._evaluations:

@@ -39,7 +39,8 @@ def main() -> None:
     rows = [{"prompt": one["message_log"][0]["content"], **one} for one in samples(given.seed, TRAIN)]
     client = Client.connect(given.address)
     rollouts = Rollouts(client, rows, run=f"{given.id}-train", **ROLLOUTS)
-    notes = Notes(client, given.folder, id=given.id)
+    publish = Publish(rollouts, client.policy(), given.folder / "weights")
+    notes = Notes(client, given.folder, id=given.id, publish=publish)
     args = GRPOConfig(
         str(given.folder / "checkpoints"),
         use_vllm=False,
@@ -65,7 +66,7 @@ def main() -> None:
         train_dataset=Dataset.from_list([{"prompt": row["prompt"]} for row in rows]),
         rollout_func=notes.of(rollouts),
         reward_funcs=reward,
-        callbacks=[Publish(client.policy(), given.folder / "weights"), notes],
+        callbacks=[publish, notes],
         args=args,
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(args.output_dir))

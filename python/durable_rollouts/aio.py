@@ -18,7 +18,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
-from .arrow import Sequences
+from .arrow import Sequences, read_sequences
 from .requests import (
     BATCH_DEFAULTS,
     STREAM_DEFAULTS,
@@ -49,11 +49,12 @@ from .results import (
     Step,
     StepResult,
     StreamProgress,
+    groups_of,
     read_counted,
     read_rows,
     read_step,
+    result_groups,
     sequences_of,
-    to_groups,
 )
 from .shapes import Shape
 from .single import Single
@@ -383,8 +384,8 @@ class Batch(Steered):
                 yield group
             if await self._has_ended_or_closes(run):
                 break
-        files = (await _during(waits, self._result()))["files"]
-        for group in await asyncio.to_thread(_groups_in, [files["rollouts"], files["failures"]], seen):
+        result = await _during(waits, self._result())
+        for group in await asyncio.to_thread(result_groups, result, seen):
             yield group
 
     async def _groups_of_run(self, run: str, seen: Set[int], waits: Optional[Waits]) -> AsyncIterator[Group]:
@@ -394,7 +395,7 @@ class Batch(Steered):
             try:
                 asked = connection.ask(handle, "groups", {"after": after, "wait": LONGEST_WAIT})
                 answer = await _during(waits, asked)
-                groups = await asyncio.to_thread(_groups_in, [answer["file"]] if answer["file"] else [], seen)
+                groups = await asyncio.to_thread(_groups_in, answer, seen)
             except (Gone, UpdateRefused, FileNotFoundError):
                 return
             for group in groups:
@@ -920,9 +921,12 @@ def _wait(left_s: float) -> str:
     return LONGEST_WAIT if left_s >= LONGEST_WAIT_S else f"{max(1, math.ceil(left_s * 1000))}ms"
 
 
-def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:
-    """The ones that are new; they count as seen afterwards."""
-    rows = (row for file in files for row in read_rows(file) if row["row"] not in seen)
-    groups = to_groups(rows)
+def _groups_in(answer: Mapping[str, Any], seen: Set[int]) -> List[Group]:
+    """The new ones of an answer; they count as seen afterwards."""
+    if answer["file"] is None:
+        return []
+    file = answer.get("sequences")
+    rows = (row for row in read_rows(answer["file"]) if row["row"] not in seen)
+    groups = groups_of(rows, file and (lambda: read_sequences(file, answer["completed"])))
     seen.update(row["row"] for group in groups for row in [*group.rows, *group.failures])
-    return sorted(groups, key=lambda group: group.row) if len(files) > 1 else groups
+    return groups

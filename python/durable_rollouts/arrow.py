@@ -6,7 +6,7 @@ import importlib
 import json
 import struct
 from io import BytesIO
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO, Container, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,11 @@ class Sequences:
         Returns them in input order. Raises nothing of its own.
         """
         return [self._row(places) for places in self._rollouts()]
+
+    def _of(self, rollouts: Container[str]) -> "Sequences":
+        """Those of some rollouts, by their ids."""
+        places = [at for at, name in enumerate(self._all("rollout_id")) if name in rollouts]
+        return Sequences(self._table.take(places) if places else None)
 
     def _rollouts(self) -> Iterator[range]:
         starts = [at for at, sequence in enumerate(self._all("sequence")) if sequence == 0]

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +19,7 @@ from .faults import StoreFault
 
 MEMBER = re.compile(r"(.+\.json)#(rollouts|failures|groups|sequences)")
 AT_ONCE = 8
+DOWNLOADS, PAUSE_S = 6, 0.1
 ABSENT = ("404", "NoSuchKey", "NotFound")
 
 
@@ -39,8 +41,21 @@ def content_of(file: str) -> bytes:
     if not file.startswith("s3://"):
         return path_of(file).read_bytes()
     with _asking(file) as (client, at):
-        body: bytes = client.get_object(**at)["Body"].read()
-        return body
+        return _downloaded(client, at)
+
+
+def _downloaded(client: Any, at: Dict[str, str]) -> bytes:
+    """The client repeats requests, not downloads that break off behind their first bytes."""
+    _, refused, _ = _s3()
+    for tries in range(1, DOWNLOADS + 1):
+        try:
+            body: bytes = client.get_object(**at)["Body"].read()
+            return body
+        except (refused.IncompleteReadError, refused.ResponseStreamingError, refused.ReadTimeoutError):
+            if tries == DOWNLOADS:
+                raise
+        time.sleep(PAUSE_S * tries)
+    raise AssertionError("it was returned or raised")
 
 
 def put_object(file: str, content: bytes) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 from .faults import NotFound
 from .arrow import Sequences
-from .results import BatchResult, Files, Group, Row, Step, StepResult, read_counted, read_rows, sequences_of, to_groups
+from .results import BatchResult, Files, Group, Row, Step, StepResult, read_counted, read_rows, result_groups, sequences_of
 
 
 class Store:
@@ -124,7 +124,7 @@ class StoredBatch:
 
         Returns a ``Group`` for each, in input order. Raises ``NotFound`` while it has no result.
         """
-        return sorted(to_groups([*self.rows(), *self.failures()]), key=lambda group: group.row)
+        return result_groups(self._result())
 
     def samples(self) -> List[Dict[str, Any]]:
         """The samples.

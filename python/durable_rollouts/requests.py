@@ -161,6 +161,8 @@ class RolloutSettings(TypedDict, total=False):
     schema_version: the version of this format (default ``1``)
     generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
     max_seq_len: limit of the whole message log, in tokens (default ``4096``)
+    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
+      anything is sampled; not of agents. None: ``max_seq_len`` alone
     max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
     rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
     attempts: how often a turn may fail in one way before its rollout fails
@@ -181,6 +183,7 @@ class RolloutSettings(TypedDict, total=False):
     schema_version: Literal[1]
     generation: GenerationSettings
     max_seq_len: int
+    max_prompt_tokens: Optional[int]
     max_rollout_turns: int
     rollout_timeout: str
     attempts: Attempts
@@ -491,6 +494,7 @@ ROLLOUT_DEFAULTS: Dict[str, Any] = {
         "chat_template_kwargs": {},
     },
     "max_seq_len": 4096,
+    "max_prompt_tokens": None,
     "max_rollout_turns": 100,
     "rollout_timeout": "1h",
     "attempts": {"environment": 3, "agent": 3},

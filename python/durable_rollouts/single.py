@@ -19,7 +19,7 @@ from .faults import InvalidBatchRequest, fault_named
 from .plain import plain, raw_json
 from .presence import described
 from .requests import BATCH_DEFAULTS, ROLLOUT_DEFAULTS
-from .results import Group, Row, read_rows, to_groups
+from .results import BatchResult, Group, Row, counted, result_groups
 from .shapes import Shape
 from .starting import check_id, check_same, check_workflow
 from .waits import Sight, Waits
@@ -46,10 +46,10 @@ class Single:
 
     async def rollout(self, sample: Any, settings: Mapping[str, Any], *, id: str, shape: Shape) -> Row:
         """Its row. Raises its failure."""
-        files = await self._files("rollout", {"sample": _sample(sample, shape), **settings}, id, ROLLOUT_DEFAULTS)
-        rows = await asyncio.to_thread(_rows, [files["rollouts"], files["failures"]])
+        result = await self._asked("rollout", {"sample": _sample(sample, shape), **settings}, id, ROLLOUT_DEFAULTS)
+        rows = await asyncio.to_thread(_rows, result)
         if len(rows) != 1:
-            raise fault_named("StoreFault", f"{id}: expected one row in {files['rollouts']} or failures.jsonl, got {len(rows)}")
+            raise fault_named("StoreFault", f"{id}: expected one row in {result['files']['rollouts']} or failures.jsonl, got {len(rows)}")
         failure = rows[0].get("failure") or {}
         if failure_of(rows[0]) is not None:
             raise fault_named(failure.get("type", "RolloutFault"), f"{id}: {failure.get('message', 'it has no valid end')}")
@@ -58,13 +58,19 @@ class Single:
     async def group(self, sample: Any, n: int, settings: Mapping[str, Any], *, id: str, shape: Shape) -> Group:
         """All its members, valid or not."""
         request = {"samples": [_sample(sample, shape)], "num_repeats": n, **settings}
-        files = await self._files("rolloutBatch", request, id, BATCH_DEFAULTS)
-        groups = to_groups(await asyncio.to_thread(_rows, [files["rollouts"], files["failures"]]))
+        result = await self._asked("rolloutBatch", request, id, BATCH_DEFAULTS)
+        groups = await asyncio.to_thread(result_groups, result)
         if len(groups) != 1:
             raise fault_named("StoreFault", f"{id}: expected the rows of one group, got those of {len(groups)}")
         return groups[0]
 
-    async def _files(self, workflow: str, request: Mapping[str, Any], id: str, defaults: Mapping[str, Any]) -> Dict[str, str]:
+    async def has_ended(self, id: str) -> bool:
+        """Whether a rollout has its row, so that asking for it plays nothing. False where Temporal has forgotten it."""
+        async with self._starts:
+            newest = await patiently(lambda: described(self._client, id))
+        return newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED
+
+    async def _asked(self, workflow: str, request: Mapping[str, Any], id: str, defaults: Mapping[str, Any]) -> BatchResult:
         check_id(id)
         sent = plain(request, fault=InvalidBatchRequest)
         raw = raw_json(sent)
@@ -72,9 +78,8 @@ class Single:
         async with self._watched(workflow, id):
             async with self._starts:
                 handle = await self._started(workflow, sent, raw, id=id, defaults=defaults)
-            result: Mapping[str, Any] = await self._result(handle)
-        files: Dict[str, str] = result["files"]
-        return files
+            result: BatchResult = await self._result(handle)
+        return result
 
     async def _started(
         self, workflow: str, sent: Mapping[str, Any], raw: RawValue, *, id: str, defaults: Mapping[str, Any]
@@ -163,5 +168,5 @@ def _sample(sample: Any, shape: Shape) -> Any:
     return one
 
 
-def _rows(files: List[str]) -> List[Row]:
-    return [row for file in files for row in read_rows(file)]
+def _rows(result: BatchResult) -> List[Row]:
+    return [*counted(result, "rollouts"), *counted(result, "failures")]

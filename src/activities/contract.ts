@@ -5,6 +5,7 @@ import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/li
 import type { Failures } from '../model/workflow-safe/failures.js';
 import type { BatchResult, Counts } from '../model/results/result.js';
 import type { TaskPriority } from '../model/workflow-safe/priority.js';
+import type { GroupFiles } from '../model/workflow-safe/groups.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 
@@ -42,7 +43,7 @@ export interface Activities {
   /** How far a batch's rollouts are, from their journals. */
   lookAtRollouts: (input: LookAtRollouts) => Promise<RolloutsSeen>;
   /** Writes the rows of groups that have ended while others run, on request. */
-  foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
+  foldGroups: (input: FoldGroups) => Promise<GroupFiles>;
 }
 
 /** The second input of `rolloutBatch`: of this start, not of the batch. */
@@ -221,10 +222,6 @@ export interface FoldGroups extends CloseBatch {
   /** The place of the first group, in the order in which groups end. */
   from: number;
   rows: number[];
-}
-
-export interface FoldedGroups {
-  file: string;
 }
 
 export type { BatchResult, Counts };

@@ -7,10 +7,14 @@ import type { PolicyClient } from '../client/policy-client.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import { createHttpClient } from '../platform/http/client.js';
+import { httpFailureIn } from '../platform/http/failure.js';
 import { plain } from '../platform/plain.js';
 
 const LOOK_EVERY_MS = 1000;
 const ANSWER_BYTES = 4 * 2 ** 20;
+const ANSWER_MS = 5000;
+/** What a proxy says that has no engine behind it. */
+const NOBODY = [502, 503, 504];
 /** Passed on as they come; SIGTERM and SIGINT drain the engine first. */
 const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
@@ -22,18 +26,24 @@ interface Attended {
 
 /**
  * Starts an engine, makes it join when it is healthy, drains it at SIGTERM, and makes it leave at its end. Each start is
- * another `instance`, so that nobody takes it for the process before it. Returns the engine's exit code.
+ * another `instance`, so that nobody takes it for the process before it. Returns the engine's exit code. Throws if
+ * another process has its address: vLLM listens beside it (SO_REUSEPORT), and each of them would get some requests.
  */
 export async function attend(
   [program = '', ...args]: readonly string[],
   { policy, joins, drain_limit }: Attended,
 ): Promise<number> {
+  const { root, text, occupied, close } = askEngine(joins.url);
+  const answers = await occupied();
+  if (answers !== null) {
+    await close();
+    throw new Error(`${joins.url}: another process has this address (it ${answers}), so nothing was started: end it, such as an engine whose attend was killed, or give this one an address of its own`); // prettier-ignore
+  }
   const instance = joins.instance ?? randomUUID().slice(0, 8);
   const child = spawn(program, args, { stdio: 'inherit' });
   const exited = exitOf(child);
   const over = new AbortController();
   void exited.catch(() => null).then(() => { over.abort(); }); // prettier-ignore
-  const { root, text, close } = askEngine(joins.url);
   const url = joins.url;
   const forget = pass(child, () => {
     void drainAndEnd(child, { policy, url, drain_limit, isIdle: async () => isIdle(await text(`${root}/metrics`)) }); // prettier-ignore
@@ -133,14 +143,25 @@ const isIdle = (metrics: string | null): boolean => {
 
 function askEngine(url: string) {
   const { exchange, close } = createHttpClient({ connect_timeout_ms: 1000, keep_alive_ms: 0 });
-  const text = async (at: string): Promise<string | null> => {
-    try {
-      const signal = new AbortController().signal;
-      const answer = await exchange({ method: 'GET', url: at, timeout_ms: 5000, signal, max_bytes: ANSWER_BYTES }); // prettier-ignore
-      return answer.status === 200 ? answer.text : null;
-    } catch {
-      return null;
-    }
+  const root = url.replace(/\/v1\/?$/, '');
+  const get = (at: string) =>
+    exchange({ method: 'GET', url: at, timeout_ms: ANSWER_MS, signal: new AbortController().signal, max_bytes: ANSWER_BYTES }); // prettier-ignore
+  return {
+    root,
+    text: async (at: string): Promise<string | null> => {
+      const answer = await get(at).catch(() => null);
+      return answer?.status === 200 ? answer.text : null;
+    },
+    /** What whoever listens there does; null: nobody does. */
+    occupied: async (): Promise<string | null> => {
+      try {
+        const { status } = await get(`${root}/health`);
+        return NOBODY.includes(status) ? null : `answers /health with ${status}`;
+      } catch (error) {
+        // One that hangs. A forwarded port accepts connections, too, but closes them where nobody listens behind it.
+        return httpFailureIn(error)?.kind === 'late' ? 'does not answer /health' : null;
+      }
+    },
+    close,
   };
-  return { root: url.replace(/\/v1\/?$/, ''), text, close };
 }

@@ -204,6 +204,8 @@ export interface ProgramStart {
 export interface Program {
   rules: ProgramRules;
   health: (signal: AbortSignal) => Promise<void>;
+  /** Throws `EnvironmentRejected` if another server than one of programs answers there; absent: there is no server. */
+  recognise?: (signal: AbortSignal) => Promise<void>;
   /** Runs live as long as their service; false: as long as this process, and another attempt begins another life. */
   outlives: boolean;
   /** Starts it, or finds it. */

@@ -67,6 +67,14 @@ const rolloutSettings = {
     .positive()
     .default(4096)
     .describe('limit of the whole message log, in tokens'),
+  max_prompt_tokens: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe(
+      "limit of the sample's own prompt, in tokens: a longer one fails as `PromptTooLong`, before anything is sampled; not of agents. null: `max_seq_len` alone",
+    ),
   max_rollout_turns: z
     .int()
     .nonnegative()

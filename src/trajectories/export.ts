@@ -1,13 +1,17 @@
+import type { FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { Fault, THE_STORE } from '../model/faults.js';
 import { arrowRows } from '../model/results/arrow/rows.js';
+import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Row } from '../model/results/row.js';
 import { trainMask } from '../model/results/train-mask.js';
+import { describeError } from '../platform/errors.js';
 import { replaceFile } from '../platform/files.js';
 import { readJson } from '../platform/json/kept.js';
 import { END, HEAD } from './arrow/batches.js';
 import { packing } from './arrow/packing.js';
+import { storing } from './storing.js';
 
 /** Of a row: what only this project writes is plain. */
 const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;
@@ -20,25 +24,60 @@ export async function exportRows(
   lines: AsyncIterable<string>,
   { file, format, completed }: { file: string; format: Formats[number]; completed: number },
 ): Promise<void> {
-  await replaceFile(file, {
-    content: async (handle) => {
-      const pack = packing(async (batch) => {
-        await handle.writeFile(batch);
-      });
-      if (format === 'arrow') await handle.writeFile(HEAD);
-      let count = 0;
-      for await (const line of lines) {
-        count += 1;
-        if (format === 'arrow') await pack.add(arrowRows(rowOf(line)));
-        else await handle.writeFile(`${line}\n`);
-      }
-      await pack.flush();
-      if (format === 'arrow') await handle.writeFile(END);
-      if (count === completed) return;
-      const message = `${path.basename(file)}: expected ${completed} rows of rollouts.jsonl (counts of metrics.json), got ${count}`;
-      throw new Fault({ type: 'StoreFault', message, at: THE_STORE, retryable: false });
-    },
+  const content = async (handle: FileHandle): Promise<void> => {
+    const write = format === 'arrow' ? writeSequences : writeLines;
+    const count = await write(handle, lines);
+    if (count === completed) return;
+    const message = `${path.basename(file)}: expected ${completed} rows of rollouts.jsonl (counts of metrics.json), got ${count}`;
+    throw new Fault({ type: 'StoreFault', message, at: THE_STORE, retryable: false });
+  };
+  await storing(`writing ${file}`, () => replaceFile(file, { content }));
+}
+
+type Write = (handle: FileHandle, lines: Lines) => Promise<number>;
+type Lines = Iterable<string> | AsyncIterable<string>;
+
+/** Returns how many there are. */
+export const writeLines: Write = async (handle, lines) => {
+  let count = 0;
+  for await (const line of lines) {
+    count += 1;
+    await handle.writeFile(`${line}\n`);
+  }
+  return count;
+};
+
+/** Writes the valid rollouts of these lines as an Arrow stream, and returns how many there are. */
+export const writeSequences: Write = async (handle, lines) => {
+  const pack = packing(async (batch) => {
+    await handle.writeFile(batch);
   });
+  await handle.writeFile(HEAD);
+  let [count, number] = [0, 0];
+  for await (const line of lines) {
+    number += 1;
+    const rows = whatIsIn(line, number);
+    if (rows === null) continue;
+    count += 1;
+    await pack.add(rows);
+  }
+  await pack.flush();
+  await handle.writeFile(END);
+  return count;
+};
+
+/** The sequences of a line of results; null: it is a failure. */
+export function sequencesOf(line: string): readonly ArrowRow[] | null {
+  const row = rowOf(line);
+  return row.failure === undefined ? arrowRows(row) : null;
+}
+
+function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> {
+  try {
+    return sequencesOf(line);
+  } catch (cause) {
+    throw new Error(`line ${number}: expected a row, got another text: ${describeError(cause)}`, { cause }); // prettier-ignore
+  }
 }
 
 /** Releases before `train_mask` trained on what this says, too. */

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { RolloutRef as Ref } from '../model/batch-request.js';
 import { BatchId, RolloutRef } from '../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../model/problems.js';
+import type { Formats } from '../model/results/arrow/formats.js';
 import type { Series } from './trajectory-store.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 
@@ -66,8 +67,10 @@ export function placesOf(places: { from: number; to: number }): string {
   return `${from}-${to}`;
 }
 
-export const groupsOf = (directory: string, places: { from: number; to: number }): string =>
-  path.join(groupsFolderOf(directory), `${placesOf(places)}.jsonl`);
+export const groupsOf = (
+  directory: string,
+  { format, ...places }: { from: number; to: number; format: Formats[number] },
+): string => path.join(groupsFolderOf(directory), `${placesOf(places)}.${format}`);
 
 const Place = z.object({
   series: z.array(z.string().regex(/^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$/)).min(1),

@@ -7,6 +7,7 @@ import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
 import type { StoreIds } from '../platform/pollers.js';
+import type { GroupFiles } from '../model/workflow-safe/groups.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 
@@ -211,13 +212,13 @@ export interface BatchOutputs {
   /** The lines of rollouts.jsonl, in order, once the parts are joined. */
   readRollouts(): AsyncIterable<string>;
   /**
-   * Puts the rows of ended groups, from place `from` up to `to` in the order of their end, and returns the file. It is
-   * put once: what an earlier attempt wrote stays.
+   * Puts the rows of ended groups, from place `from` up to `to` in the order of their end, and returns where they are.
+   * They are put once: what an earlier attempt wrote stays.
    */
   putGroups(
     places: { from: number; to: number },
     lines: () => AsyncIterable<string>,
-  ): Promise<string>;
+  ): Promise<GroupFiles>;
   /** groups.jsonl, whole. */
   putGroupTable(lines: Iterable<string>): Promise<void>;
   /**

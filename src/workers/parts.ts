@@ -141,6 +141,7 @@ export function createPool(
     max_concurrent: settings.max_concurrent ?? evenShare(config),
     ...(policy !== undefined && { policy }),
     connect: (url) => {
+      if (settings.base_urls.includes(url)) return create(url);
       const refusal = allowed.refusal(url);
       if (refusal === null) return create(url, allowed.lookupFor(url));
       log.warn(

@@ -3,8 +3,11 @@ import { access, readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { tableFromIPC } from '@uwdata/flechette';
+import type { Formats } from '../../src/model/results/arrow/formats.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
+import { END } from '../../src/trajectories/arrow/batches.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
@@ -20,8 +23,11 @@ async function end(bench: Bench, { row, repeat, as }: { row: number; repeat: num
 } // prettier-ignore
 
 /** Three groups of two; each rollout ended so. */
-async function batchOf(t: TestContext, request: Record<string, unknown> = {}): Promise<Bench> {
-  const bench = await activityBench(t);
+async function batchOf(
+  t: TestContext,
+  { formats = ['jsonl'], ...request }: { formats?: Formats; [field: string]: unknown } = {},
+): Promise<Bench> {
+  const bench = await activityBench(t, { formats });
   const samples = [0, 1, 2].map((row) => sampleOf(`prompt ${row}`));
   await bench.store.createBatch({
     batch_id: BATCH,
@@ -76,6 +82,33 @@ describe('groups that have ended', () => {
     assert.deepEqual(await fold(bench, { from: 0, rows: [0] }), { file });
     assert.equal(await readFile(file, 'utf8'), before);
     assert.deepEqual(await readdir(path.dirname(file)), ['0-1.jsonl']);
+  });
+
+  test('have the valid ones in Arrow beside them, where the store writes it', async (t) => {
+    const bench = await batchOf(t, { formats: ['jsonl', 'arrow'] });
+    const { file, sequences = '', completed } = await fold(bench, { from: 0, rows: [2, 0, 1] });
+    const rows = (await rowsOf(file)).filter(({ failure }) => failure === undefined);
+    assert.equal(path.relative(bench.root, sequences), `${BATCH}/groups/0-3.arrow`);
+    const bytes = await readFile(sequences);
+    const table = tableFromIPC(bytes);
+    const ids = [...table.getChild('rollout_id')] as string[];
+    assert.deepEqual(ids, rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    assert.deepEqual([completed, bytes.subarray(-END.length)], [rows.length, END]);
+    // No record batch of two groups.
+    assert.deepEqual(
+      table.children[0]?.data.map(({ length }) => length),
+      [1, 1, 2],
+    );
+  });
+
+  test('have the same Arrow file again, whatever became of a journal since', async (t) => {
+    const bench = await batchOf(t, { formats: ['jsonl', 'arrow'] });
+    const before = await fold(bench, { from: 0, rows: [0, 1] });
+    const bytes = await readFile(before.sequences ?? '');
+    await bench.store.claim({ batch_id: BATCH, row: 0, repeat: 1 }, { activity: 'x', reopen: true }); // prettier-ignore
+    await end(bench, { row: 0, repeat: 1, as: 'terminated' });
+    assert.deepEqual(await fold(bench, { from: 0, rows: [0, 1] }), before);
+    assert.deepEqual(await readFile(before.sequences ?? ''), bytes);
   });
 
   test('are forgotten when the batch is started again', async (t) => {

@@ -240,13 +240,15 @@ describe('a rollout in place of one that failed', () => {
 });
 
 describe('a rollout that cannot start', () => {
-  test('because its prompt fills max_seq_len is PromptTooLong, for good', async (t) => {
-    const bench = await planned(t, { request: { max_seq_len: 8 } });
-    const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
-    assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
-    assert.match(message, /the prompt has 8 tokens, expected fewer than max_seq_len 8/);
-    assert.equal((await bench.elsewhere().readTrajectory(REF)).start, null);
-  });
+  test('because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good', async (t) => {
+    for (const [request, limit] of [[{ max_seq_len: 8 }, 'fewer than max_seq_len 8'], [{ max_prompt_tokens: 7, semantics: 'nemo-rl-sync' }, 'at most max_prompt_tokens 7']] as const) {
+      const bench = await planned(t, { request });
+      const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
+      assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
+      assert.equal(message, `the prompt has 8 tokens, expected ${limit}`);
+      assert.equal((await bench.elsewhere().readTrajectory(REF)).start, null);
+    }
+  }); // prettier-ignore
 
   test('but in upstream’s loops it does, to play one empty turn', async (t) => {
     for (const semantics of ['nemo-rl-sync', 'nemo-rl-async']) {

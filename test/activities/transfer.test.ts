@@ -1,53 +1,11 @@
 /** A trainer that sends weights itself: what its engines go through, whoever dies or is late. */
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import type { EngineSettings } from '../../src/generation/weight-control.js';
 import { Fault } from '../../src/model/faults.js';
-import type { BeginAnswer } from '../../src/activities/contract/policy.js';
-import type { ReplicaEntry } from '../../src/model/policy/record.js';
-import { firstRecord, withTarget, concluded, withReplica } from '../../src/model/policy/record.js';
-import { activityBench } from '../fakes/activity-bench.js';
 import type { ControlledEngine } from '../fakes/controlled-engine.js';
-import { controlFault, controlledEngine } from '../fakes/controlled-engine.js';
-
-const A = 'http://a/v1';
-const B = 'http://b/v1';
-const HOLDER = { name: 'grpo', incarnation: 'one' };
-
-/** Two engines that serve version 17, of which there are files if `path` names some. */
-async function fleet(t: TestContext, { path = null }: { path?: string | null } = {}) {
-  const engines: [ControlledEngine, ControlledEngine] = [controlledEngine(A), controlledEngine(B)];
-  const bench = await activityBench(t, { controls: engines });
-  const { records } = bench.dependencies.policy('default')!;
-  const weights = path === null ? { kind: 'transfer' as const } : { kind: 'checkpoint' as const, path }; // prettier-ignore
-  const first = firstRecord([A, B]);
-  const target = withTarget(first, { version: 17, weights, cache: 'keep', probe: null, pause_limit: '10m' }); // prettier-ignore
-  await records.change(
-    () =>
-    [A, B].reduce((next, replica) => withReplica(next, { replica, state: 'current', version: 17 }), concluded(target)), // prettier-ignore
-  );
-  for (const engine of engines) await engine.label('17', NO_BOUND);
-  for (const engine of engines) engine.calls.length = 0;
-  let nonces = 0;
-  const begin = async (given: object = {}): Promise<BeginAnswer> => {
-    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
-    return (await bench.result('beginTransfer', input)).answer;
-  };
-  const refusal = async (given: object): Promise<string> => {
-    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
-    return (await bench.failure('beginTransfer', input)).message;
-  };
-  const finish = (ticket: string, given: object = {}) =>
-    bench.result('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } }); // prettier-ignore
-  const refusedFinish = async (ticket: string, given: object = {}): Promise<string> =>
-    (await bench.failure('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } })).message; // prettier-ignore
-  const abandon = (ticket: string, touched: number[]) =>
-    bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon: { ticket, touched } }); // prettier-ignore
-  const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
-  return { engines, bench, records, begin, refusal, finish, refusedFinish, abandon, entry };
-}
-
-const NO_BOUND = { within_ms: 1000, signal: new AbortController().signal };
+import { controlFault } from '../fakes/controlled-engine.js';
+import { A, B, HOLDER, NO_BOUND, fleet } from '../fakes/held-fleet.js';
 
 describe('engines whose weights a trainer sends', () => {
   test('are paused with a label in transit, and serve the next version after its end', async (t) => {
@@ -317,6 +275,17 @@ describe('a trainer', () => {
       assert.notEqual((await entry(B)).draining_until, null);
       assert.equal((await records.latest())?.version, 18);
     });
+
+  test('may give up although another process is behind the URL of an engine, which is not taken for the old one', async (t) => {
+    const { engines, begin, abandon, entry } = await fleet(t);
+    const { ticket } = await begin();
+    await engines[1].label('default', NO_BOUND);
+    await abandon(ticket, []);
+    const back = await entry(B);
+    assert.deepEqual([(await entry(A)).state, back.state], ['current', 'unknown']);
+    assert.match(back.fault ?? '', /label: expected "18\?n1", got "default": another process/);
+    assert.equal(engines[1].label_now(), 'default');
+  });
 
   test('may give up although one of its engines has left', async (t) => {
     const { bench, begin, abandon, entry } = await fleet(t);

@@ -84,7 +84,7 @@ const PLAYED: Played = {
   ...{ rows_expected: 64, rows: 64, rows_duplicated: 0, failures: 0, steps: 0, steps_changed: 0 },
   labels: {
     ...{ tokens: 900, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 70 },
-    ...{ turns_generated_twice: 0, rollouts: 64 },
+    ...{ turns_generated_twice: 0, half_loaded: 0, rollouts: 64 },
   },
   problems: [],
 };

@@ -15,7 +15,7 @@ const PLAYED: Played = {
   steps_changed: 0,
   labels: {
     ...{ tokens: 900, wrong: [], unlabelled: 3, labels: {}, sampled_twice: 70 },
-    ...{ turns_generated_twice: 0, rollouts: 96 },
+    ...{ turns_generated_twice: 0, half_loaded: 0, rollouts: 96 },
   },
   problems: [],
 };

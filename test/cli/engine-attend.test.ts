@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
@@ -36,8 +37,9 @@ async function started({
   runs = 0,
   refuses = 0,
   command,
-}: { runs?: number; refuses?: number; command?: readonly string[] } = {}) {
-  const port = await freePort();
+  port: given,
+}: { runs?: number; refuses?: number; command?: readonly string[]; port?: number } = {}) {
+  const port = given ?? (await freePort());
   const said: Said[] = [];
   let refusals = 0;
   const update = ((verb: string, input: object) => {
@@ -108,6 +110,31 @@ describe('engine attend', () => {
     process.kill(await engine.pid(), 'SIGKILL');
     assert.equal(await engine.ended, 137);
     assert.deepEqual(engine.verbs(), ['join', 'leave']);
+  });
+
+  test('starts nothing where another process has its address, and names it', async (t) => {
+    for (const [answer, is] of [
+      [200, /another process has this address \(it answers \/health with 200\)/],
+      [404, /it answers \/health with 404/],
+    ] as const) {
+      const orphan = createHttpServer((_, response) => response.writeHead(answer).end());
+      await new Promise<void>((resolve) => void orphan.listen(0, '127.0.0.1', resolve));
+      t.after(() => orphan.close());
+      const { port } = orphan.address() as AddressInfo;
+      const engine = await started({ port, command: ['/no/such/engine'] });
+      await assert.rejects(engine.ended, is);
+      await assert.rejects(engine.ended, new RegExp(`^Error: http://127.0.0.1:${port}/v1: `));
+      assert.deepEqual(engine.verbs(), []);
+    }
+  });
+
+  test('starts it behind a proxy that has nobody behind it yet', async (t) => {
+    const proxy = createHttpServer((_, response) => response.writeHead(502).end());
+    await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve));
+    t.after(() => proxy.close());
+    const { port } = proxy.address() as AddressInfo;
+    const engine = await started({ port, command: [process.execPath, '-e', 'process.exit(3)'] });
+    assert.equal(await engine.ended, 3);
   });
 
   test('lets one that crashes at its start join never', async () => {

@@ -9,7 +9,7 @@ import { exportCommand } from '../../src/cli/export.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
-import { sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
+import { faultOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 /** The store of a release whose rows had no `train_mask`. */
 const RELEASED = path.join(PROJECT_ROOT, 'test', 'releases', '0.1.0', 'store');
@@ -56,6 +56,34 @@ describe('export', () => {
       await assert.rejects(exported(name), missing);
       assert.equal(existsSync(to(name)), false);
     }
+  });
+
+  test('writes nothing of lines that were cut anywhere, and names what is wrong', async (t) => {
+    const { root, lines, to, exported } = await copied(t);
+    const file = path.join(root, BATCH, 'rollouts.jsonl');
+    const whole = await readFile(file);
+    const ends = lines.map((_, at) => Buffer.byteLength(lines.slice(0, at).join('\n')));
+    const cuts = [...ends, ...Array.from({ length: 40 }, (_, at) => (at * 7919) % whole.length), whole.length - 2]; // prettier-ignore
+    for (const length of cuts) {
+      await writeFile(file, whole.subarray(0, length));
+      for (const name of ['rows.arrow', 'rows.jsonl']) {
+        await assert.rejects(exported(name), faultOf('StoreFault', /rollouts\.jsonl/));
+        assert.equal(existsSync(to(name)), false);
+      }
+    }
+    await writeFile(file, whole.toString().replace('{"', '["'));
+    await assert.rejects(exported('rows.arrow'), faultOf('StoreFault', /line 1: expected a row/));
+  });
+
+  test('reads lines of a later release, with a column more', async (t) => {
+    const { root, lines, to, exported } = await copied(t);
+    const file = path.join(root, BATCH, 'rollouts.jsonl');
+    await exported('before.arrow');
+    await writeFile(file, lines.map((line) => `${line.slice(0, -1)},"later":{"a":[1.0]}}\n`).join('')); // prettier-ignore
+    await exported('after.arrow');
+    const [before, after] = await Promise.all(['before.arrow', 'after.arrow'].map(async (name) => tableFromIPC(await readFile(to(name))))); // prettier-ignore
+    assert.deepEqual([...(after?.getChild('input_ids') ?? [])], [...(before?.getChild('input_ids') ?? [])]); // prettier-ignore
+    assert.match(String(after?.getChild('rest').at(0)), /"later":\{"a":\[1\.0\]\}/);
   });
 
   test('writes one step of a stream, and says of a stream without a step that one is needed', async (t) => {

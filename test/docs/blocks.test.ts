@@ -43,8 +43,6 @@ const SHOWN: Shown[] = [
   { page: 'docs/trainers.md', has: 'VERL_USE_EXTERNAL_MODULES', why: 'it needs GPUs; test/interop/verl.test.ts trains without' },
   { page: 'docs/trainers.md', has: 'def run_durable_rollout', why: 'python/tests/unit/test_recipes.py runs what it makes of a row' },
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
-  { page: 'docs/training-data.md', has: 'pa.memory_map(', why: 'it needs pandas and torch, which tests do not have' },
-  { page: 'docs/training-data.md', has: 'from datasets import Dataset', why: 'it needs a package that tests do not have' },
   { page: 'examples/trl/README.md', has: '--trainer trl', why: 'it needs TRL and minutes; test/interop/trl.test.ts trains with its parts' },
 ]; // prettier-ignore
 

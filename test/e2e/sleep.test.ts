@@ -1,8 +1,11 @@
 /** Engines sleep and are woken, on a real server, while rollouts run on real simulators. */
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import type { Engine, PolicyBed } from '../harness/policy-bed.js';
-import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import type { Engine } from '../harness/policy-engines.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { isPaused } from '../harness/policy-engines.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import { post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
@@ -69,10 +72,17 @@ describe('engines that sleep while rollouts are sampled', () => {
       assert.deepEqual(Object.keys(labels), [String(version)]);
     });
 
-  test('may be begun with, and a batch starts while all of them sleep', async () => {
+  test('may be begun with, and a batch starts while all of them sleep, whose rollout_timeout does not run', async () => {
     const trainer = sendingTrainer(bed);
     await trainer.sleep({ level: 2 });
-    await bed.batch('asleep').start(puzzleBatch({ samples: 3, repeats: 2, max_rollout_turns: 2 }));
+    const began = Date.now();
+    const request = puzzleBatch({ samples: 3, repeats: 2, max_rollout_turns: 2 });
+    await bed.batch('asleep').start({ ...request, rollout_timeout: '15s' });
+    await eventually({ what: 'all of them to wait', timeout_ms: 60_000 }, async () => {
+      const { waiting } = await bed.batch('asleep').progress();
+      return waiting?.rollouts === 6 && waiting.message.includes('has put them to sleep');
+    });
+    await pause(Math.max(0, began + 17_000 - Date.now()));
     await trainer.wake();
     await trainer.wake();
     await outcome('asleep', 6);

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
-import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { isPaused } from '../harness/policy-engines.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
-import { post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
+import { askPolicy, post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
 
 describe('weights that a trainer sends itself', () => {
@@ -107,4 +108,34 @@ describe('weights that a trainer sends itself', () => {
     assert.match(why, /label: expected "\d+\?\w+", got "mine": another process, or another writer/);
     await trainer.transfer();
   });
+
+  for (const name of ['leave', 'drain'] as const)
+    test(`go on without an engine that is to ${name}, whose streams continue elsewhere, and reach it once it joins again`, async () => {
+      const trainer = sendingTrainer(bed, { incarnation: `beside-${name}` });
+      await trainer.transfer();
+      const [stays, leaves] = bed.engines;
+      const url = leaves!.replica;
+      const paced = (tokens_per_second: number) => Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second }))); // prettier-ignore
+      await paced(10);
+      await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
+      await eventually({ what: 'streams on it', timeout_ms: 60_000 }, async () => (await leaves!.process().runningRequests()) > 0); // prettier-ignore
+      const held = await trainer.begin();
+      await paced(200);
+      assert.ok((await leaves!.process().runningRequests()) > 0, 'its streams are frozen');
+      await trainer.send(held, { last: 0 });
+      const limit = name === 'drain' ? { drain_limit: '1s' } : {};
+      await askPolicy(bed, (client) => client.update(name, { url, ...limit }));
+      const group = held.engines.find((one) => one.url === stays!.replica)!.group;
+      await trainer.send(held, { first: 1, only: [group] });
+      await trainer.endSession(held, [group]);
+      const { version, replicas } = await trainer.finish(held, [group]);
+      assert.equal(replicas[stays!.replica]?.state, 'current');
+      // Its streams were frozen for the transfer, and nobody resumes it.
+      await labelsOf(name, 8);
+      assert.equal((await bed.record())?.replicas[url]?.version, version - 1);
+      await askPolicy(bed, (client) => client.update('join', { url }));
+      const next = await trainer.transfer();
+      await currentAt(next.version);
+      for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
+    });
 });

@@ -107,6 +107,20 @@ describe('a worker', () => {
     assert.deepEqual(await world.renders(), [FILE]);
   });
 
+  test('cuts off one of temporal.yaml that has left, too, and connects to it once it joins again', async () => {
+    const world = worker();
+    const record = world.write(admitted(joined(firstRecord([FILE]), A), A));
+    const [first] = world.fakes.values();
+    await world.replicas.look();
+    const left = world.write(withoutReplica(record, { url: FILE, at: 0 }));
+    assert.deepEqual(await world.generates(), [A]);
+    await settled();
+    assert.equal(first!.closed, true);
+    world.write(admitted(joined(left, FILE), FILE));
+    assert.deepEqual(await world.generates(), [A, FILE]);
+    assert.equal(world.fakes.get(FILE)!.closed, false);
+  });
+
   test('waits for the first engine where temporal.yaml names none', async () => {
     const world = worker({ files: [] });
     const said: (string | null)[] = [];

@@ -1,6 +1,5 @@
-import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract/policy.js';
@@ -9,7 +8,7 @@ import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../src/dev/simulator/weights.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Publish } from '../../src/model/policy/publish.js';
-import { PolicyRecord } from '../../src/model/policy/record.js';
+import type { PolicyRecord } from '../../src/model/policy/record.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import type { RecoveryBatch } from './recovery-bed.js';
@@ -19,10 +18,13 @@ import { MAIN } from './command.js';
 import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
+import type { Engine } from './policy-engines.js';
+import { startEngine, watchPauses } from './policy-engines.js';
 import type { LabelReport } from './policy-labels.js';
 import { checkLabels } from './policy-labels.js';
-import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
-import { startSimulatorProcess } from './simulator-process.js';
+import type { PolicyStoreKind } from './policy-store.js';
+import { openPolicyStore } from './policy-store.js';
+import type { SimulatorProcessOptions } from './simulator-process.js';
 import type { StreamToTest } from './stream-bed.js';
 import { openStreamToTest } from './stream-bed.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
@@ -36,10 +38,12 @@ export interface PolicyBed {
   killServer: () => Promise<void>;
   startServer: () => Promise<void>;
   engines: Engine[];
+  /** Another one, which no settings name. It is among `engines` from here on. */
+  addEngine: () => Promise<Engine>;
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
   stream: (id: string) => StreamToTest;
-  /** Journals folder of a batch or a stream. */
+  /** Journals folder of a batch or a stream, in a store of files. */
   journals: (id: string) => string;
   /** Deletes the database of the Temporal server, which must not run. */
   loseDatabase: () => Promise<void>;
@@ -57,17 +61,6 @@ export interface PolicyBed {
   end: () => Promise<void>;
 }
 
-export interface Engine {
-  /** As records name it. */
-  replica: string;
-  directory: string;
-  process: () => SimulatorProcess;
-  /** SIGKILL. */
-  kill: () => Promise<void>;
-  /** On the same port, with its initial weights. */
-  start: () => Promise<void>;
-}
-
 export interface PolicyBedOptions {
   name: string;
   /** A Temporal server that no other test file uses, so it may be killed. */
@@ -75,6 +68,9 @@ export interface PolicyBedOptions {
   /** false: its own server serves in order of arrival. */
   shares?: boolean;
   replicas?: number;
+  /** Each engine may be cut off from the workers. */
+  has_networks?: boolean;
+  store?: PolicyStoreKind;
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<NonNullable<WorkerConfig['generation']>[string]>;
   worker?: WorkerConfig['worker'];
@@ -91,6 +87,8 @@ export async function startPolicyBed({
   own_server = false,
   shares = true,
   replicas = 2,
+  has_networks: has_network = false,
+  store: kind = 'file',
   simulator = {},
   generation = {},
   worker: more = {},
@@ -114,15 +112,22 @@ export async function startPolicyBed({
     ...simulator,
   };
   const engines: Engine[] = [];
-  for (let i = 0; i < replicas; i++)
-    engines.push(await startEngine(path.join(directory, `engine-${i}`), settings));
+  let started = 0;
+  const addEngine = async (): Promise<Engine> => {
+    const folder = path.join(directory, `engine-${started++}`);
+    const engine = await startEngine(folder, { settings, has_network });
+    engines.push(engine);
+    return engine;
+  };
+  for (let i = 0; i < replicas; i++) await addEngine();
   const store_root = path.join(directory, 'store');
+  const store = await openPolicyStore(kind, store_root);
   const worker = await keepWorker({
     directory,
     name: 'worker',
     config: {
       temporal: { address: server.address, namespace: server.namespace, task_queue: TASK_QUEUE },
-      store: { kind: 'file', root: store_root },
+      store: store.config,
       inputs_dir: PROJECT_ROOT,
       generation: {
         default: { kind: 'vllm', base_urls: engines.map(({ replica }) => replica), ...generation },
@@ -131,6 +136,7 @@ export async function startPolicyBed({
       worker: { heartbeat_timeout: '2s', turn_slice: '500ms', ...more },
     },
     pipe_log: false,
+    env: store.env,
   });
   const current = (): TestServer => server;
   // It survives the server's restarts on the same port; waiting calls continue.
@@ -139,6 +145,7 @@ export async function startPolicyBed({
   return {
     server: current,
     engines,
+    addEngine,
     worker,
     killServer: async () => {
       process.kill(own().pid, 'SIGKILL');
@@ -155,38 +162,18 @@ export async function startPolicyBed({
       openStreamToTest({ client: () => trainer, store_root, id, task_queue: TASK_QUEUE }),
     journals: (id) => path.join(store_root, id, 'journals'),
     loseDatabase: () => rm(path.dirname(db_file), { recursive: true, force: true }),
-    startTrainer: (input) => startTrainer(input, directory),
+    startTrainer: (input) => startTrainer(input, { directory, env: store.env }),
     watchPauses: () => watchPauses(engines),
     status: () => policyStatus(current()),
-    record: () => lastRecord(path.join(store_root, '_policy', 'default')),
-    check: (batch_id) =>
-      checkLabels({ journals: path.join(store_root, batch_id, 'journals'), engines }),
+    record: store.record,
+    check: async (batch_id) => checkLabels({ journals: await store.journals(batch_id), engines }),
     end: async () => {
       await connection.close();
       await worker.stop();
-      await Promise.all(engines.map((engine) => engine.process().stop()));
+      await Promise.all(engines.map((engine) => engine.end()));
       await server.stop();
+      await store.end();
       await remove();
-    },
-  };
-}
-
-async function startEngine(
-  directory: string,
-  settings: SimulatorProcessOptions['settings'],
-): Promise<Engine> {
-  await mkdir(directory);
-  let simulator = await startSimulatorProcess({ directory, port: 0, settings });
-  const { port, url } = simulator;
-  return {
-    replica: `${url}/v1`,
-    directory,
-    process: () => simulator,
-    kill: async () => {
-      await simulator.kill();
-    },
-    start: async () => {
-      simulator = await startSimulatorProcess({ directory, port, settings });
     },
   };
 }
@@ -223,7 +210,10 @@ export const policyStatus = ({ client }: TestServer): Promise<PolicyStatus> =>
   client.workflow.getHandle('policy/default').query<PolicyStatus>('status');
 
 /** With the deployment settings of the first worker. */
-async function startTrainer(input: PublishInput, directory: string): Promise<Child> {
+async function startTrainer(
+  input: PublishInput,
+  { directory, env }: { directory: string; env: Record<string, string> },
+): Promise<Child> {
   const file = path.join(directory, `publish-${input.version}.json`);
   await writeFile(file, JSON.stringify(input));
   const settings = path.join(directory, 'worker-1.yaml');
@@ -231,51 +221,8 @@ async function startTrainer(input: PublishInput, directory: string): Promise<Chi
     command: process.execPath,
     args: [MAIN, 'policy', 'publish', '--config', settings, '--input', file],
     cwd: directory,
-    env: stackEnvironment(process.env),
+    env: { ...stackEnvironment(process.env), ...env },
     logFile: path.join(directory, 'trainer.log'),
     ends: 'pipe',
   });
-}
-
-const LOOK_EVERY_MS = 100;
-
-function watchPauses(engines: readonly Engine[]): { stop: () => Promise<number> } {
-  const end = new AbortController();
-  let longest_s = 0;
-  const watch = async (engine: Engine): Promise<void> => {
-    let since: number | null = null;
-    while (!end.signal.aborted) {
-      if (!(await isPaused(engine))) since = null;
-      else since ??= performance.now();
-      if (since !== null) longest_s = Math.max(longest_s, (performance.now() - since) / 1000);
-      await sleep(LOOK_EVERY_MS);
-    }
-  };
-  const watching = Promise.all(engines.map(watch));
-  return {
-    stop: async () => {
-      end.abort();
-      await watching;
-      return longest_s;
-    },
-  };
-}
-
-/** A missing engine is not paused. */
-export async function isPaused(engine: Engine): Promise<boolean> {
-  try {
-    const response = await fetch(`${engine.process().url}/is_paused`);
-    return ((await response.json()) as { is_paused: boolean }).is_paused;
-  } catch {
-    return false;
-  }
-}
-
-/** Of a service, in a store of files. */
-export async function lastRecord(folder: string): Promise<PolicyRecord | null> {
-  const names = await readdir(folder).catch(() => []);
-  const epochs = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
-  if (epochs.length === 0) return null;
-  const text = await readFile(path.join(folder, `${Math.max(...epochs)}.json`), 'utf8');
-  return PolicyRecord.parse(JSON.parse(text));
 }

@@ -1,10 +1,10 @@
-import { readFile, readdir } from 'node:fs/promises';
-import path from 'node:path';
+import { readFile } from 'node:fs/promises';
 import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
+import type { JournalTexts } from './journal-texts.js';
 import { requestLogOf } from './simulator-process.js';
 import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
@@ -20,6 +20,8 @@ export interface LabelReport {
   sampled_twice: number;
   /** Requests for a turn whose generation was in the journal before their claim. */
   turns_generated_twice: number;
+  /** Tokens that an engine sampled with a part of some weights, whether they were journalled or not. */
+  half_loaded: number;
   rollouts: number;
 }
 
@@ -28,22 +30,21 @@ export async function checkLabels({
   journals,
   engines,
 }: {
-  journals: string;
+  journals: JournalTexts;
   /** By their directories, because a log outlives its process. */
   engines: readonly { directory: string }[];
 }): Promise<LabelReport> {
   const logged = await requestsOf(engines);
-  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, rollouts: 0 }; // prettier-ignore
-  const batch = path.basename(path.dirname(journals));
-  for (const file of await readdir(journals)) {
-    const text = await readFile(path.join(journals, file), 'utf8');
+  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, half_loaded: 0, rollouts: 0 }; // prettier-ignore
+  for (const [id, text] of journals) {
     const trajectory = emptyTrajectory();
     for (const line of text.split('\n').map(parseLine))
       if (line !== null) applyLine(trajectory, line);
     report.rollouts += 1;
-    const own = logged.filter(({ rollout_id }) => rollout_id === `${batch}/${file.replace('.jsonl', '')}`); // prettier-ignore
+    const own = logged.filter(({ rollout_id }) => rollout_id === id);
     report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
     const kept = judge(trajectory, { own, report });
+    report.half_loaded += own.flatMap(({ weights }) => weights).filter(isHalf).reduce((sum, { start, end }) => sum + end - start, 0); // prettier-ignore
     const sent = own.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
     report.sampled_twice += Math.max(0, sent - kept);
   }
@@ -70,6 +71,9 @@ function requestsForWhole(
   }
   return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
 }
+
+/** As the simulator names them. */
+const isHalf = ({ weights }: { weights: string }): boolean => weights.startsWith('half');
 
 interface Answer extends Pick<OpenAnswer, 'segments' | 'token_ids'> {
   /** Ids before it. */
@@ -110,7 +114,7 @@ function judge(
         );
         const at = place - ((request?.prompt_tokens ?? 0) - context);
         const weights = request?.weights.find((run) => run.start <= at && at < run.end)?.weights;
-        const isRight = weights !== undefined && !weights.startsWith('half');
+        const isRight = weights !== undefined && !isHalf({ weights });
         if (!isRight || (policy_version !== null && weights !== policy_version))
           report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${weights ?? 'none'}`);
       }

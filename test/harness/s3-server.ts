@@ -30,6 +30,8 @@ export type Disturbed =
   | 'lose the answer'
   /** The connection ends in the middle of the body. */
   | 'cut the request'
+  /** The connection ends in the middle of the answer's body. */
+  | 'cut the answer'
   /** As a store does that has no conditional writes. */
   | 'ignore the condition'
   /** Goes on only when this resolves. */
@@ -144,6 +146,12 @@ async function passOn(
       return;
     }
     outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+    if (how === 'cut the answer') {
+      answer.once('data', (bytes: Buffer) => {
+        outgoing.write(bytes.subarray(0, bytes.length >> 1), () => outgoing.destroy());
+      });
+      return;
+    }
     answer.pipe(outgoing);
   });
   sent.once('error', () => outgoing.destroy());

@@ -9,10 +9,12 @@ import { TASK_QUEUE } from './policy-bed.js';
 /** A trainer that sends its weights to the engines itself, step by step, so that it may die at any of them. */
 export interface SendingTrainer {
   begin: (given?: object) => Promise<BeginAnswer>;
-  /** `start_weight_update` and parts of the weights of this version; `only`: to engines of these groups. */
+  /** `start_weight_update`; `only`: of the engines of these groups. */
+  start: (held: BeginAnswer, only?: number[]) => Promise<void>;
+  /** Parts of the weights of this version; the first one is preceded by `start`, unless that has been called. */
   send: (
     held: BeginAnswer,
-    part?: { first?: number; last?: number; only?: number[] },
+    part?: { first?: number; last?: number; only?: number[]; is_started?: boolean },
   ) => Promise<void>;
   /** `finish_weight_update`. */
   endSession: (held: BeginAnswer, only?: number[]) => Promise<void>;
@@ -32,39 +34,41 @@ export function sendingTrainer(
   bed: PolicyBed,
   { incarnation = 'one', name = 'grpo' }: { incarnation?: string; name?: string } = {},
 ): SendingTrainer {
-  const asking = async <T>(ask: (client: PolicyClient) => Promise<T>): Promise<T> => {
-    const client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
-    try {
-      return await ask(client);
-    } finally {
-      await client.close();
-    }
-  };
   const update = <N extends PolicyUpdate>(of: N, input: object): Promise<PolicyAnswers[N]> =>
-    asking((client) => client.update(of, input));
-  const groupsOf = (held: BeginAnswer): number[] => [...new Set(held.engines.map(({ group }) => group))]; // prettier-ignore
+    askPolicy(bed, (client) => client.update(of, input));
   const begin: SendingTrainer['begin'] = (given = {}) =>
     update('begin', { holder: { name, incarnation }, ...given });
-  const send: SendingTrainer['send'] = async (held, { first = 0, last = PARTS - 1, only } = {}) => {
-    const meant = held.engines.filter(({ group }) => only?.includes(group) ?? true);
-    await Promise.all(
-      meant.map(async ({ control_url }) => {
-        if (first === 0) await post(`${control_url}/start_weight_update`);
-        for (let part = first; part <= last; part++) {
-          const update_info = { weights: weightsOf(held.version), part, parts: PARTS };
-          await post(`${control_url}/update_weights`, { update_info });
-        }
-      }),
-    );
+  /** By a wire of its own, which the workers' network does not concern. */
+  const callsTo = async (
+    { engines }: BeginAnswer,
+    { only, call }: { only: number[] | undefined; call: (control_url: string) => Promise<void> },
+  ): Promise<void> => {
+    const meant = engines.filter(({ group }) => only?.includes(group) ?? true);
+    const own = (url: string) => bed.engines.find(({ replica }) => replica === url)?.process().url;
+    await Promise.all(meant.map(({ url, control_url }) => call(own(url) ?? control_url)));
   };
-  const endSession: SendingTrainer['endSession'] = async (held, only) => {
-    const meant = held.engines.filter(({ group }) => only?.includes(group) ?? true);
-    await Promise.all(meant.map(({ control_url }) => post(`${control_url}/finish_weight_update`)));
+  const start: SendingTrainer['start'] = (held, only) =>
+    callsTo(held, { only, call: (at) => post(`${at}/start_weight_update`) });
+  const send: SendingTrainer['send'] = async (
+    held,
+    { first = 0, last = PARTS - 1, only, is_started = first > 0 } = {},
+  ) => {
+    if (!is_started) await start(held, only);
+    const call = async (at: string): Promise<void> => {
+      for (let part = first; part <= last; part++) {
+        const update_info = { weights: weightsOf(held.version), part, parts: PARTS };
+        await post(`${at}/update_weights`, { update_info });
+      }
+    };
+    await callsTo(held, { only, call });
   };
+  const endSession: SendingTrainer['endSession'] = (held, only) =>
+    callsTo(held, { only, call: (at) => post(`${at}/finish_weight_update`) });
   const finish: SendingTrainer['finish'] = (held, sent = groupsOf(held)) =>
     update('finish', { ticket: held.ticket, sent });
   return {
     begin,
+    start,
     send,
     endSession,
     finish,
@@ -72,7 +76,7 @@ export function sendingTrainer(
     attach: (input) => update('attach', input),
     sleep: (given) => update('sleep', { holder: { name, incarnation }, ...given }),
     wake: (given = {}) => update('wake', given),
-    alive: (held, done) => asking((client) => client.alive({ ticket: held.ticket, done })),
+    alive: (held, done) => askPolicy(bed, (client) => client.alive({ ticket: held.ticket, done })),
     transfer: async (given) => {
       const held = await begin(given);
       await send(held);
@@ -81,6 +85,23 @@ export function sendingTrainer(
     },
   };
 }
+
+/** The policy of the bed, over a connection of its own. */
+export async function askPolicy<T>(
+  bed: Pick<PolicyBed, 'server'>,
+  ask: (client: PolicyClient) => Promise<T>,
+): Promise<T> {
+  const client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
+  try {
+    return await ask(client);
+  } finally {
+    await client.close();
+  }
+}
+
+export const groupsOf = ({ engines }: BeginAnswer): number[] => [
+  ...new Set(engines.map(({ group }) => group)),
+];
 
 /** The weights of a version, as `weights` of the bed has them in files. */
 export const weightsOf = (version: number) => ({

@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { eventually } from '../harness/waiting.js';
 import { suite } from './engine.js';
+import { assertSampledOnce } from './sampled-once.js';
 import type { Program, TrlBed } from './trl-bed.js';
 import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
 
@@ -149,7 +150,7 @@ suite('a trainer with the files of prime-rl', {
         const [trained, journalled] = [sequences, rows.map((row) => sequenceOf(row, rows))].map(sorted); // prettier-ignore
         for (const [at, one] of journalled!.entries()) assert.equal(trained![at], one);
         assert.equal(trained!.length, journalled!.length);
-        for (const row of rows) assertSampledOnce(row, bed.sampled());
+        for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
         truncated += rows.filter((row) => row.truncated).length;
         turns += rows.filter((row) => row.train_mask.length > 1).length;
       }
@@ -202,16 +203,6 @@ function sequenceOf(row: Row, rows: Row[]): Sequence {
     logprobs,
     advantage: row.total_reward - rewards.reduce((a, b) => a + b) / rewards.length,
   };
-}
-
-/**
- * What has been journalled is not sampled again. A kill may cost the tokens of a turn that the journal does not have yet:
- * they are sampled anew, and nobody has seen them.
- */
-function assertSampledOnce(row: Row, sampled: readonly { request: string; id: number }[]): void {
-  const own = sampled.filter(({ request }) => request.startsWith(`${row.rollout_id}.`));
-  const has = row.message_log.reduce((sum, one) => sum + (one.generation_logprobs?.length ?? 0), 0); // prettier-ignore
-  assert.ok(own.length >= has && own.length <= has + UNSEEN, `${row.rollout_id}: ${own.length} sampled, ${has} in its row`); // prettier-ignore
 }
 
 /** In an order of their own, with the numbers that float32 has. */

@@ -5,11 +5,19 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../harness/waiting.js';
 import { suite } from './engine.js';
+import type { SampledRow } from './sampled-once.js';
+import { assertSampledOnce, ofRollout } from './sampled-once.js';
 import type { Program, TrlBed } from './trl-bed.js';
 import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
 
 const STEPS = 6;
 const SAVE_STEPS = 3;
+/** Steps that it gets again, behind its checkpoint. */
+const REPLAYED = 3;
+const ROWS_OF_STEP = 8;
+const MOST_TOKENS = 12;
+/** A worker and an engine die, and each kill finds one turn of a rollout open. */
+const UNSEEN = 2 * MOST_TOKENS;
 
 interface Line {
   /** It begins at this step; the stream has delivered those before the other one. */
@@ -68,42 +76,69 @@ suite('a real AsyncGRPOTrainer', {
       assert.ok(Math.abs(steps[0]!.ratio! - 1) < 1e-4);
     });
 
-    test('killed, it replays its steps, publishes nothing meanwhile, and drops nothing', async () => {
-      const first = train('replay', '--save', String(SAVE_STEPS));
-      const trainedAt = (line: Line): number => (line.loss === undefined ? 0 : (line.step ?? 0));
-      await eventually({ what: 'step 5', timeout_ms: 300_000 }, () => {
-        assert.equal(first.child.exitCode, null, first.said.join('\n'));
-        try {
-          return linesOf('replay').some((line) => trainedAt(line) >= 5);
-        } catch {
-          return false;
-        }
-      });
+    test('killed like its worker and its engine, it replays three steps, publishes once behind them, and drops nothing', async () => {
+      const furthest = SAVE_STEPS + REPLAYED;
+      const first = train('replay', '--save', String(SAVE_STEPS), '--hold', String(furthest - 1));
+      const untilDelivered = (step: number): Promise<unknown> =>
+        eventually({ what: `step ${step}`, timeout_ms: 300_000 }, () => {
+          assert.equal(first.child.exitCode, null, first.said.join('\n'));
+          try {
+            return linesOf('replay').some((line) => line.delivered === step);
+          } catch {
+            return false;
+          }
+        });
+      /** Until rollouts that run now have tokens. */
+      const untilSampled = async (): Promise<void> => {
+        const before = bed.sampled().length;
+        await eventually({ what: 'more tokens', timeout_ms: 300_000 }, () => bed.sampled().length > before + ROWS_OF_STEP); // prettier-ignore
+      };
+      await untilDelivered(0);
+      await untilSampled();
+      await bed.restartWorker();
+      await untilDelivered(2);
+      await untilSampled();
+      await bed.restartEngine();
+      await untilDelivered(furthest - 1);
       first.child.kill('SIGKILL');
       await first.ended;
       const before = linesOf('replay');
-      const loads = bed.loads().length;
+      const published = new Set(bed.loads());
       const facts = before.filter((one) => one.delivered !== undefined);
+      const sampledForFacts = (): number[] => {
+        const all = bed.sampled();
+        return facts.flatMap(({ ids = [] }) => ids.flatMap((id) => ofRollout(all, id)));
+      };
+      const sampled = sampledForFacts();
+      assert.ok(sampled.length > 0);
 
       const again = train('replay', '--save', String(SAVE_STEPS), '--steps', '8');
       assert.equal(await again.ended, 0, again.said.join('\n'));
       const after = linesOf('replay').slice(before.length);
-      const { begins, first_new: firstNew = 0 } = after[0]!;
-      assert.equal(begins, SAVE_STEPS);
-      assert.ok(firstNew >= facts.length, 'the stream has what it has handed over');
-      const replayed = after.filter((one) => one.delivered !== undefined);
-      assert.equal(replayed[0]!.delivered, SAVE_STEPS);
-      for (const { delivered, version, ids, tokens } of replayed)
-        if (delivered! < facts.length) assert.deepEqual({ delivered, version, ids, tokens }, facts[delivered!]); // prettier-ignore
-      // Steps 3 up to the first new one: nothing is sent; then each sync publishes, under the next number.
+      const { begins, first_new: firstNew } = after[0]!;
+      assert.deepEqual([begins, firstNew, facts.length], [SAVE_STEPS, furthest, furthest]);
+      const delivered = after.filter((one) => one.delivered !== undefined);
+      assert.deepEqual(delivered.slice(0, REPLAYED), facts.slice(SAVE_STEPS));
+      assert.deepEqual(sampledForFacts(), sampled);
+      // Steps 3 to 5: nothing is sent; then each sync publishes, under the next number.
       const syncs = after.filter((one) => one.sync !== undefined).map(({ sent }) => sent);
-      const silent = firstNew - SAVE_STEPS;
-      assert.ok(silent >= 2, `only ${silent} steps were replayed`);
-      assert.deepEqual(syncs.slice(0, silent + 1), [...Array<boolean>(silent).fill(false), true]);
-      assert.ok(syncs.slice(silent).every((sent) => sent));
-      assert.equal(bed.loads().length - loads, syncs.length - silent);
-      assert.deepEqual(dropped(after), []);
-      console.log({ firstNew, syncs, trained: after.filter((one) => one.loss !== undefined) });
+      assert.deepEqual(syncs, [false, false, false, true, true, true]);
+      // An engine that came back has loaded a folder twice.
+      assert.equal(new Set(bed.loads()).size - published.size, 3);
+      assert.deepEqual(dropped([...before, ...after]), []);
+      const steps = SAVE_STEPS + delivered.length;
+      const rows = Array.from({ length: steps }, (_, step) =>
+        rowsOf(bed.bed.store_root, step),
+      ).flat();
+      assert.equal(rows.length, steps * ROWS_OF_STEP);
+      for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
+      console.log({ syncs, rows: rows.length, trained: after.filter((one) => one.loss !== undefined) }); // prettier-ignore
     });
   },
 });
+
+function rowsOf(store: string, step: number): SampledRow[] {
+  const file = path.join(store, 'replay', 'steps', String(step), 'rollouts.jsonl');
+  const lines = readFileSync(file, 'utf8').split('\n');
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as SampledRow);
+}

@@ -48,8 +48,8 @@ export interface TrlBed {
   python: (args: string[]) => Program;
   /** kill -9, and another one at the same place, with the weights that it began with. */
   restartEngine: () => Promise<void>;
-  /** kill -9, and another one. */
-  restartWorker: () => Promise<void>;
+  /** kill -9, and another one when `meanwhile` has ended. */
+  restartWorker: (meanwhile?: () => Promise<void>) => Promise<void>;
   end: () => Promise<void>;
 }
 
@@ -157,8 +157,9 @@ export async function startTrlBed(
       engine = startEngine(new URL(url).port);
       await untilItListens(engine);
     },
-    restartWorker: async () => {
+    restartWorker: async (meanwhile) => {
       await worker.kill('SIGKILL');
+      await meanwhile?.();
       worker = await startWorker(`rollouts-${(restarts += 1)}`);
     },
     end,

@@ -6,11 +6,17 @@ import { after, before, test } from 'node:test';
 import { directoryOf } from '../../src/trajectories/places.js';
 import { eventually } from '../harness/waiting.js';
 import { suite } from './engine.js';
+import type { SampledRow } from './sampled-once.js';
+import { assertSampledOnce } from './sampled-once.js';
 import type { Program, TrlBed } from './trl-bed.js';
 import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
 
 const STEPS = 3;
 const ROWS_OF_STEP = 8;
+/** Of a turn. */
+const MOST_TOKENS = 12;
+/** Each kill and each update may find a turn open that no journal has yet. */
+const UNSEEN = 3 * MOST_TOKENS;
 
 interface Step {
   step: number;
@@ -29,11 +35,13 @@ interface Sequence {
   mask: number[];
 }
 
-const linesOf = (folder: string): (Step | { asked: number } | { tensors: Sequence[] })[] =>
+type Line = Step | { asked: number } | { tensors: Sequence[] } | { begins: number };
+
+const linesOf = (folder: string): Line[] =>
   readFileSync(path.join(folder, 'steps.jsonl'), 'utf8')
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Step);
+    .map((line) => JSON.parse(line) as Line);
 
 const stepsOf = (folder: string): Step[] => linesOf(folder).filter((line) => 'step' in line);
 
@@ -48,6 +56,7 @@ suite('a real TRL', {
     after(() => bed.end());
 
     const folderOf = (name: string): string => path.join(bed.bed.directory, name);
+    const isOf = (run: string, step: number) => (one: { request: string }) => one.request.startsWith(`${run}:${step}.`); // prettier-ignore
     const train = (name: string, ...more: string[]): Program =>
       bed.run('train.py', ['--folder', folderOf(name), '--store', bed.bed.store_root, '--model', bed.model, ...more]); // prettier-ignore
     const trained = async (name: string, ...more: string[]): Promise<Record<string, unknown>> => {
@@ -100,21 +109,20 @@ suite('a real TRL', {
 
     test('killed in a step, it gets that step again, and nothing is sampled again', async () => {
       const first = train('killed', '--run', 'killed');
-      const isOf = (step: number) => (one: { request: string }) => one.request.startsWith(`killed:${step}.`); // prettier-ignore
       await eventually({ what: 'the second step', timeout_ms: 300_000 }, () => {
         assert.equal(first.child.exitCode, null, first.said.join('\n'));
-        return bed.sampled().filter(isOf(1)).length > ROWS_OF_STEP;
+        return bed.sampled().filter(isOf('killed', 1)).length > ROWS_OF_STEP;
       });
       first.child.kill('SIGKILL');
       await first.ended;
       assert.deepEqual(stepsOf(folderOf('killed')).map(({ step }) => step), [0]); // prettier-ignore
       await quiet(() => bed.sampled().length);
-      const before = bed.sampled().filter(isOf(1));
+      const before = bed.sampled().filter(isOf('killed', 1));
 
       await trained('killed', '--run', 'killed');
       const steps = stepsOf(folderOf('killed'));
       assert.deepEqual(steps.map(({ step }) => step), [0, 1, 2]); // prettier-ignore
-      assert.deepEqual(bed.sampled().filter(isOf(1)), before);
+      assert.deepEqual(bed.sampled().filter(isOf('killed', 1)), before);
       for (const { columns } of steps)
         for (const [at, id] of columns.rollout_id.entries()) {
           const trainedOn = columns.completion_ids[at]!.filter((_, k) => columns.env_mask[at]![k] === 1); // prettier-ignore
@@ -122,12 +130,56 @@ suite('a real TRL', {
           assert.deepEqual(trainedOn, sampled.map((one) => one.id), id); // prettier-ignore
         }
     });
+
+    test('killed like its worker and its engine, its open rollouts end with the weights that they began with', async () => {
+      const [saved, steps] = [2, 5];
+      const options = ['--run', 'open', '--save', String(saved), '--steps', String(steps)];
+      const sampledIn = async (step: number, running: Program): Promise<void> => {
+        const before = bed.sampled().length;
+        await eventually({ what: `the middle of step ${step}`, timeout_ms: 300_000 }, () => {
+          assert.equal(running.child.exitCode, null, running.said.join('\n'));
+          const { length } = bed.sampled();
+          return length > before + ROWS_OF_STEP && bed.sampled().some(isOf('open', step));
+        });
+      };
+      const begun = (): number[] =>
+        linesOf(folderOf('open')).flatMap((line) => ('begins' in line ? [line.begins] : []));
+      const first = train('open', ...options);
+      await sampledIn(saved + 1, first);
+      let again = first;
+      // Nobody plays while there is no worker.
+      await bed.restartWorker(async () => {
+        first.child.kill('SIGKILL');
+        await first.ended;
+        again = train('open', ...options);
+        await eventually({ what: 'the trainer', timeout_ms: 300_000 }, () => {
+          assert.equal(again.child.exitCode, null, again.said.join('\n'));
+          return begun().length === 2;
+        });
+      });
+      const loads = bed.loads().length;
+      await sampledIn(saved + 1, again);
+      await bed.restartEngine();
+      assert.equal(await again.ended, 0, again.said.join('\n'));
+
+      assert.deepEqual(begun(), [0, saved]);
+      const trained = stepsOf(folderOf('open'));
+      assert.deepEqual(trained.map(({ step }) => step), [0, 1, 2, 2, 3, 4]); // prettier-ignore
+      assert.deepEqual(trained[3]!.columns, trained[2]!.columns);
+      for (const { step, furthest } of trained) assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`); // prettier-ignore
+      // Of step 3, 4 and 5. Those of the checkpoint would be one more.
+      const published = new Set(bed.loads().slice(loads).map((folder) => Number(path.basename(folder)))); // prettier-ignore
+      const last = Math.max(...published);
+      assert.deepEqual(last - Math.max(...bed.loads().slice(0, loads).map((folder) => Number(path.basename(folder)))), 3); // prettier-ignore
+      const rows = trained.flatMap(({ columns }) => columns.rollout_id.map((id) => rowOf(bed.bed.store_root, id))); // prettier-ignore
+      for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
+      console.log({ ratios: trained.map((one) => one.furthest), published: [...published] });
+    });
   },
 });
 
-interface Row {
+interface Row extends SampledRow {
   train_mask: { start: number; end: number }[];
-  message_log: { token_ids: number[] }[];
 }
 
 /** Of the batch of one that it is. */

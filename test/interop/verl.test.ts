@@ -7,6 +7,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { directoryOf } from '../../src/trajectories/places.js';
 import { eventually } from '../harness/waiting.js';
 import { suite } from './engine.js';
+import { assertSampledOnce } from './sampled-once.js';
 import type { Program, TrlBed } from './trl-bed.js';
 import { startTrlBed } from './trl-bed.js';
 
@@ -162,17 +163,3 @@ const sorted = (sequences: readonly Compared[]): string[] =>
       JSON.stringify([prompt, response, mask, logprobs.map(Math.fround), rewards.map(Math.fround)]),
     )
     .sort();
-
-/** `unseen`: at most so many tokens of a turn that was open when a worker died, and were in no journal yet. */
-function assertSampledOnce(
-  row: Row,
-  { sampled, unseen }: { sampled: readonly { request: string; id: number }[]; unseen: number },
-): void {
-  const own = sampled.filter(({ request }) => request.startsWith(`${row.rollout_id}.`)).map(({ id }) => id); // prettier-ignore
-  const ids = row.message_log.flatMap(({ token_ids, generation_logprobs }) =>
-    generation_logprobs === undefined ? [] : token_ids,
-  );
-  if (unseen === 0) assert.deepEqual(own, ids, row.rollout_id);
-  const again = own.length - ids.length;
-  assert.ok(again >= 0 && again <= unseen, `${row.rollout_id}: ${again} more sampled than trained`);
-}

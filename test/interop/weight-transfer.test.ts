@@ -6,7 +6,7 @@ import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import type { Row } from '../../src/model/results/row.js';
-import { lastRecord } from '../harness/policy-bed.js';
+import { lastRecord } from '../harness/policy-store.js';
 import { eventually } from '../harness/waiting.js';
 import type { InteropBed } from './batch-bed.js';
 import { lastKinds, midGeneration, REQUEST, startInteropBed } from './batch-bed.js';

@@ -5,17 +5,19 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { tableFromIPC } from '@uwdata/flechette';
 import { puzzleSamples } from '../../bench/samples.js';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
 import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
+import { outputOf } from '../harness/command.js';
 import type { KeptWorker } from '../harness/kept-worker.js';
 import type { PostgresBed } from '../harness/postgres-bed.js';
 import { startPostgresBed } from '../harness/postgres-bed.js';
@@ -189,6 +191,27 @@ describe(
       const wanted = Array.from({ length: ROLLOUTS }, (_, at) => `${BATCH}/${Math.floor(at / REPEATS)}-${at % REPEATS}`); // prettier-ignore
       assert.deepEqual(said.rows, wanted);
       assert.deepEqual([said.sequences, said.groups], [ROLLOUTS, ROLLOUTS / REPEATS]);
+    });
+
+    test('are listed and exported by commands that know only temporal.yaml', async () => {
+      // What a host's worker was started with, and its variables.
+      const config = ['--config', path.join(tables.bed.directory, `${WORKERS[0]}-1.yaml`)];
+      const variables = { AWS_ENDPOINT_URL_S3: s3.endpoint, RESULTS_ENDPOINT: s3.endpoint, STORE_URL: server.url }; // prettier-ignore
+      Object.assign(process.env, variables);
+      try {
+        const list = (await outputOf(['list', '--json', ...config])).trim().split('\n');
+        const [listed] = list.map((line) => JSON.parse(line) as { id: string }).filter(({ id }) => id === BATCH); // prettier-ignore
+        assert.deepEqual(listed, { ...listed, id: BATCH });
+        const [jsonl, arrow] = ['rows.jsonl', 'rows.arrow'].map((name) => path.join(folders, name));
+        for (const file of [jsonl, arrow])
+          assert.match(await outputOf(['export', BATCH, '--to', file ?? '', ...config]), new RegExp(`^${ROLLOUTS} rollouts of `)); // prettier-ignore
+        const lines = (await readFile(jsonl ?? '', 'utf8')).trimEnd().split('\n');
+        const ids = lines.map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id);
+        const table = tableFromIPC(await readFile(arrow ?? ''));
+        assert.deepEqual([ids.length, [...table.getChild('rollout_id')]], [ROLLOUTS, ids]);
+      } finally {
+        for (const name of Object.keys(variables)) Reflect.deleteProperty(process.env, name);
+      }
     });
 
     test('went through kills of both hosts, while they played and while they closed', () => {

@@ -10,6 +10,7 @@ import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { LogLine } from '../../src/dev/simulator/request-log.js';
 import { PolicyRecord } from '../../src/model/policy/record.js';
+import { textsInFolder } from '../harness/journal-texts.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
 import { checkLabels } from '../harness/policy-labels.js';
@@ -109,7 +110,8 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
       const { result } = await bed.batch('many').outcome(600_000);
       const ended = Date.now();
       assert.deepEqual(result?.counts, { ...result?.counts, requested: ROLLOUTS, completed: ROLLOUTS }); // prettier-ignore
-      const report = await checkLabels({ journals: bed.journals('many'), engines: [...bed.engines, ...members] }); // prettier-ignore
+      const journals = await textsInFolder(bed.journals('many'));
+      const report = await checkLabels({ journals, engines: [...bed.engines, ...members] }); // prettier-ignore
       assert.deepEqual(report.wrong, []);
       assert.equal(report.unlabelled, 0);
       assert.equal(report.turns_generated_twice, 0);

@@ -53,7 +53,7 @@ describe('package durable_rollouts', { skip, timeout: 1_100_000 }, () => {
   let simulators: Simulator[] = [];
 
   before(async () => {
-    bed = await startTestbed('python-package');
+    bed = await startTestbed('python-package', (root) => ({ kind: 'file', root, outputs: { formats: ['jsonl', 'arrow'] } })); // prettier-ignore
     simulators = await Promise.all([simulated(), simulated(60), simulated(1)]);
     const [fast, paced, slow] = simulators.map(({ url }) => ({
       kind: 'vllm' as const,

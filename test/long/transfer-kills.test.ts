@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
-import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { isPaused } from '../harness/policy-engines.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import { post, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';

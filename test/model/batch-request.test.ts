@@ -55,6 +55,7 @@ describe('a batch request', () => {
         chat_template_kwargs: {},
       },
       max_seq_len: 4096,
+      max_prompt_tokens: null,
       max_rollout_turns: 100,
       rollout_timeout: '1h',
       max_in_flight: 256,

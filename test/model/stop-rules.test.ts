@@ -111,6 +111,18 @@ describe('roomFor', () => {
 });
 
 describe('checkPromptLength', () => {
+  test('a prompt longer than max_prompt_tokens is PromptTooLong under any semantics, and says both numbers', () => {
+    for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const) {
+      const limit = { max_seq_len: 10, max_prompt_tokens: 4, semantics };
+      checkPromptLength(4, limit);
+      const says = /^PromptTooLong: the prompt has 5 tokens, expected at most max_prompt_tokens 4$/;
+      assert.throws(() => {
+        checkPromptLength(5, limit);
+      }, says);
+      checkPromptLength(5, { ...limit, max_prompt_tokens: null });
+    }
+  });
+
   test('under standard a prompt of max_seq_len or more is PromptTooLong and says both numbers', () => {
     const limit = { max_seq_len: 10, semantics: 'standard' as const };
     checkPromptLength(9, limit);

@@ -90,6 +90,21 @@ describe('a bucket', { skip: noS3 }, () => {
     assert.equal(await bucket.get('other'), null);
   });
 
+  test('downloads again what broke off, and gives no part of it', async (t) => {
+    const bucket = await opened(t);
+    const body = Buffer.alloc(3_000_000, 'x');
+    await bucket.put('large', body);
+    let left = 2;
+    s3.disturb(({ method }) => (method === 'GET' && left-- > 0 ? 'cut the answer' : null));
+    assert.deepEqual(await bucket.get('large'), body);
+    assert.ok(left < 0, 'nothing was cut');
+    left = 1;
+    const pieces: Buffer[] = [];
+    for await (const piece of bucket.read('large')) pieces.push(piece);
+    assert.deepEqual(Buffer.concat(pieces), body);
+    assert.ok(left < 0, 'nothing was cut');
+  });
+
   test('that is missing is an error with its name, not a missing object', async (t) => {
     const settings = { ...(await s3.bucket()), bucket: 'no-such-bucket' };
     const bucket = createBucket(settings);

@@ -96,6 +96,16 @@ describe('a trainer', { skip: noS3 }, () => {
     assert.ok((await bucket.list('parts/')).filter((key) => key.endsWith('.arrow')).length > 2);
   });
 
+  test('reads objects again whose download broke off', async (t) => {
+    const { rows, result } = await closed(t);
+    let cut = 0;
+    s3.disturb(({ method }) => (method === 'GET' && ++cut % 3 === 0 ? 'cut the answer' : null));
+    const said = await read(t, result);
+    s3.disturb(() => null);
+    assert.deepEqual(said.rows, rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    assert.ok(cut > 6, `${cut} downloads`);
+  });
+
   test('reads a copy of such a folder on a disk', async (t) => {
     const { bucket, rows, outputs, result } = await closed(t);
     const folder = path.join(await temporaryFolder(t), 'steps', '0');

@@ -101,7 +101,8 @@ export async function startAgentService(program: ServedProgram): Promise<AgentSe
     if (url.pathname === '/health') return [200, { status: 'ok' }];
     const run = decodeURIComponent(url.pathname.replace('/runs/', ''));
     if (method === 'PUT') {
-      const task = JSON.parse(body) as ServiceTask;
+      const task = JSON.parse(body) as ServiceTask | null;
+      if (task === null) return [400, { error: 'expected a task' }];
       const there = runs.get(run);
       if (there !== undefined && there.task.key !== task.key)
         return [409, { error: 'another key' }];

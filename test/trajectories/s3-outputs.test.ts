@@ -5,6 +5,8 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, before, describe, test } from 'node:test';
 import { tableFromIPC } from '@uwdata/flechette';
+import type { Row } from '../../src/model/results/row.js';
+import { writeJson } from '../../src/platform/json/kept.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import { createS3Outputs, reopenOutputs } from '../../src/trajectories/s3/outputs.js';
@@ -13,6 +15,7 @@ import { closePart, expectedFiles, rowsOf, sequencesOf, writeRow } from '../fake
 import { faultOf, temporaryFolder } from '../fakes/temporary-store.js';
 import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
+import { row as plainRow } from '../python/arrow-rows.js';
 
 const PARTS = [
   { first: 0, last: 19 },
@@ -66,6 +69,9 @@ describe('results on S3', { skip: noS3 }, () => {
 
   const textOf = async (bucket: Bucket, objects: readonly { key: string }[]): Promise<string> =>
     (await Promise.all(objects.map(({ key }) => bucket.get(key)))).map(String).join('');
+
+  const groupsAt = async (bucket: Bucket, places: string): Promise<{ objects: Objects }> =>
+    JSON.parse((await bucket.get(`groups/0/${places}.json`))?.toString() ?? '') as { objects: Objects }; // prettier-ignore
 
   async function readAll(outputs: StepOutputs): Promise<string> {
     let text = '';
@@ -221,20 +227,46 @@ describe('results on S3', { skip: noS3 }, () => {
   });
 
   test('of a running batch’s groups are put once, whoever comes second', async (t) => {
-    const { bucket, attempt } = await scene(t);
+    const { bucket } = await scene(t);
+    const attempt = () => createS3Outputs({ bucket, formats: ['jsonl'], object_bytes: 150 });
     const lines = (tag: string) =>
       async function* () {
         for (let row = 0; row < 30; row++)
           yield await Promise.resolve(`{"row":${row},"by":"${tag}"}`);
       };
     const places = { from: 0, to: 3 };
-    const file = await attempt().putGroups(places, lines('first'));
-    assert.equal(file, `${bucket.name}/groups/0/0-3.json#rollouts`);
-    assert.equal(await attempt().putGroups(places, lines('second')), file);
-    const { objects } = JSON.parse((await bucket.get('groups/0/0-3.json'))?.toString() ?? '') as { objects: Objects }; // prettier-ignore
+    const files = await attempt().putGroups(places, lines('first'));
+    assert.deepEqual(files, { file: `${bucket.name}/groups/0/0-3.json#rollouts` });
+    assert.deepEqual(await attempt().putGroups(places, lines('second')), files);
+    const { objects } = await groupsAt(bucket, '0-3');
     const text = await textOf(bucket, objects.rollouts);
     assert.equal(text.split('\n').length, 31);
     assert.ok(!text.includes('second'));
+  });
+
+  test('of a running batch’s groups have the valid ones in Arrow, of the attempt whose rows stand', async (t) => {
+    const { bucket, attempt } = await scene(t);
+    const rows = (tokens: number) =>
+      async function* () {
+        for (let row = 0; row < 9; row++)
+          yield await Promise.resolve(writeJson({ ...plainRow({ tokens }), rollout_id: `batch/${row}-0`, row, ...(isValid(row) ? {} : { failure: {} }) })); // prettier-ignore
+      };
+    const places = { from: 4, to: 13 };
+    // Both see that there is none.
+    const both = await Promise.all([3, 5].map((tokens) => attempt().putGroups(places, rows(tokens)))); // prettier-ignore
+    assert.deepEqual(both[1], both[0]);
+    const address = `${bucket.name}/groups/0/4-13.json`;
+    assert.deepEqual(both[0], { file: `${address}#rollouts`, sequences: `${address}#sequences`, completed: 6 }); // prettier-ignore
+    const { objects } = await groupsAt(bucket, '4-13');
+    const lines = (await textOf(bucket, objects.rollouts)).trimEnd().split('\n');
+    const read: { rollout_id: string; input_ids: Int32Array }[] = [];
+    for (const { key } of objects.sequences)
+      read.push(...(tableFromIPC((await bucket.get(key)) ?? Buffer.alloc(0)).toArray() as typeof read)); // prettier-ignore
+    const valid = lines.map((line) => JSON.parse(line) as Row).filter((row) => row.failure === undefined); // prettier-ignore
+    assert.deepEqual(read.map(({ rollout_id }) => rollout_id), valid.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    for (const [at, { input_ids }] of read.entries())
+      assert.deepEqual([...input_ids], valid[at]?.message_log.flatMap(({ token_ids }) => token_ids)); // prettier-ignore
+    assert.ok(objects.sequences.length > 1);
   });
 
   test('of a step are gone when it is forgotten', async (t) => {

@@ -68,6 +68,20 @@ describe('temporal.yaml with agents', () => {
 });
 
 describe('check', () => {
+  test('takes no other server for the service of an agent, though its /health answers', async (t) => {
+    const service = await startAgentService(() => Promise.resolve({}));
+    t.after(() => service.close());
+    const { url } = service;
+    const environments = { swe: { kind: 'agent', run: { url } } };
+    for (const status of [404, 405, 501, 200]) {
+      service.instead = (method) => (method === 'PUT' ? { status, body: '{}' } : null);
+      const [found] = await checkEnvironments(await configOf(t, { environments }), {});
+      assert.equal(found?.state, 'broken', String(status));
+      assert.match(found.what, new RegExp(`^${url}: expected a service of programs, got another server: to a run without a task \\(PUT ${url}/runs/check-[^ ]+\\) it answers ${status}$`)); // prettier-ignore
+    }
+    assert.deepEqual(service.started, []);
+  });
+
   test('reaches the service of an agent, and says what is wrong with it', async (t) => {
     const service = await startAgentService(() => Promise.resolve({}));
     t.after(() => service.close());

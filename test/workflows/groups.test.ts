@@ -102,15 +102,15 @@ describe('update groups of a batch', () => {
     history.childCompleted(children[1]!, VALID);
     history.task();
     history.update('groups', { after: 0, wait: '1m' });
-    history.completeActivity(history.scheduleActivity('foldGroups'), { file: '/f' });
+    history.completeActivity(history.scheduleActivity('foldGroups'), { file: '/f', sequences: '/s', completed: 1 }); // prettier-ignore
     history.gives(FOLD);
     history.task();
     history.updateEnds();
-    history.gives({ from: 0, to: 1, file: '/f', done: false });
+    history.gives({ from: 0, to: 1, file: '/f', sequences: '/s', completed: 1, done: false });
     history.task();
     history.update('groups', { after: 0, wait: '1m' });
     history.updateEnds();
-    history.gives({ from: 0, to: 1, file: '/f', done: false });
+    history.gives({ from: 0, to: 1, file: '/f', sequences: '/s', completed: 1, done: false });
     history.childCompleted(children[0]!, VALID);
     history.task();
     await closes(history);

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import durable_rollouts
+import numpy as np
 from durable_rollouts import Client, aio, to_arrays
 from durable_rollouts.results import BatchProgress, BatchResult
 
@@ -58,6 +59,8 @@ class Batches(unittest.TestCase):
         self.assertEqual(arrays.loss_mask.sum(axis=1).tolist(), [row["assistant_tokens"] for row in rows])
         self.assertEqual(arrays.attention_mask.sum(axis=1).tolist(), [row["total_tokens"] + row["prompt_tokens"] for row in rows])
         self.assertTrue((arrays.logprobs[arrays.loss_mask > 0] <= 0).all())
+        np.testing.assert_array_equal(to_arrays(batch.sequences()).input_ids, arrays.input_ids)
+        self.assertEqual([row["rollout_id"] for row in stored.sequences().rows()], [row["rollout_id"] for row in rows])
         self.assertFalse((self.folder(batch) / "groups").exists(), "where nobody asks nothing is written")
         self.assertEqual(repr(batch), f"Batch({batch.id!r})")
 
@@ -133,6 +136,10 @@ class Batches(unittest.TestCase):
         given = sorted((row for group in groups for row in group.rows), key=key)
         self.assertEqual(given, batch.rows())
         self.assertTrue((self.folder(batch) / "groups" / "0-1.jsonl").exists())
+        self.assertTrue((self.folder(batch) / "groups" / "0-1.arrow").exists())
+        for group in [*groups, *durable_rollouts.open(STACK["store_root"]).batch(batch.id).groups()]:
+            np.testing.assert_array_equal(to_arrays(group.sequences()).loss_mask, to_arrays(group.rows).loss_mask)
+            self.assertEqual([row["rollout_id"] for row in group.sequences().rows()], [row["rollout_id"] for row in group.rows])
         # Whoever comes late has all of them.
         self.assertEqual([group.row for group in batch.groups()], [0, 1, 2, 3])
 

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import durable_rollouts
+import numpy as np
 from durable_rollouts import Client, to_arrays
 
 with open(os.environ["STACK"]) as file:
@@ -24,6 +25,8 @@ class Streams(unittest.TestCase):
         rows = [step.rows() for step in steps]
         self.assertEqual({row["step"] for row in rows[2]}, {2})
         self.assertEqual(to_arrays(rows[0]).rewards.shape, (4,))
+        np.testing.assert_array_equal(to_arrays(steps[2].sequences()).loss_mask, to_arrays(rows[2]).loss_mask)
+        self.assertEqual({row["step"] for row in steps[2].sequences().rows()}, {2})
         stream.stop()
         stream = self.client.stream(name, STREAM)
         again = stream.next_step(1, timeout=120)

@@ -59,6 +59,7 @@ class Singles(unittest.TestCase):
         group = self.client.group(samples()[1], 3, self.name, **SETTINGS)
         self.assertEqual([row["repeat"] for row in group.rows], [0, 1, 2])
         self.assertEqual(group.failures, [])
+        self.assertEqual([row["rollout_id"] for row in group.sequences().rows()], [row["rollout_id"] for row in group.rows])
         self.assertEqual(self.client.group(samples()[1], 3, self.name, **SETTINGS), group)
 
     def test_a_failure_is_raised_by_name(self):

@@ -27,11 +27,35 @@ def row(**change):
 
 def trainer(step=3, *, processes=1, rank=0, training=True):
     return SimpleNamespace(
-        args=SimpleNamespace(use_vllm=False, mask_truncated_completions=False),
-        state=SimpleNamespace(global_step=step),
+        args=SimpleNamespace(use_vllm=False, mask_truncated_completions=False, temperature=1.0),
+        state=SimpleNamespace(global_step=step, is_world_process_zero=rank == 0),
         model=SimpleNamespace(training=training),
-        accelerator=SimpleNamespace(num_processes=processes, process_index=rank),
+        accelerator=SimpleNamespace(num_processes=processes, process_index=rank, wait_for_everyone=lambda: None),
     )
+
+
+class Ended:
+    """A client's rollouts: which of them have their rows."""
+
+    def __init__(self, *ids):
+        self._ids = ids
+        self._aio = self._single = self
+
+    async def has_ended(self, id):
+        return id in self._ids
+
+
+class Published(Publish):
+    """Notes the steps whose weights it would publish."""
+
+    def __init__(self, rollouts):
+        super().__init__(rollouts, None, "weights")
+        self.steps = []
+
+    def _publish(self, state, model):
+        if state.is_world_process_zero:
+            self.steps.append(state.global_step)
+        self.are_served = True
 
 
 def config(**change):
@@ -43,6 +67,8 @@ def config(**change):
             "gradient_accumulation_steps": 2,
             "world_size": 1,
             "weight_sync_steps": 1,
+            "max_steps": 100,
+            "temperature": 1.0,
             **change,
         }
     )
@@ -106,13 +132,58 @@ class Grpo(unittest.TestCase):
             setattr(args, name, True)
             with self.assertRaisesRegex(ValueError, f"^{name}: expected False"):
                 check_settings(args)
-        publish = Publish(None, "weights")
+        for generation, got in (({}, 0.7), ({"temperature": 0.7}, 1.0)):
+            given = trainer()
+            given.args.temperature = got
+            with self.assertRaisesRegex(ValueError, r"^temperature: expected that of the rollouts .* got "):
+                Rollouts(None, ROWS, run="r", generation=generation)(["a="], given)
+        publish = Publish(Rollouts(None, ROWS, run="r"), None, "weights")
         for change, model in (("fsdp", object()), ("deepspeed", object()), ("peft_config", SimpleNamespace(peft_config={}))):
             args = SimpleNamespace(fsdp="full_shard" if change == "fsdp" else "", deepspeed="z.json" if change == "deepspeed" else None)
             with self.assertRaisesRegex(ValueError, f"^{change}: expected none"):
                 publish.on_train_begin(args, None, None, model=model)
         with self.assertRaisesRegex(ValueError, "expected rewards of rollout_func=Rollouts"):
             reward(["a"], ["b"])
+
+    def train(self, rollouts, publish, steps):
+        """What a trainer calls, from the first step to the last."""
+        state = SimpleNamespace(global_step=steps[0], is_world_process_zero=True)
+        publish.on_train_begin(SimpleNamespace(), state, None)
+        for step in steps:
+            given = trainer(step)
+            rollouts._bring_weights(self.ids(rollouts, ["a=", "a="], given), given)
+            state.global_step = step + 1
+            publish.on_step_end(None, state, None)
+        publish.on_train_end(None, state, None)
+
+    def test_weights_are_published_before_the_first_rollouts_and_behind_each_step(self):
+        rollouts = Rollouts(Ended(), ROWS, run="r")
+        publish = Published(rollouts)
+        self.train(rollouts, publish, range(3))
+        self.assertEqual(publish.steps, [0, 1, 2, 3])
+
+    def test_while_steps_are_replayed_nothing_is_published_so_that_open_rollouts_keep_their_weights(self):
+        a = hash_of("a=")
+        # Killed in step 5, whose second rollout is open; its checkpoint is that of step 2.
+        rollouts = Rollouts(Ended(*(f"r:{step}.0:{a}-{k}" for step in range(6) for k in range(2) if (step, k) != (5, 1))), ROWS, run="r")
+        publish = Published(rollouts)
+        self.train(rollouts, publish, range(2, 7))
+        self.assertEqual(publish.steps, [5, 6, 7])
+
+    def test_a_trainer_that_asks_for_nothing_new_publishes_its_last_weights(self):
+        a = hash_of("a=")
+        rollouts = Rollouts(Ended(*(f"r:{step}.0:{a}-{k}" for step in range(6) for k in range(2))), ROWS, run="r")
+        publish = Published(rollouts)
+        self.train(rollouts, publish, range(2, 6))
+        self.assertEqual(publish.steps, [6])
+
+    def test_weights_are_published_if_rollouts_of_any_rank_are_new(self):
+        rollouts = Rollouts(Ended("mine"), ROWS, run="r")
+        for others, published in (([True, True], []), ([True, False], [3])):
+            publish = Published(rollouts)
+            with mock.patch("accelerate.utils.gather_object", lambda _: others):
+                rollouts._bring_weights(["mine"], trainer(processes=2))
+            self.assertEqual(publish.steps, published)
 
     def test_what_the_trainer_cannot_hold_is_refused_by_rollout(self):
         with self.assertRaisesRegex(ValueError, "b/0-0: loss_multiplier: expected 0 or 1, since TRL has no weights, got 0.5"):
@@ -142,6 +213,8 @@ class Async(unittest.TestCase):
             (config(max_staleness=1), REQUEST, "^max_staleness: expected at least max_lag \\+ 1 = 2, .* got 1"),
             (config(token_budget=None), REQUEST, "^token_budget: expected 0, .* got None"),
             (config(token_budget=4096), REQUEST, "^token_budget: expected 0, .* got 4096"),
+            (config(max_steps=-1), REQUEST, "^max_steps: expected a number of steps.* got -1"),
+            (config(temperature=0.5), REQUEST, r"^temperature: expected that of the rollouts .* = 1, .* got 0.5"),
             (config(world_size=2), REQUEST, "^per_device_train_batch_size × .* = 8, got 16"),
         ):
             with self.assertRaisesRegex(ValueError, message):

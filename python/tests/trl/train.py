@@ -1,8 +1,8 @@
 """A training of TRL's GRPOTrainer on a tiny model, whose steps are written down.
 
-    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER] [--steps 3] [--rollouts 8] [--prompts 6] [--tokens 12]
+    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER] [--steps 3] [--rollouts 8] [--prompts 6] [--tokens 12] [--save 1]
 
-FOLDER/steps.jsonl: of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1;
+FOLDER/steps.jsonl: with which step the training begins; of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1;
 then what the tensors have for which the trainer computes its loss.
 FOLDER/grads-STEP.pt: the gradients. ``--hand``: the rows that another run has played are fed by hand, without this package's
 integration. The training continues from its last checkpoint.
@@ -17,11 +17,10 @@ import torch
 from datasets import Dataset
 from durable_rollouts import Client
 from durable_rollouts import open as open_store
-from durable_rollouts.integrations.trl import Publish, Rollouts, reward
+from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 from qwen import tokenizer
 from task import samples
 from transformers import AutoModelForCausalLM, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 REPEATS = 4
@@ -98,6 +97,9 @@ class Grads(TrainerCallback):
     def __init__(self, folder):
         self.folder = folder
 
+    def on_train_begin(self, args, state, control, **_):
+        line(self.folder, begins=state.global_step)
+
     def on_pre_optimizer_step(self, args, state, control, model=None, **_):
         grads = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
         torch.save(grads, self.folder / f"grads-{state.global_step}.pt")
@@ -109,7 +111,7 @@ def main():
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--run", required=True)
     parser.add_argument("--hand", type=Path)
-    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12)):
+    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +128,7 @@ def main():
             max_seq_len=200,
             max_rollout_turns=4,
         )
-        callbacks.append(Publish(client.policy(), args.folder / "weights"))
+        callbacks.append(Publish(rollouts, client.policy(), args.folder / "weights"))
 
     def rollout_func(prompts, trainer):
         step = trainer.state.global_step
@@ -158,7 +160,7 @@ def main():
             per_device_train_batch_size=args.rollouts,
             gradient_accumulation_steps=1,
             max_steps=args.steps,
-            save_steps=1,
+            save_steps=args.save,
             logging_steps=1,
             learning_rate=1e-3,
             seed=7,
@@ -166,7 +168,7 @@ def main():
             disable_tqdm=True,
         ),
     )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(args.folder / "checkpoints") if (args.folder / "checkpoints").is_dir() else None)
+    trainer.train(resume_from_checkpoint=last_checkpoint(args.folder / "checkpoints"))
     losses = {one["step"]: {name: one[name] for name in ("loss", "grad_norm", "reward")} for one in trainer.state.log_history if "loss" in one}
     print(json.dumps(losses))
 

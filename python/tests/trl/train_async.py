@@ -1,26 +1,29 @@
 """A training of TRL's AsyncGRPOTrainer on a tiny model, on a CPU, whose steps are written down.
 
-    python train_async.py --folder FOLDER --model MODEL --stream ID [--steps 6] [--save 100]
+    python train_async.py --folder FOLDER --model MODEL --stream ID [--steps 6] [--save 100] [--hold 5]
 
 FOLDER/steps.jsonl: the ids that each step trained on, its loss and the trainer's metrics; and each sync, with what it sent.
+``--hold``: it gets the rows of this step, and then waits until it is killed.
 Two parts of TRL are for GPUs alone and are replaced: its attention by torch's, its table of devices by a number.
 """
 
 import argparse
 import json
 import os
+import threading
 from pathlib import Path
+from typing import Optional
 
 import torch
 import trl.experimental.async_grpo.async_grpo_trainer as async_grpo_trainer
 import trl.experimental.async_grpo.packing as packing
 from datasets import Dataset
 from durable_rollouts import Client
+from durable_rollouts.integrations.trl import last_checkpoint
 from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
 from qwen import tokenizer
 from task import samples
 from transformers import TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 
 GROUPS, REPEATS = 2, 4
@@ -80,6 +83,7 @@ class ToldTransfer(WeightTransfer):
 
 class ToldWorker(RolloutWorker):
     file: File
+    hold: Optional[int]
 
     def begin(self, step):
         super().begin(step)
@@ -89,6 +93,8 @@ class ToldWorker(RolloutWorker):
         found = super()._samples(step)
         ids = [row["rollout_id"] for row in step.rows()]
         self.file.line(delivered=step.step, version=step.result["version"], ids=ids, tokens=[one.input_ids.tolist() for one in found])
+        if step.step == self.hold:
+            threading.Event().wait()
         return found
 
 
@@ -99,6 +105,7 @@ def main():
     parser.add_argument("--stream", required=True)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--save", type=int, default=100)
+    parser.add_argument("--hold", type=int)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -134,6 +141,7 @@ def main():
     worker = ToldWorker(client, args.stream, request, config)
     transfer = ToldTransfer(worker, client.policy(), args.folder / "weights")
     worker.file = transfer.file = file = File(args.folder)
+    worker.hold = args.hold
     trainer = AsyncGRPOTrainer(
         str(args.model),
         args=config,
@@ -143,7 +151,7 @@ def main():
         weight_transfer=transfer,
         callbacks=[worker.callback, Told(file)],
     )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(checkpoints) if checkpoints.is_dir() else None)
+    trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
     print("trained", flush=True)
 
 

@@ -76,6 +76,26 @@ class Offline(unittest.TestCase):
         self.assertEqual((batch.rows(), batch.failures(), batch.result["counts"]), ([valid], [failed], {"requested": 2}))
         self.assertEqual([(group.row, group.rewards, len(group.failures)) for group in batch.groups()], [(0, [1.0], 1)])
 
+    def test_lines_that_were_cut_anywhere_are_a_fault_that_names_the_file_never_fewer_rows(self):
+        rows = [{"row": at // 2, "repeat": at % 2, "total_reward": 1.0, "text": "é" * at} for at in range(8)]
+        counts = {"requested": 10, "completed": 8, "failed": 2, "timed_out": 0, "stopped": 0, "cancelled": 0}
+        self.put("step-17/metrics.json", json.dumps({"counts": counts}))
+        whole = {"rollouts": lines(*rows), "failures": lines({"row": 4, "failure": FAILURE}, {"row": 5, "failure": FAILURE})}
+        for kind, text in whole.items():
+            for name, content in whole.items():
+                self.put(f"step-17/{name}.jsonl", content)
+            batch = self.store.batch("step-17")
+            read = {"rollouts": batch.rows, "failures": batch.failures}[kind]
+            self.assertEqual((len(read()), len(batch.groups())), (len(text.splitlines()), 6))
+            file = self.root / "step-17" / f"{kind}.jsonl"
+            data = text.encode()
+            # Without its last line feed it has all rows.
+            for length in range(len(data) - 1):
+                file.write_bytes(data[:length])
+                for ask in (read, batch.groups):
+                    with self.assertRaisesRegex(StoreFault, f"{kind}.jsonl: expected"):
+                        ask()
+
     def test_fewer_lines_than_the_result_counts_are_a_fault(self):
         self.put("step-17/rollouts.jsonl", lines({"row": 0}))
         self.put("step-17/failures.jsonl", "")

@@ -93,6 +93,16 @@ class Loop(unittest.TestCase):
             made(True, generation={"top_p": 0.5})
 
 
+    def test_a_prompt_longer_than_verls_prompt_length_is_refused_when_it_is_planned(self):
+        loop = object.__new__(agent_loop.DurableAgentLoop)
+        loop.rollout_config = OmegaConf.create({"prompt_length": 40, "response_length": 24})
+        sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
+        for settings, tokens, longest in (({}, 40, 64), ({"max_seq_len": 200}, 40, 200)):
+            loop._settings = settings
+            asked = loop._settings_with(sampling)
+            self.assertEqual((asked["max_prompt_tokens"], asked["max_seq_len"]), (tokens, longest))
+
+
 class Trainer(unittest.TestCase):
     def test_it_is_registered_beside_verls_own(self):
         self.assertIs(get_trainer_cls("durable_sync"), trainer.DurableSync)

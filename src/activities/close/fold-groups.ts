@@ -1,6 +1,7 @@
+import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { Attempt } from '../attempt.js';
-import type { FoldGroups, FoldedGroups } from '../contract.js';
+import type { FoldGroups } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { BatchToFold } from './fold-rows.js';
 import { batchToFold, foldRows } from './fold-rows.js';
@@ -9,12 +10,12 @@ import { batchToFold, foldRows } from './fold-rows.js';
 export async function foldGroups(
   { from, rows, ...input }: FoldGroups,
   { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
-): Promise<FoldedGroups> {
+): Promise<GroupFiles> {
   const batch = await batchToFold(input, { store, endOf });
   const places = { from, to: from + rows.length };
   try {
     const lines = () => linesOf(rows, { ...batch, attempt });
-    return { file: await store.outputs(input.batch_id).putGroups(places, lines) };
+    return await store.outputs(input.batch_id).putGroups(places, lines);
   } catch (error) {
     // The store reports a cancellation during a write as its own fault.
     attempt.signal.throwIfAborted();

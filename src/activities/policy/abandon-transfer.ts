@@ -1,6 +1,7 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { pathOf } from '../../model/policy/record.js';
 import type { Ticket } from '../../model/policy/ticket.js';
+import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
 import { ended, refusalOfTicket, withTicket } from '../../model/policy/tickets.js';
 import { Abandon } from '../../model/policy/transfer.js';
@@ -58,7 +59,8 @@ async function outcomesOf(
   policy: PolicyService,
   { ticket, touched, why, signal }: { ticket: Ticket; touched: readonly number[] | null; why: string; signal: AbortSignal }, // prettier-ignore
 ): Promise<Record<string, Outcome>> {
-  const { engines, paused_until } = ticket;
+  const { engines, paused_until, version, nonce } = ticket;
+  const transit = inTransit(version, nonce);
   const closes = ticket.code === 'ours';
   const all = await Promise.all(
     engines.map(async ({ url, group, was, left }): Promise<[string, Outcome]> => {
@@ -67,14 +69,14 @@ async function outcomesOf(
       if (control === undefined) return [url, { state: 'away', needs: 'load', fault: why }];
       const isTouched = touched?.includes(group) ?? true;
       const record = policy.records.known();
-      const slept = await sleptAgain(control, { record, was, isTouched, signal });
+      const slept = await sleptAgain(control, { record, was, transit, isTouched, signal });
       if (slept !== null) return [url, slept];
       const how = { closes, paused_until, signal };
       return [
         url,
         await (isTouched
           ? halfLoaded(control, { ...how, why })
-          : givenBack(control, { ...how, was })),
+          : givenBack(control, { ...how, was, transit })),
       ];
     }),
   );

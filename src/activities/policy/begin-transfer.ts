@@ -181,10 +181,16 @@ async function keepHeld(
     back.map(async ({ url, was }) => {
       const control = knownControl(policy, url);
       if (control === undefined) return;
-      const { code, paused_until } = ticket;
+      const { code, paused_until, version, nonce } = ticket;
+      const held = { was, transit: inTransit(version, nonce) };
       const how = { closes: code === 'ours', paused_until, signal };
-      const slept = await sleptAgain(control, { record: latest, was, isTouched: false, signal });
-      const outcome = slept ?? (await givenBack(control, { ...how, was }));
+      const slept = await sleptAgain(control, {
+        ...held,
+        record: latest,
+        isTouched: false,
+        signal,
+      });
+      const outcome = slept ?? (await givenBack(control, { ...how, ...held }));
       const fault = faults[url] ?? outcome.fault;
       outcomes[url] = outcome.state === 'current' || fault === undefined ? outcome : { ...outcome, fault }; // prettier-ignore
     }),

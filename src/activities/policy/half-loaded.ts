@@ -1,8 +1,9 @@
-import type { WeightControl } from '../../generation/weight-control.js';
+import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import type { TicketEngine } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
+import { refused } from './policy-view.js';
 import { release } from './release.js';
 
 /** Engines between two weights, and those that nobody has touched. */
@@ -65,16 +66,36 @@ export async function halfLoaded(
   return { state: 'unknown', needs, paused_until, fault: `${why}; ${WHY_IT_HANGS}` };
 }
 
+/** What an engine had before a ticket, and the label that it has had since. */
+interface Held extends Pick<TicketEngine, 'was'> {
+  transit: string;
+}
+
+/**
+ * Gives an engine that nobody has touched its old label. Another process behind its URL has neither of the two, and must
+ * not get the label of weights that it does not have.
+ */
+export async function labelBack(
+  control: WeightControl,
+  { was, transit, ...bound }: Held & Bound,
+): Promise<void> {
+  if (was.label === null) return;
+  const said = await control.said(bound);
+  if (said !== null && said !== transit && said !== was.label)
+    throw refused(`label: expected ${JSON.stringify(transit)}, got ${JSON.stringify(said)}: another process, or another writer, is there`); // prettier-ignore
+  await control.label(was.label, bound);
+}
+
 /** The outcome for an engine that nobody has touched: it serves what it served, under its old label. */
 export async function givenBack(
   control: WeightControl,
-  { was, closes, paused_until, signal }: Pick<TicketEngine, 'was'> & { closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
+  { was, transit, closes, paused_until, signal }: Held & { closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
 ): Promise<Outcome> {
   if (was.state !== 'current')
     return await halfLoaded(control, { why: 'its weights were not known before', closes, paused_until, signal }); // prettier-ignore
   const bound = { within_ms: CALL_MS, signal };
   try {
-    if (was.label !== null) await control.label(was.label, bound);
+    await labelBack(control, { was, transit, ...bound });
     await control.resume(bound);
     return { state: 'current' };
   } catch (error) {

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import { Fault } from '../../model/faults.js';
 import { Publish } from '../../model/policy/publish.js';
 import { adapterNamed, withKept } from '../../model/policy/adapters.js';
 import type { PolicyRecord, Published, Target } from '../../model/policy/record.js';
@@ -17,6 +16,8 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { filesText, isOther } from '../../model/policy/weight-files.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import type { Answers } from './ask-all.js';
+import { askSome } from './ask-all.js';
 import { checkPlaces, lackOf } from './engine-abilities.js';
 import { checkCache } from './kept-cache.js';
 import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
@@ -86,8 +87,8 @@ function checkTarget(record: PolicyRecord | null, publish: Target): void {
 }
 
 interface Examined {
-  /** The reason, by replica. */
-  away: ReadonlyMap<string, string>;
+  /** Why it does not answer, by replica. */
+  away: Answers<unknown>['away'];
   notes: string[];
 }
 
@@ -96,31 +97,20 @@ async function examine(
   { publish, signal }: { publish: Publish; signal: AbortSignal },
 ): Promise<Examined> {
   const bound = { within_ms: QUESTION_MS, signal };
-  const away = new Map<string, string>();
-  const refusals: string[] = [];
-  const silent: string[] = [];
-  const ask = async (control: PolicyService['controls'][number]): Promise<void> => {
-    try {
-      const { lacks, tells_label } = await control.examine(publish, bound);
-      if (lacks.length > 0)
-        refusals.push(lackOf(control.replica, { lacks, kind: publish.weights.kind }));
-      if (!tells_label) silent.push(control.replica);
-      const isAdapter = publish.weights.kind === 'lora';
-      if (!isAdapter && publish.cache !== 'keep') return;
-      const started = await control.settings(bound);
-      (isAdapter ? checkPlaces : checkCache)(control.replica, { ...publish, ...started });
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      if (error.type === 'GenerationUnavailable') away.set(control.replica, error.message);
-      else refusals.push(error.message);
-    }
+  const isAdapter = publish.weights.kind === 'lora';
+  const ask = async (control: PolicyService['controls'][number]): Promise<boolean> => {
+    const { lacks, tells_label } = await control.examine(publish, bound);
+    if (lacks.length > 0)
+      throw refused(lackOf(control.replica, { lacks, kind: publish.weights.kind }));
+    if (!isAdapter && publish.cache !== 'keep') return tells_label;
+    const started = await control.settings(bound);
+    (isAdapter ? checkPlaces : checkCache)(control.replica, { ...publish, ...started });
+    return tells_label;
   };
-  await Promise.all(controls.map(ask));
-  if (refusals.length > 0) throw refused(refusals.join('; '));
-  if (away.size === controls.length)
-    throw refused(`no replica answers: ${[...away.values()].join('; ')}`);
+  const { answers, away } = await askSome(controls, { ask, signal });
+  const silent = answers.filter(({ answer: tells_label }) => !tells_label);
   const notes = silent.map(
-    (replica) =>
+    ({ replica }) =>
       `${replica} does not report which weights it serves (/weight_info): a process that replaces it at this URL cannot be detected`,
   );
   return { away, notes };
@@ -138,7 +128,7 @@ function targeted(
   const meant = Object.keys(known.replicas).filter((replica) => isMeant(known, replica));
   const seen = meant.reduce((record, replica) => {
     const wasAway = record.replicas[replica]?.state === 'away';
-    const fault = away.get(replica);
+    const fault = away[replica];
     if (wasAway === (fault !== undefined)) return record;
     return fault === undefined
       ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })

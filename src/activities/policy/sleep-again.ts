@@ -3,6 +3,7 @@ import { Fault } from '../../model/faults.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import type { TicketEngine } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
+import { labelBack } from './half-loaded.js';
 import { putToSleep } from './sleep-engines.js';
 
 const CALL_MS = 10_000;
@@ -16,11 +17,13 @@ export async function sleptAgain(
   {
     record,
     was,
+    transit,
     isTouched,
     signal,
   }: {
     record: PolicyRecord | null;
     was: TicketEngine['was'];
+    transit: string;
     isTouched: boolean;
     signal: AbortSignal;
   },
@@ -31,7 +34,7 @@ export async function sleptAgain(
   const bound = { within_ms: CALL_MS, signal };
   try {
     if (isTouched) await control.closeTransfer(bound);
-    else if (was.label !== null && slept.level === 1) await control.label(was.label, bound);
+    else if (slept.level === 1) await labelBack(control, { was, transit, ...bound });
     if (record.sleep === null) return { state: 'unknown', needs, fault: 'it is to be woken' };
     await putToSleep(control, { sleep: record.sleep, version: record.version, signal });
     return { state: 'asleep', needs };

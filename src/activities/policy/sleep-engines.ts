@@ -12,6 +12,8 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import type { Answers } from './ask-all.js';
+import { askSome } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
@@ -57,7 +59,12 @@ async function recordSleep(
 ): Promise<PolicyRecord | null> {
   const earlier = await policy.records.latest();
   check(earlier, asked);
-  const { slept, away } = await askEngines(policy, { record: earlier, level: asked.level, signal });
+  const { answers, away } = await askEngines(policy, {
+    record: earlier,
+    level: asked.level,
+    signal,
+  });
+  const slept = Object.fromEntries(answers.map(({ replica, answer }) => [replica, answer]));
   return await policy.records.change((before) => {
     check(before, asked);
     const known = withReplicas(before ?? firstRecord(policy.urls), policy.urls);
@@ -83,35 +90,17 @@ interface Asking {
   signal: AbortSignal;
 }
 
-interface Seen {
-  slept: Record<string, Slept>;
-  /** Why an engine is left alone, by URL. */
-  away: Record<string, string>;
-}
-
-async function askEngines(policy: PolicyService, { record, level, signal }: Asking): Promise<Seen> {
-  const seen: Seen = { slept: {}, away: {} };
-  const refusals: string[] = [];
+const askEngines = (
+  policy: PolicyService,
+  { record, level, signal }: Asking,
+): Promise<Answers<Slept>> => {
   const meant = policy.controls.filter(({ replica }) => {
     const entry = record?.replicas[replica];
     return entry === undefined || (entry.examined && entry.draining_until === null);
   });
-  const ask = async (control: WeightControl): Promise<void> => {
-    try {
-      seen.slept[control.replica] = await askEngine(control, { record, level, signal });
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      if (error.type === 'GenerationUnavailable') seen.away[control.replica] = error.message;
-      else refusals.push(error.message);
-    }
-  };
-  await Promise.all(meant.map(ask));
-  signal.throwIfAborted();
-  if (refusals.length > 0) throw refused(refusals.join('; '));
-  if (Object.keys(seen.slept).length === 0)
-    throw refused(`no replica answers: ${textOfFaults(seen.away)}`);
-  return seen;
-}
+  const ask = (control: WeightControl) => askEngine(control, { record, level, signal });
+  return askSome(meant, { ask, signal });
+};
 
 async function askEngine(
   control: WeightControl,

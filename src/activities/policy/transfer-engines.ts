@@ -1,4 +1,5 @@
 import type { WeightControl } from '../../generation/weight-control.js';
+import type { FaultType } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { AGREED_IDS } from '../../model/policy/agreement.js';
 import { baseOf } from '../../model/policy/adapters.js';
@@ -6,6 +7,7 @@ import type { EngineIdentity, PolicyRecord } from '../../model/policy/record.js'
 import { identityProblem } from '../../model/policy/replicas.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
+import { askAll } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { examineJoiner } from './examine-joiner.js';
 import { checkCache } from './kept-cache.js';
@@ -46,30 +48,38 @@ interface Asking {
  * not what the others are. A trainer's own engines join with its job: nothing but its transfer gives them weights.
  */
 export async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> {
+  const { record, signal } = asking;
+  let identity: EngineIdentity | null = null;
+  const left: Record<string, string> = {};
+  const joiner = async (control: WeightControl): Promise<SeenEngine | null> => {
+    try {
+      const own = await examineJoiner(policy, { control, signal });
+      identity = alike(control, { own, others: identity });
+      return await twice(() => askEngine(control, asking));
+    } catch (error) {
+      if (!(error instanceof Fault) || PASSES.has(error.type)) throw error;
+      left[control.replica] = error.message;
+      return null;
+    }
+  };
   const controls = meant(policy, asking);
-  const seen: Seen = { engines: [], away: {}, hung: [], identity: null };
-  const refusals: string[] = [];
-  const answers = await Promise.all(
-    controls.map(async (control) => {
-      const joins = asking.record?.replicas[control.replica]?.examined === false;
-      try {
-        if (joins) seen.identity = alike(control, { own: await examineJoiner(policy, { control, signal: asking.signal }), others: seen.identity }); // prettier-ignore
-        return await twice(() => askEngine(control, asking));
-      } catch (error) {
-        if (!(error instanceof Fault)) throw error;
-        const answers = error.type !== 'GenerationUnavailable';
-        if (answers && !joins) refusals.push(error.message);
-        else {
-          seen.away[control.replica] = error.message;
-          if (!answers && (await hangs(control, asking))) seen.hung.push(control.replica);
-        }
-        return null;
-      }
-    }),
-  );
-  if (refusals.length > 0) throw refused(refusals.join('; '));
-  return { ...seen, engines: answers.filter((one) => one !== null) };
+  const ask = (control: WeightControl): Promise<SeenEngine | null> =>
+    record?.replicas[control.replica]?.examined === false
+      ? joiner(control)
+      : twice(() => askEngine(control, asking));
+  const { answers, away } = await askAll(controls, { ask, signal });
+  const silent = controls.filter(({ replica }) => away[replica] !== undefined);
+  const hanging = await Promise.all(silent.map((control) => hangs(control, asking)));
+  return {
+    engines: answers.map(({ answer }) => answer).filter((one) => one !== null),
+    away: { ...away, ...left },
+    hung: silent.filter((_, i) => hanging[i]).map(({ replica }) => replica),
+    identity,
+  };
 }
+
+/** A joiner may answer later. */
+const PASSES: ReadonlySet<FaultType> = new Set(['GenerationUnavailable', 'StoreFault']);
 
 /** Joiners beside nothing else are compared with each other. */
 function alike(

@@ -130,7 +130,7 @@ export const SimulatorSettings = z.strictObject({
   max_model_len: z.int().min(2).default(8192),
   /**
    * Serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: `/pause`, `/resume`, `/is_paused`, `/collective_rpc` (method
-   * `reload_weights`, whose `weights_path` is a file {name, skill, seed}), `/weight_info`, `/update_weight_version`,
+   * `reload_weights`, whose `weights_path` is a file {name, skill, seed}, or the address of a folder on S3 with that as model.safetensors), `/weight_info`, `/update_weight_version`,
    * `/reset_prefix_cache` and the routes of a transfer, whose `update_info` is {weights: {name, skill, seed}, part, parts}. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),

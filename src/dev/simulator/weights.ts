@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { hash32 } from '../../model/workflow-safe/hash32.js';
+import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { createRandom } from './random.js';
 import type { SimulatorSettings } from './settings.js';
 
@@ -19,8 +21,8 @@ export interface WeightStore {
   /** Of one of the processes behind the URL. */
   label: (front_end?: number) => string;
   setLabel: (label: string, front_end?: number) => void;
-  /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
-  load: (file: string, options?: { half: boolean }) => void;
+  /** Throws if they are invalid. With `half`, only one part of the weights is loaded. */
+  load: (read: Weights, options?: { half: boolean }) => void;
   /** Their memory is somebody else's: what is sampled from it is nobody's policy, until others are loaded. */
   drop: () => void;
   /** What a model's name stands for: an adapter on the weights, or the weights alone. */
@@ -39,6 +41,23 @@ export interface WeightStore {
   /** Its worker failed in the middle. What comes next is refused, until an update has begun and ended. */
   breakTransfer: () => void;
   endTransfer: () => void;
+}
+
+/** The object of weights below an address of S3. */
+export const WEIGHTS_OBJECT = 'model.safetensors';
+
+/** From a file, or from S3 as engines with a streamer do. Throws if it is missing or invalid. */
+export async function readWeights(place: string): Promise<Weights> {
+  const objects = placeOf(place);
+  if (objects === null) return WeightsFile.parse(JSON.parse(await readFile(place, 'utf8')));
+  const bucket = createBucket(objects);
+  try {
+    const found = await bucket.get(WEIGHTS_OBJECT);
+    if (found === null) throw new Error(`there is no ${place}/${WEIGHTS_OBJECT}`);
+    return WeightsFile.parse(JSON.parse(found.toString()));
+  } finally {
+    bucket.close();
+  }
 }
 
 const START = 'default';
@@ -69,8 +88,7 @@ export function createWeights(
     setLabel: (label, front_end = 0) => {
       labels.set(front_end, label);
     },
-    load: (file, { half } = { half: false }) => {
-      const read = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));
+    load: (read, { half } = { half: false }) => {
       if (arrived !== null) throw new Error(ACTIVE);
       if (is_torn) throw new Error(TORN);
       loaded = half ? halfOf(read, current()) : read;

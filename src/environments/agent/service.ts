@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
 import type { Program, ProgramEnd, ProgramState, ProgramTask } from '../environment.js';
 import type { HttpCalls } from '../http/call.js';
@@ -52,12 +54,7 @@ export interface ServiceSettings {
 }
 
 /** The protocol: `PUT`, `GET ?wait=` and `DELETE /runs/<rollout>.<life>`. Faults are those of a step. */
-export function createService({
-  url: at,
-  headers,
-  send,
-}: ServiceSettings): Pick<Program, 'health' | 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
-  const pathOf = (run: string): string => `/runs/${encodeURIComponent(run)}`;
+export function createService({ url: at, headers, send }: ServiceSettings): Omit<Program, 'rules'> {
   const stateIn = (reply: Parameters<typeof readReply>[0]): ProgramState =>
     stateOf(readReply(reply, { schema: State, at, foreign: FOREIGN }));
 
@@ -88,6 +85,7 @@ export function createService({
     health: async (signal) => {
       await send({ method: 'GET', path: '/health', headers, signal, timeout_ms: HEALTH_TIMEOUT_MS }); // prettier-ignore
     },
+    recognise: (signal) => recognise({ url: at, headers, send }, signal),
     start: async (run, { task, signal }) => {
       const reply = await put(run, { task, signal });
       if (reply.status !== CONFLICT) return stateIn(reply);
@@ -114,7 +112,26 @@ export function createService({
   };
 }
 
+const pathOf = (run: string): string => `/runs/${encodeURIComponent(run)}`;
+
 const CONFLICT = 409;
+
+/** What no service can start a program with. Its refusal shows that it has runs; other servers do not know the path. */
+const NO_TASK = 'null';
+const HAS_RUNS = [400, 409, 415, 422, 500];
+const HAS_NONE = [404, 405, 410, 501];
+
+/** Asks what only such a service answers. */
+async function recognise(
+  { url: at, headers, send }: ServiceSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  const path = pathOf(`check-${randomUUID()}.0`);
+  const { request, status } = await send({ method: 'PUT', path, headers, json: NO_TASK, signal, timeout_ms: HEALTH_TIMEOUT_MS, accept: [...HAS_RUNS, ...HAS_NONE] }); // prettier-ignore
+  if (HAS_RUNS.includes(status)) return;
+  const message = `${at}: expected a service of programs, got another server: to a run without a task (${request}) it answers ${status}`;
+  throw new Fault({ type: 'EnvironmentRejected', message, at });
+}
 
 const KILLED: ProgramEnd = {
   state: 'ended',

@@ -1,4 +1,5 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
+import { hasLeft } from '../../model/policy/record.js';
 import type { GenerationService } from '../generation-service.js';
 import type { WatchedReplica } from './watched-replica.js';
 
@@ -10,7 +11,10 @@ export interface Member {
 /** The replicas that this process knows: those of temporal.yaml, and those that the record says have joined. */
 export interface Members {
   all: () => readonly Member[];
-  /** Connects to those that have joined. Cuts off those that have left: what they sample goes on elsewhere. */
+  /**
+   * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
+   * elsewhere, also if they are paused, and nobody is to resume them.
+   */
   follow: (record: PolicyRecord | null) => void;
   close: () => Promise<void>;
 }
@@ -28,11 +32,10 @@ export function createMembers(
     joined: () => void;
   },
 ): Members {
-  const given = services.map(memberOf);
-  const others = new Map<string, Member>();
-  const isGiven = new Set(services.map(({ replica }) => replica));
+  const members = new Map(services.map((service) => [service.replica, memberOf(service)]));
+  const isGiven = new Set(members.keys());
   const epochs = new Map<string, number>();
-  let all: readonly Member[] = given;
+  let all: readonly Member[] = [...members.values()];
   let known = -1;
 
   const close = async ({ watched }: Member): Promise<void> => {
@@ -40,9 +43,9 @@ export function createMembers(
     await watched.service.close();
   };
   const join = (replica: string): boolean => {
-    if (isGiven.has(replica) || others.has(replica)) return false;
+    if (members.has(replica)) return false;
     const service = connect(replica);
-    if (service !== null) others.set(replica, memberOf(service));
+    if (service !== null) members.set(replica, memberOf(service));
     return service !== null;
   };
   const forget = (replicas: PolicyRecord['replicas']): void => {
@@ -58,20 +61,24 @@ export function createMembers(
     follow: (record) => {
       if (record === null || record.epoch === known) return;
       known = record.epoch;
-      const gone = [...others].filter(([replica]) => record.replicas[replica] === undefined);
-      for (const [replica, member] of gone) {
-        others.delete(replica);
+      const isGone = (replica: string): boolean => {
+        const entry = record.replicas[replica];
+        return entry === undefined ? !isGiven.has(replica) : hasLeft(entry);
+      };
+      for (const [replica, member] of [...members].filter(([url]) => isGone(url))) {
+        members.delete(replica);
         epochs.delete(replica);
         // What is in flight there fails, and is continued at another one.
         close(member).catch(() => undefined);
       }
-      const hasJoined = Object.keys(record.replicas).filter(join).length > 0;
-      all = [...given, ...others.values()];
+      const there = Object.keys(record.replicas).filter((replica) => !isGone(replica));
+      const hasJoined = there.filter(join).length > 0;
+      all = [...members.values()];
       forget(record.replicas);
       if (hasJoined) joined();
     },
     close: async () => {
-      await Promise.all([...given, ...others.values()].map(close));
+      await Promise.all([...members.values()].map(close));
     },
   };
 }

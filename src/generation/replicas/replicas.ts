@@ -30,7 +30,7 @@ export interface ReplicasOptions {
   probe?: WatchOptions['probe'];
   /** The policy record of the service. Once there is one, only `current` replicas get generations. */
   policy?: PolicyReading;
-  /** Connects to a replica that the record has beside the given ones; null: temporal.yaml does not allow that. */
+  /** Connects to a replica that has joined, or joins again; null: temporal.yaml neither names nor allows it. */
   connect?: (replica: string) => GenerationService | null;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;

@@ -74,8 +74,13 @@ export function roomFor({ settings_in_force: settings, context_ids }: Trajectory
 /** A prompt that leaves no room is a fault of the data; upstream's loops play one empty turn instead. */
 export function checkPromptLength(
   promptTokens: number,
-  { max_seq_len, semantics }: { max_seq_len: number; semantics: Semantics },
+  { max_seq_len, max_prompt_tokens = null, semantics }: { max_seq_len: number; max_prompt_tokens?: number | null; semantics: Semantics }, // prettier-ignore
 ): void {
+  if (max_prompt_tokens !== null && promptTokens > max_prompt_tokens)
+    throw new Fault({
+      type: 'PromptTooLong',
+      message: `the prompt has ${promptTokens} tokens, expected at most max_prompt_tokens ${max_prompt_tokens}`,
+    });
   if (semantics !== 'standard' || promptTokens < max_seq_len) return;
   throw new Fault({
     type: 'PromptTooLong',

@@ -10,11 +10,21 @@ export interface GroupsRequest {
   wait?: string;
 }
 
-export interface GroupsAnswer {
+/** Where the rows of some groups are. */
+export interface GroupFiles {
+  /** Valid ones and failures, group by group. */
+  file: string;
+  /** The valid ones in Arrow, where the store writes it. */
+  sequences?: string;
+  /** How many rollouts these are. */
+  completed?: number;
+}
+
+export interface GroupsAnswer extends Omit<GroupFiles, 'file'> {
   /** Groups from `from` up to but excluding `to`, in the order in which they end, counted from 0. */
   from: number;
   to: number;
-  /** Their rows, valid ones and failures, group by group; null: there is none yet. */
+  /** Of their rows; null: there is none yet. */
   file: string | null;
   /** The batch is closing and returns no more groups here; the others are in its result's files. */
   done: boolean;

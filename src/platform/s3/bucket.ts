@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type * as Sdk from '@aws-sdk/client-s3';
 import { keepSecret } from '../secrets.js';
+import { clusterCredentials } from './credentials.js';
 
 /** The objects below a prefix of a bucket. An object is there as a whole, or not at all. */
 export interface Bucket {
@@ -60,7 +61,7 @@ export function placeOf(address: string): Pick<BucketSettings, 'bucket' | 'prefi
 const PIECE_BYTES = 8 * 2 ** 20;
 const ANSWERS_WITHIN_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
-/** Of one request: connections that break, 500, 503 and `SlowDown`. */
+/** Of one request: connections that break, 500, 503 and `SlowDown`. Of one download: those that break off. */
 const TRIES = 6;
 /** Of a conditional write that met another one (409), or was answered without saying that it is stored. */
 const CONFLICTS = 8;
@@ -125,11 +126,7 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
     );
   return {
     name: addressOf({ bucket: Bucket, prefix }),
-    get: (key) =>
-      ask(async ({ sdk, client, options }) => {
-        const found = await client.send(new sdk.GetObjectCommand(at(key)), options).catch(orNull);
-        return found && Buffer.from((await found.Body?.transformToByteArray()) ?? []);
-      }),
+    get: (key) => ask((asked) => downloaded(at(key), asked)),
     read: (key) => piecesOf(at(key), ask),
     put: async (key, body) => {
       await patiently(key, () => put(key, { body }));
@@ -179,20 +176,36 @@ async function* piecesOf(at: { Bucket: string; Key: string }, ask: Ask): AsyncGe
   const found = await ask(({ sdk, client, options }) =>
     client.send(new sdk.HeadObjectCommand(at), options).catch(orNull),
   );
-  if (found === null) {
-    const missing = new Error(`bucket ${at.Bucket}: there is no object ${at.Key}`);
-    throw Object.assign(missing, { $metadata: { httpStatusCode: 404 } });
-  }
+  if (found === null) throw missing(at);
   const { ContentLength: bytes = 0, ETag } = found;
   for (let from = 0; from < bytes; from += PIECE_BYTES) {
     const Range = `bytes=${from}-${Math.min(from + PIECE_BYTES, bytes) - 1}`;
-    yield await ask(async ({ sdk, client, options }) => {
-      const input = { ...at, Range, IfMatch: ETag };
-      const { Body } = await client.send(new sdk.GetObjectCommand(input), options);
-      return Buffer.from((await Body?.transformToByteArray()) ?? []);
-    });
+    const piece = await ask((asked) => downloaded({ ...at, Range, IfMatch: ETag }, asked));
+    if (piece === null) throw missing(at);
+    yield piece;
   }
 }
+
+/** null: there is none. The client repeats requests, not downloads that break off behind their first bytes. */
+async function downloaded(
+  input: Sdk.GetObjectCommandInput,
+  { sdk, client, options }: Asked,
+): Promise<Buffer | null> {
+  for (let tries = 1; ; tries++) {
+    const found = await client.send(new sdk.GetObjectCommand(input), options).catch(orNull);
+    try {
+      return found && Buffer.from((await found.Body?.transformToByteArray()) ?? []);
+    } catch (error) {
+      if (tries === TRIES) throw error;
+    }
+    await sleep(PAUSE_MS * tries);
+  }
+}
+
+const missing = ({ Bucket, Key }: { Bucket: string; Key: string }): Error =>
+  Object.assign(new Error(`bucket ${Bucket}: there is no object ${Key}`), {
+    $metadata: { httpStatusCode: 404 },
+  });
 
 interface PutBody {
   body: Buffer | string;
@@ -203,7 +216,6 @@ interface PutBody {
 export const sha256Of = (body: Buffer | string): string =>
   createHash('sha256').update(body).digest('hex');
 
-/** Credentials come from where AWS's own programs have them: the environment, a web identity, the container, the host. */
 function settingsOf({
   region,
   endpoint,
@@ -216,6 +228,7 @@ function settingsOf({
   return {
     ...(region !== undefined && { region }),
     ...(endpoint !== undefined && { endpoint }),
+    credentials: clusterCredentials(env),
     // Others than Amazon's have no names of hosts for buckets.
     forcePathStyle: foreign !== undefined,
     maxAttempts: TRIES,

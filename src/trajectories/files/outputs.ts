@@ -5,8 +5,9 @@ import path from 'node:path';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
+import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { textsOf } from '../../platform/lines.js';
+import { linesOf } from '../../platform/lines.js';
 import { exists, isMissing } from '../../platform/files.js';
 import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
@@ -14,7 +15,7 @@ import { storing, storingEach } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
 import { END, HEAD } from '../arrow/batches.js';
 import type { BatchOutputs, ResultFiles } from '../trajectory-store.js';
-import { exportRows } from '../export.js';
+import { exportRows, writeLines, writeSequences } from '../export.js';
 import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
 import { openPartWriter } from './part-writer.js';
@@ -36,7 +37,7 @@ export function createFileOutputs(
     path.join(partOf(partsDirectory, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
 
   const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading ${path.basename(files.rollouts)}`, () => textsOf(files.rollouts));
+    storingEach(`reading ${path.basename(files.rollouts)}`, () => wholeLines(files.rollouts));
 
   return {
     files,
@@ -61,16 +62,14 @@ export function createFileOutputs(
     exportRollouts: (to) => exportRows(readRollouts(), to),
     readRollouts,
     putGroups: ({ from, to }, lines) =>
-      storing(`groups ${from} to ${to} of ${batch}`, async () => {
-        const file = groupsOf(directory, { from, to });
-        if (await exists(file)) return file;
-        await disk.makeDirectory(path.dirname(file));
-        await disk.putOnce(file, (handle) => writeLines(handle, lines()));
-        return file;
-      }),
+      storing(`groups ${from} to ${to} of ${batch}`, () =>
+        putGroups({ from, to }, { directory, disk, formats, lines }),
+      ),
     putGroupTable: (lines) =>
       storing(`writing groups.jsonl of ${batch}`, () =>
-        disk.replaceFile(files.groups, (handle) => writeLines(handle, lines)),
+        disk.replaceFile(files.groups, async (handle) => {
+          await writeLines(handle, lines);
+        }),
       ),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
@@ -83,6 +82,32 @@ export function createFileOutputs(
   };
 }
 
+async function putGroups(
+  places: { from: number; to: number },
+  {
+    directory,
+    disk,
+    formats,
+    lines,
+  }: { directory: string; disk: Disk; formats: Formats; lines: () => AsyncIterable<string> },
+): Promise<GroupFiles> {
+  const file = groupsOf(directory, { ...places, format: 'jsonl' });
+  if (!(await exists(file))) {
+    await disk.makeDirectory(path.dirname(file));
+    await disk.putOnce(file, async (handle) => {
+      await writeLines(handle, lines());
+    });
+  }
+  if (!formats.includes('arrow')) return { file };
+  // Whoever makes it makes it of the same lines.
+  const sequences = groupsOf(directory, { ...places, format: 'arrow' });
+  let completed = 0;
+  await disk.replaceFile(sequences, async (handle) => {
+    completed = await writeSequences(handle, wholeLines(file));
+  });
+  return { file, sequences, completed };
+}
+
 const filesIn = (directory: string, kinds: readonly Kind[]): ResultFiles => ({
   rollouts: path.join(directory, 'rollouts.jsonl'),
   failures: path.join(directory, 'failures.jsonl'),
@@ -90,6 +115,14 @@ const filesIn = (directory: string, kinds: readonly Kind[]): ResultFiles => ({
   metrics: path.join(directory, 'metrics.json'),
   ...(kinds.includes('sequences') && { sequences: path.join(directory, 'rollouts.arrow') }),
 });
+
+/** A file that was cut has half a line at its end. */
+async function* wholeLines(file: string): AsyncGenerator<string> {
+  for await (const { text, ended, number } of linesOf(file)) {
+    if (!ended) throw new Error(`line ${number} has no end: the file was cut, or copied in part`);
+    yield text;
+  }
+}
 
 async function readMetrics(file: string): Promise<unknown> {
   try {
@@ -112,13 +145,6 @@ async function joinInto(
     await concatenate(sourcesOf('sequences'), handle);
     await handle.writeFile(END);
   });
-}
-
-async function writeLines(
-  handle: FileHandle,
-  lines: Iterable<string> | AsyncIterable<string>,
-): Promise<void> {
-  for await (const line of lines) await handle.writeFile(`${line}\n`);
 }
 
 async function summariesIn(files: readonly string[]): Promise<string[]> {

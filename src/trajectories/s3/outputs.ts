@@ -13,7 +13,9 @@ import { storing, storingEach } from '../storing.js';
 import type { BatchOutputs, ResultFiles, StepOutputs } from '../trajectory-store.js';
 import type { Objects, ResultObject } from './manifest.js';
 import { joined, linesIn } from './manifest.js';
-import { findPart, OBJECT_BYTES, openPartWriter, PART, putRows } from './part-writer.js';
+import { groupFiles, putGroups, readGroups } from './groups.js';
+import { putLines } from './objects.js';
+import { findPart, openPartWriter, PART } from './part-writer.js';
 
 /**
  * Results as objects below one folder of a bucket. Nothing there is appended to or renamed: each attempt puts objects of
@@ -93,18 +95,19 @@ function partsIn(scene: Scene): Pick<BatchOutputs, 'isClosed' | 'openPart' | 'jo
 }
 
 function groupsIn(scene: Scene): Pick<BatchOutputs, 'putGroups' | 'putGroupTable'> {
-  const { bucket, object_bytes, epoch } = scene;
+  const { bucket, kinds, object_bytes, epoch } = scene;
   return {
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${bucket.name}`, async () => {
         const folder = `groups/${await epoch()}`;
         const manifest = `${folder}/${placesOf({ from, to })}.json`;
-        const address = `${bucket.name}/${manifest}#rollouts`;
-        if ((await bucket.get(manifest)) !== null) return address;
-        const written = { folder, kind: 'rollouts', lines: lines(), object_bytes } as const;
-        const objects = { rollouts: await putLines(bucket, written) };
-        await bucket.putOnce(manifest, JSON.stringify({ objects }));
-        return address;
+        const standing = await readGroups(bucket, manifest);
+        if (standing !== null) return groupFiles(bucket, { manifest, ...standing });
+        const put = await putGroups(lines(), { bucket, folder, kinds, object_bytes });
+        const isOwn = await bucket.putOnce(manifest, JSON.stringify(put));
+        const found = isOwn ? put : await readGroups(bucket, manifest);
+        if (found === null) throw new Error(`${manifest} was there and is gone`);
+        return groupFiles(bucket, { manifest, ...found });
       }),
     putGroupTable: (lines) =>
       storing(`writing the groups of ${bucket.name}`, async () => {
@@ -224,37 +227,4 @@ const keysIn = (objects: Objects): string[] =>
 
 async function removeAll(bucket: Bucket, start: string): Promise<void> {
   for (const key of await bucket.list(start)) await bucket.remove(key);
-}
-
-/** Lines as objects of about this size. */
-async function putLines(
-  bucket: Bucket,
-  {
-    folder,
-    kind,
-    lines,
-    object_bytes = OBJECT_BYTES,
-  }: {
-    folder: string;
-    kind: 'rollouts' | 'groups';
-    lines: Iterable<string> | AsyncIterable<string>;
-    object_bytes?: number | undefined;
-  },
-): Promise<ResultObject[]> {
-  const objects: ResultObject[] = [];
-  const writer = randomUUID().slice(0, 8);
-  let [pieces, bytes]: [Buffer[], number] = [[], 0];
-  const flush = async (): Promise<void> => {
-    const key = `${folder}/${writer}/${kind}-${String(objects.length).padStart(8, '0')}.jsonl`;
-    objects.push(await putRows(bucket, { kind, key, pieces, rows: pieces.length }));
-    [pieces, bytes] = [[], 0];
-  };
-  for await (const line of lines) {
-    const piece = Buffer.from(`${line}\n`);
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes >= object_bytes) await flush();
-  }
-  if (pieces.length > 0) await flush();
-  return objects;
 }

@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Bucket } from '../../platform/s3/bucket.js';
-import { sha256Of } from '../../platform/s3/bucket.js';
 import { readJson } from '../../platform/json/kept.js';
-import { END, HEAD } from '../arrow/batches.js';
 import type { Kind } from '../part-files.js';
 import { startOf, writing } from '../part-files.js';
 import { storing } from '../storing.js';
 import type { PartPosition, PartWriter } from '../trajectory-store.js';
-import type { ResultObject } from './manifest.js';
 import { Objects } from './manifest.js';
-
-/** An object has about this much, and one row at least. */
-export const OBJECT_BYTES = 8 * 2 ** 20;
+import { EXTENSIONS, OBJECT_BYTES, putRows } from './objects.js';
 
 export interface PartPlace {
   /** For messages. */
@@ -94,28 +89,6 @@ export async function openPartWriter(
       }),
     abandon: () => Promise.resolve(),
   };
-}
-
-const EXTENSIONS: Record<Kind, string> = {
-  rollouts: 'jsonl',
-  failures: 'jsonl',
-  summaries: 'jsonl',
-  sequences: 'arrow',
-};
-
-/** Each object of sequences is a whole stream, so that any library reads it alone. */
-export async function putRows(
-  bucket: Bucket,
-  {
-    kind,
-    key,
-    pieces,
-    rows,
-  }: { kind: string; key: string; pieces: readonly Buffer[]; rows: number },
-): Promise<ResultObject> {
-  const body = Buffer.concat(kind === 'sequences' ? [HEAD, ...pieces, END] : pieces);
-  await bucket.put(key, body);
-  return { key, rows, bytes: body.length, sha256: sha256Of(body) };
 }
 
 /** What the predecessor's record names; null: it has none, or wrote other kinds, so this attempt starts over. */

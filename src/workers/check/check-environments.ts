@@ -79,7 +79,9 @@ async function checkOne(
     return { state: 'ok', what: in_process ? 'in the worker' : 'made' };
   }
   try {
-    await environment.health(AbortSignal.timeout(ANSWERS_WITHIN_MS));
+    const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+    await environment.health(signal);
+    await environment.program?.recognise?.(signal);
     return { state: 'ok', what: 'answers' };
   } catch (error) {
     // A rejection counts as available, but a service of programs has a /health.

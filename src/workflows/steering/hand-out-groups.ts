@@ -43,8 +43,8 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
     const rows = [...ended].slice(from, from + mostGroups(num_repeats));
     const stopped = isStopped() || leavesStopped(min_k?.k ?? null);
     const input = { batch_id, from, rows, stopped };
-    const { file } = await folding.run(() => foldGroups(input));
-    return { from, to: from + rows.length, file, done: false };
+    const files = await folding.run(() => foldGroups(input));
+    return { from, to: from + rows.length, ...files, done: false };
   };
   const hasEnough = (from: number): boolean =>
     plan !== null && ended.size - from >= groupsAtOnce(plan.samples);

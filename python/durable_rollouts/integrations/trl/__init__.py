@@ -4,11 +4,12 @@
     from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 
     client = Client.connect()
+    rollouts = Rollouts(client, dataset, run="math-3", task_name="math")
     trainer = GRPOTrainer(
         model=…, args=…, train_dataset=dataset,
-        rollout_func=Rollouts(client, dataset, run="math-3", task_name="math"),
+        rollout_func=rollouts,
         reward_funcs=reward,
-        callbacks=[Publish(client.policy(), "/shared/weights")],
+        callbacks=[Publish(rollouts, client.policy(), "/shared/weights")],
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(args.output_dir))
 """

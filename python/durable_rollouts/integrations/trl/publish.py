@@ -10,43 +10,57 @@ from transformers import TrainerCallback
 
 from ...sync import Policy
 from ..folders import next_version, put_and_publish
+from .rollouts import Rollouts
 
 
 class Publish(TrainerCallback):  # type: ignore[misc]
-    """A callback of ``GRPOTrainer`` that brings its weights to all engines: when training begins, and behind each step.
-    Rank 0 waits until they serve them, and the others wait for it at the next rollouts.
+    """A callback of ``GRPOTrainer`` that brings its weights to all engines: before its first new rollouts, and from then on
+    behind each step. Rank 0 waits until they serve them, and the others wait for it at the next rollouts.
 
+    A trainer that continues from a checkpoint gets the rows of the steps behind it again. Meanwhile it publishes nothing:
+    rollouts of the step in which it died may be open, and the engines have the weights that they began with.
+
+    rollouts: the trainer's ``Rollouts``
     policy: ``client.policy()``
     folder: on a disk of the engines; each version is a folder below it, and the last two stay
     options: of ``Policy.publish``: ``cache``, ``quorum``, …
 
-        callbacks=[Publish(client.policy(), "/shared/weights")]
+        callbacks=[Publish(rollouts, client.policy(), "/shared/weights")]
     """
 
-    def __init__(self, policy: Policy, folder: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+    def __init__(self, rollouts: Rollouts, policy: Policy, folder: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+        self.are_served = False
+        """The engines have the trainer's weights; else they may have later ones."""
         self._policy = policy
         self._folder = Path(folder).resolve()
         self._options = options
+        rollouts.weights = self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        """Those of a checkpoint, too: the engines may serve later ones. They get a new number."""
-        self._check(args, model)
-        self._publish(state, model)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        self._publish(state, model)
-
-    def _check(self, args: Any, model: Any) -> None:
         for name in ("fsdp", "deepspeed"):
             if getattr(args, name, None):
                 raise ValueError(f"{name}: expected none: this callback saves the weights of one process, which are only parts there")
         if hasattr(model, "peft_config"):
             raise ValueError("peft_config: expected none: engines load whole weights here, and an adapter has only its own")
+        self.are_served = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if self.are_served:
+            self._publish(state, model)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """A trainer that has asked for nothing new leaves the engines with its last weights, too."""
+        if not self.are_served:
+            self._publish(state, model)
+
+    def bring(self, trainer: Any) -> None:
+        """Under a new number, also those of a checkpoint. Called by ``Rollouts``, on each rank."""
+        self._publish(trainer.state, trainer.model)
 
     def _publish(self, state: Any, model: Any) -> None:
-        if not state.is_world_process_zero:
-            return
-        whole = getattr(model, "module", model)
-        put_and_publish(
-            self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=self._options
-        )
+        if state.is_world_process_zero:
+            whole = getattr(model, "module", model)
+            put_and_publish(
+                self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=self._options
+            )
+        self.are_served = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
 
 from typing_extensions import Unpack
 
@@ -21,6 +21,7 @@ from ...shapes import Shape
 from ...starting import check_id
 from ...sync import Client, _run
 from .rows import columns_of
+from .temperature import check_temperature
 
 PROMPT = "prompt"
 
@@ -65,6 +66,15 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
+class Weights(Protocol):
+    """Those of the trainer, on their way to the engines: ``Publish``."""
+
+    are_served: bool
+    """The engines have them."""
+
+    def bring(self, trainer: Any) -> None: ...
+
+
 class Rollouts:
     """A ``rollout_func`` of ``GRPOTrainer``, which plays rollouts of this project. With ``use_vllm=False``: the engines are
     those of temporal.yaml, and get weights by ``Publish``.
@@ -93,6 +103,7 @@ class Rollouts:
         self._samples = Samples(rows, columns, task_name)
         self._run = run
         self._settings = settings
+        self.weights: Optional[Weights] = None
         self._asked: Counter[str] = Counter()
         self._step = -1
 
@@ -101,7 +112,9 @@ class Rollouts:
         rollout's failure by name: a failure is no reward. Started again, the trainer asks for the same rollouts.
         """
         check_settings(trainer.args)
+        check_temperature(trainer.args, self._settings.get("generation", {}))
         ids = self._ids(prompts, trainer)
+        self._bring_weights(ids, trainer)
         return columns_of(_run(self._play([self._samples.of(prompt) for prompt in prompts], ids)))
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
@@ -120,6 +133,22 @@ class Rollouts:
             before[one] += 1
         return ids
 
+    def _bring_weights(self, ids: List[str], trainer: Any) -> None:
+        """Before anything is sampled. A trainer that continues from a checkpoint asks for rollouts that have ended, while
+        those of a later step may be open: they go on with the weights that they began with.
+        """
+        weights = self.weights
+        if weights is None or weights.are_served:
+            return
+        has_ended = _run(self._have_ended(ids))
+        ranks = trainer.accelerator
+        if not all(_of_all_ranks([has_ended], ranks)):
+            weights.bring(trainer)
+            ranks.wait_for_everyone()
+
+    async def _have_ended(self, ids: List[str]) -> bool:
+        return all(await asyncio.gather(*(self._client._aio._single.has_ended(one) for one in ids)))
+
     async def _play(self, samples: List[Any], ids: List[str]) -> List[Row]:
         client = self._client._aio
         playing = [asyncio.ensure_future(client.rollout(one, id, **self._settings)) for one, id in zip(samples, ids)]
@@ -133,11 +162,17 @@ class Rollouts:
 
 def _of_earlier_ranks(hashes: List[str], accelerator: Any) -> Counter[str]:
     """How often they have each prompt: a group may be on several ranks."""
+    return Counter(_of_all_ranks(hashes, accelerator)[: accelerator.process_index * len(hashes)])
+
+
+def _of_all_ranks(objects: List[Any], accelerator: Any) -> List[Any]:
+    """In the order of the ranks."""
     if accelerator.num_processes == 1:
-        return Counter()
+        return objects
     from accelerate.utils import gather_object
 
-    return Counter(gather_object(hashes)[: accelerator.process_index * len(hashes)])
+    gathered: List[Any] = gather_object(objects)
+    return gathered
 
 
 def check_settings(args: Any) -> None:

@@ -23,6 +23,7 @@ from ...sync import Client, loop
 from ..folders import next_version
 from .course import Course
 from .samples import filler_like, samples_of
+from .temperature import check_temperature
 
 
 class RolloutWorker:
@@ -153,6 +154,11 @@ class _Callback(TrainerCallback):  # type: ignore[misc]
 def check_settings(args: Any, request: Dict[str, Any]) -> None:
     """Raises ``ValueError``, which names the setting."""
     lag, rows = request["max_lag"], request["groups_per_step"] * request["num_repeats"]
+    check_temperature(args, request["generation"])
+    if args.max_steps <= 0:
+        raise ValueError(
+            f"max_steps: expected a number of steps: the trainer's count of epochs begins anew when it is started again; got {args.max_steps}"
+        )
     if lag < 1:
         raise ValueError("max_lag: expected at least 1: the trainer takes a step's samples before the sync in front of it; got 0")
     if args.max_staleness < lag + 1:

@@ -47,10 +47,10 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         return outputs_of(played, with_logprobs=settings["generation"]["include_logprobs"])
 
     def _settings_with(self, sampling: Dict[str, Any]) -> Dict[str, Any]:
-        longest = self.rollout_config.prompt_length + self.rollout_config.response_length
+        prompt, response = self.rollout_config.prompt_length, self.rollout_config.response_length
         own = {**{name: sampling[name] for name in SAMPLING}, "include_logprobs": bool(sampling["logprobs"])}
         generation = {**self._settings.get("generation", {}), **own}
-        return {"max_seq_len": longest, **self._settings, "generation": generation}
+        return {"max_seq_len": prompt + response, "max_prompt_tokens": prompt, **self._settings, "generation": generation}
 
     def _id(self, row: Dict[str, Any], sample: Any, sampling: Dict[str, Any]) -> str:
         training, session = self.config.trainer.experiment_name, row["session_id"]

@@ -6,6 +6,7 @@ import { sendJson, type Exchange } from './http-exchange.js';
 import { describeError } from '../../../platform/errors.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import type { WeightStore } from '../weights.js';
+import { readWeights } from '../weights.js';
 import { readMode } from './read-mode.js';
 import { createSleep } from './sleep-endpoints.js';
 import { createTransferEndpoints } from './transfer-endpoints.js';
@@ -66,7 +67,7 @@ export function createDevEndpoints(engine: Engine, { weights, settings, cleared,
   return hung.waitingFor(endpoints);
 }
 
-/** From files. */
+/** From files, or from S3. */
 function createLoad(weights: WeightStore, takesWeights: () => void) {
   return {
     '/collective_rpc': {
@@ -74,8 +75,9 @@ function createLoad(weights: WeightStore, takesWeights: () => void) {
         const { kwargs } = await readBody(exchange, ReloadWeights);
         takesWeights();
         try {
+          const read = await readWeights(kwargs.weights_path);
           if (fault?.fault !== 'load_nothing')
-            weights.load(kwargs.weights_path, { half: fault?.fault === 'load_half' });
+            weights.load(read, { half: fault?.fault === 'load_half' });
         } catch (error) {
           throw workerFailed(describeError(error));
         }

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import type { Bucket } from '../../platform/s3/bucket.js';
+import { sha256Of } from '../../platform/s3/bucket.js';
+import { END, HEAD } from '../arrow/batches.js';
+import type { ResultObject } from './manifest.js';
+
+/** An object has about this much, and one row at least. */
+export const OBJECT_BYTES = 8 * 2 ** 20;
+
+export const EXTENSIONS = {
+  rollouts: 'jsonl',
+  failures: 'jsonl',
+  summaries: 'jsonl',
+  groups: 'jsonl',
+  sequences: 'arrow',
+} as const;
+
+export type ObjectKind = keyof typeof EXTENSIONS;
+
+export interface RowsToPut {
+  kind: ObjectKind;
+  key: string;
+  pieces: readonly Buffer[];
+  rows: number;
+}
+
+/** Each object of sequences is a whole stream, so that any library reads it alone. */
+export async function putRows(
+  bucket: Bucket,
+  { kind, key, pieces, rows }: RowsToPut,
+): Promise<ResultObject> {
+  const body = Buffer.concat(kind === 'sequences' ? [HEAD, ...pieces, END] : pieces);
+  await bucket.put(key, body);
+  return { key, rows, bytes: body.length, sha256: sha256Of(body) };
+}
+
+export interface ObjectsPlace {
+  folder: string;
+  kind: ObjectKind;
+  /** Default: `OBJECT_BYTES`. */
+  object_bytes?: number | undefined;
+}
+
+export interface ObjectsWriter {
+  add(piece: Buffer, rows: number): Promise<void>;
+  end(): Promise<ResultObject[]>;
+}
+
+/** Pieces of rows as objects of about this size, below a folder of this attempt. */
+export function openObjects(
+  bucket: Bucket,
+  { folder, kind, object_bytes = OBJECT_BYTES }: ObjectsPlace,
+): ObjectsWriter {
+  const objects: ResultObject[] = [];
+  const writer = randomUUID().slice(0, 8);
+  let held: { pieces: Buffer[]; rows: number; bytes: number } = { pieces: [], rows: 0, bytes: 0 };
+  const flush = async (): Promise<void> => {
+    const { pieces, rows } = held;
+    const number = String(objects.length).padStart(8, '0');
+    const key = `${folder}/${writer}/${kind}-${number}.${EXTENSIONS[kind]}`;
+    objects.push(await putRows(bucket, { kind, key, pieces, rows }));
+    held = { pieces: [], rows: 0, bytes: 0 };
+  };
+  return {
+    add: async (piece, rows) => {
+      held.pieces.push(piece);
+      held.rows += rows;
+      held.bytes += piece.length;
+      if (held.bytes >= object_bytes) await flush();
+    },
+    end: async () => {
+      if (held.pieces.length > 0) await flush();
+      return objects;
+    },
+  };
+}
+
+export const bytesOf = (line: string): Buffer => Buffer.from(`${line}\n`);
+
+export async function putLines(
+  bucket: Bucket,
+  { lines, ...place }: ObjectsPlace & { lines: Iterable<string> },
+): Promise<ResultObject[]> {
+  const objects = openObjects(bucket, place);
+  for (const line of lines) await objects.add(bytesOf(line), 1);
+  return await objects.end();
+}

@@ -1,0 +1,89 @@
+/** Weights that a trainer has put on S3, published by their address. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { WEIGHTS_OBJECT } from '../../src/dev/simulator/weights.js';
+import type { Bucket } from '../../src/platform/s3/bucket.js';
+import { createBucket } from '../../src/platform/s3/bucket.js';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import { noS3, startS3 } from '../harness/s3-server.js';
+import { eventually } from '../harness/waiting.js';
+
+describe('a checkpoint on S3', { skip: noS3, timeout: 300_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
+  let bed: PolicyBed;
+  let bucket: Bucket;
+  before(async () => {
+    const s3 = await startS3(t);
+    // Of the worker, and of engines that stream from there.
+    process.env['AWS_ENDPOINT_URL_S3'] = s3.endpoint;
+    bucket = createBucket(await s3.bucket('team/checkpoints'));
+    ends.push(bucket.close);
+    bed = await startPolicyBed({
+      name: 'policy-bucket',
+      simulator: { log_tokens: true },
+      skill: 1,
+    });
+    ends.push(bed.end);
+  });
+  after(async () => {
+    delete process.env['AWS_ENDPOINT_URL_S3'];
+    for (const end of ends.reverse()) await end();
+  });
+
+  /** What a trainer publishes for these weights, once it has put them there. */
+  async function put(version: number) {
+    const published = await bed.weights(version);
+    const weights = { name: String(version), skill: 1, seed: version };
+    await bucket.put(`step-${version}/${WEIGHTS_OBJECT}`, JSON.stringify(weights));
+    return { ...published, weights: { kind: 'checkpoint', path: `${bucket.name}/step-${version}` } } as const; // prettier-ignore
+  }
+
+  const states = async (): Promise<string[]> => {
+    const { replicas = {} } = (await bed.record()) ?? {};
+    return Object.values(replicas).map(({ state, version }) => `${state} ${version}`);
+  };
+
+  test('is loaded by every engine, and its tokens have its version', async () => {
+    await bed.publish(await put(1));
+    assert.deepEqual(await states(), ['current 1', 'current 1']);
+    const id = 'from-s3';
+    await bed.batch(id).start(puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 1 }));
+    assert.equal((await bed.batch(id).outcome()).result?.counts.completed, 4);
+    const { wrong, unlabelled, labels } = await bed.check(id);
+    assert.deepEqual([wrong, unlabelled, Object.keys(labels)], [[], 0, ['1']]);
+  });
+
+  test('is loaded again by an engine that was started anew', async () => {
+    const [engine] = bed.engines;
+    await engine?.kill();
+    await engine?.start();
+    await eventually({ what: 'its weights to be back', timeout_ms: 60_000 }, async () => {
+      const info = await fetch(`${engine?.process().url}/weight_info`);
+      const { weight_version } = (await info.json()) as { weight_version: string };
+      return weight_version === '1' && (await states()).every((state) => state === 'current 1');
+    });
+  });
+
+  test('is not loaded under its version once its objects are others', async () => {
+    const [engine] = bed.engines;
+    const published = await put(2);
+    await bed.publish(published);
+    const object = `step-2/${WEIGHTS_OBJECT}`;
+    const before = (await bucket.get(object)) ?? '';
+    await bucket.put(object, '{"name": "other", "skill": 1, "seed": 9}');
+    await engine?.kill();
+    await engine?.start();
+    const entry = async () => (await bed.record())?.replicas[engine?.replica ?? ''];
+    await eventually({ what: 'the engine to be refused', timeout_ms: 60_000 }, async () => {
+      const { state, fault } = (await entry()) ?? {};
+      return state === 'unknown' && fault?.includes('when version 2 was published') === true;
+    });
+    await bucket.put(object, before);
+    await eventually({ what: 'the engine to be back', timeout_ms: 90_000 }, async () =>
+      (await states()).every((state) => state === 'current 2'),
+    );
+  });
+});
