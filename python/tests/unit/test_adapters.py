@@ -7,8 +7,8 @@ import unittest
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "durable_rollouts" / "integrations"
-SHARED = ("folders.py", "trl/rows.py", "trl/course.py")
-"""Weights in folders, rows as both of TRL's trainers have them, and numbers of steps: of no one adapter."""
+SHARED = ("folders.py", "trl/rows.py", "trl/course.py", "trl/temperature.py")
+"""Weights in folders, what both of TRL's trainers need, and numbers of steps: of no one adapter."""
 ADAPTERS = {
     "TRL GRPOTrainer": ("trl/rollouts.py", "trl/publish.py", "trl/checkpoints.py", "trl/__init__.py"),
     "TRL AsyncGRPOTrainer": ("trl/worker.py", "trl/samples.py", "trl/transfer.py", "trl/asynchronous.py"),
@@ -22,7 +22,7 @@ RENDERS = ("tokenizer", "tokenize", "apply_chat_template", "detokenize", "batch_
 CUTS = {
     "hashlib.sha256(compact(_without_none(plain(prompt, of=PROMPT, fault=InvalidBatchRequest)))).hexdigest()[:16]",
     "hashlib.sha256(compact([sample, sampling])).hexdigest()[:16]",
-    "gather_object(hashes)[:accelerator.process_index * len(hashes)]",
+    "_of_all_ranks(hashes, accelerator)[:accelerator.process_index * len(hashes)]",
     "row['message_log'][:1]",
 }
 """All slices with an end: names of rollouts, those of earlier ranks, and the prompt's message. None is of ids."""

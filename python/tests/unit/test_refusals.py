@@ -92,11 +92,13 @@ class Refusals(unittest.TestCase):
         for name in ("use_vllm", "mask_truncated_completions"):
             args = SimpleNamespace(**{**fits, name: True})
             self.refused(name, lambda args=args: rollouts.check_settings(args))
-        callback = publish.Publish(None, "weights")
+        callback = publish.Publish(SimpleNamespace(), None, "weights")
         for name in ("fsdp", "deepspeed"):
             args = SimpleNamespace(**{**fits, name: "full_shard"})
             self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
         self.refused("peft_config", lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=SimpleNamespace(peft_config={})))
+        [temperature] = adapters("trl.temperature")
+        self.refused("temperature", lambda: temperature.check_temperature(SimpleNamespace(temperature=0.7), {}))
         ended = {"stop_reason": "terminated", "terminated": True, "truncated": False, "loss_multiplier": 0.5}
         self.refused("loss_multiplier", lambda: rows.columns_of([two_turns.row(**ended)]))
 
@@ -104,7 +106,7 @@ class Refusals(unittest.TestCase):
         worker, _ = adapters("trl.worker", "trl.transfer")
         request = {"samples": [{}], "groups_per_step": 2, "num_repeats": 4, "max_lag": 1}
         fits = {"max_staleness": 2, "token_budget": 0, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-        args = {**fits, "world_size": 1, "weight_sync_steps": 1}
+        args = {**fits, "temperature": 1.0, "max_steps": 5, "world_size": 1, "weight_sync_steps": 1}
 
         def made(of=request, **change):
             return worker.RolloutWorker(None, "s", of, SimpleNamespace(**{**args, **change}))
@@ -113,6 +115,8 @@ class Refusals(unittest.TestCase):
         self.refused("max_lag", lambda: made({**request, "max_lag": 0}))
         self.refused("max_staleness", lambda: made(max_staleness=1))
         self.refused("token_budget", lambda: made(token_budget=4096))
+        self.refused("temperature", lambda: made(temperature=0.7))
+        self.refused("max_steps", lambda: made(max_steps=-1))
         self.refused("per_device_train_batch_size", lambda: made(world_size=2))
         started = made()
         self.refused("callbacks", started.start, RuntimeError)
