@@ -152,7 +152,7 @@ suite('a real TRL', {
         first.child.kill('SIGKILL');
         await first.ended;
         again = train('open', ...options);
-        await eventually({ what: 'the trainer', timeout_ms: 300_000 }, () => {
+        await eventually({ what: 'the trainer', timeout_ms: 600_000 }, () => {
           assert.equal(again.child.exitCode, null, again.said.join('\n'));
           return begun().length === 2;
         });

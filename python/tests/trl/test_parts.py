@@ -125,6 +125,8 @@ class Grpo(unittest.TestCase):
             Rollouts(None, [{"question": "a"}], run="r")
         with self.assertRaisesRegex(InvalidBatchRequest, "id: expected letters"):
             Rollouts(None, ROWS, run="a/b")
+        with self.assertRaisesRegex(InvalidBatchRequest, "^rows: expected a table or a list, .* got generator, which has no length"):
+            Rollouts(None, (one for one in ROWS), run="r")
 
     def test_settings_that_do_not_fit_are_refused_by_name(self):
         for name in ("use_vllm", "mask_truncated_completions"):
@@ -145,12 +147,21 @@ class Grpo(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected rewards of rollout_func=Rollouts"):
             reward(["a"], ["b"])
 
+    def test_a_trainer_that_plays_its_own_rollouts_is_told_so_after_its_first_step(self):
+        publish = Published(Rollouts(Ended(), ROWS, run="r"))
+        state = SimpleNamespace(global_step=0, is_world_process_zero=True)
+        publish.on_train_begin(SimpleNamespace(), state, None)
+        with self.assertRaisesRegex(ValueError, r"^rollout_func: expected the Rollouts of Publish\(rollouts, …\)"):
+            publish.on_step_end(None, state, None)
+        self.assertEqual(publish.steps, [])
+
     def train(self, rollouts, publish, steps):
         """What a trainer calls, from the first step to the last."""
         state = SimpleNamespace(global_step=steps[0], is_world_process_zero=True)
         publish.on_train_begin(SimpleNamespace(), state, None)
         for step in steps:
             given = trainer(step)
+            rollouts.was_asked = True
             rollouts._bring_weights(self.ids(rollouts, ["a=", "a="], given), given)
             state.global_step = step + 1
             publish.on_step_end(None, state, None)

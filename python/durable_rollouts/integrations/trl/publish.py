@@ -31,6 +31,7 @@ class Publish(TrainerCallback):  # type: ignore[misc]
     def __init__(self, rollouts: Rollouts, policy: Policy, folder: Union[str, "os.PathLike[str]"], **options: Any) -> None:
         self.are_served = False
         """The engines have the trainer's weights; else they may have later ones."""
+        self._rollouts = rollouts
         self._policy = policy
         self._folder = Path(folder).resolve()
         self._options = options
@@ -45,6 +46,8 @@ class Publish(TrainerCallback):  # type: ignore[misc]
         self.are_served = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if not self._rollouts.was_asked:
+            raise ValueError("rollout_func: expected the Rollouts of Publish(rollouts, …): the trainer has trained a step without asking them")
         if self.are_served:
             self._publish(state, model)
 

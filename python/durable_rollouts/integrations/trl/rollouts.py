@@ -80,7 +80,7 @@ class Rollouts:
     those of temporal.yaml, and get weights by ``Publish``.
 
     client: ``durable_rollouts.Client``
-    rows: the trainer's data set, and that of its evaluation
+    rows: the trainer's data set, and that of its evaluation: tables or lists, for all of them are read
     run: names this training; another training needs another name, or gets these rollouts
     columns, task_name: as in ``Client.start_batch``
     settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
@@ -98,12 +98,15 @@ class Rollouts:
         task_name: Optional[str] = None,
         **settings: Unpack[RolloutSettings],
     ) -> None:
+        if not hasattr(rows, "__len__"):
+            raise InvalidBatchRequest(f"rows: expected a table or a list, since all of it is read, got {type(rows).__name__}, which has no length")
         check_id(f"{run}:eval1000000.100:{'0' * 16}-1000")
         self._client = client
         self._samples = Samples(rows, columns, task_name)
         self._run = run
         self._settings = settings
         self.weights: Optional[Weights] = None
+        self.was_asked = False
         self._asked: Counter[str] = Counter()
         self._step = -1
 
@@ -113,6 +116,7 @@ class Rollouts:
         """
         check_settings(trainer.args)
         check_temperature(trainer.args, self._settings.get("generation", {}))
+        self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
         return columns_of(_run(self._play([self._samples.of(prompt) for prompt in prompts], ids)))
