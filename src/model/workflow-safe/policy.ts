@@ -173,7 +173,11 @@ export const mayReach = (
  * its holder, and those that have joined meanwhile wait: they would serve the version before its. While engines sleep,
  * nobody else's memory is touched.
  */
-export function toRestore(view: PolicyView): string[] {
+export function toRestore(
+  view: PolicyView,
+  /** Asked only where it counts. */
+  joinersWait: () => boolean = () => true,
+): string[] {
   if (isAsleep(view)) return [];
   const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
@@ -184,9 +188,10 @@ export function toRestore(view: PolicyView): string[] {
         hangs(one) ||
         keepsWeights(one) ||
         (view.version === null && one.examined === false);
-  const waits = (one: ReplicaView): boolean => view.ticket != null && one.examined === false;
+  const waits = (one: ReplicaView): boolean =>
+    view.ticket != null && one.examined === false && joinersWait();
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.draining_until === undefined && !held.has(url) && !waits(one) && isDue(one) ? [url] : [],
+    one.draining_until === undefined && !held.has(url) && isDue(one) && !waits(one) ? [url] : [],
   );
 }
 

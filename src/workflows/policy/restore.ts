@@ -1,9 +1,12 @@
-import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, patched, sleep } from '@temporalio/workflow';
 import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicySurvey } from '../../activities/contract/policy.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { ShownPolicy } from './policy-view.js';
+
+/** Histories from before load those that have joined during a transfer at once. */
+const JOINERS_WAIT = 'joiners wait for transfers';
 
 export interface Restoring {
   /** Begins with replicas that have come, and leaves those alone that have gone. */
@@ -43,7 +46,7 @@ export function restore(
     running.set(replica, { scope, ended });
   };
   const follow = ({ view }: PolicySurvey): void => {
-    const due = view === null ? [] : toRestore(view);
+    const due = view === null ? [] : toRestore(view, () => patched(JOINERS_WAIT));
     for (const [replica, { scope }] of running) if (!due.includes(replica)) scope.cancel();
     for (const replica of due) if (!running.has(replica)) begin(replica);
   };
