@@ -9,8 +9,14 @@ const LONGEST_TASK_S = 60;
 /** Settings of a worker that plays workflows. */
 export const workflowThread = { isolateExecutionTimeout: LONGEST_TASK_S * 1000 };
 
+/** Of Node.js, or of the SDK if it finds first that the cut task has never ended. */
+const LAST_WORDS = [
+  'async hook stack has become corrupted',
+  'Workflow execution context should have been disposed first',
+];
+
 /** What the last words of a worker mean whose task took longer, and what to do; null if they are others. */
 export const explainCutTask = (lastWords: string): string | null =>
-  lastWords.includes('async hook stack has become corrupted')
+  LAST_WORDS.some((words) => lastWords.includes(words))
     ? `A workflow task took longer than ${LONGEST_TASK_S} s: this machine is too busy. Give it more CPUs or fewer rollouts at once (max_in_flight), or use Node.js 24, where only the task fails and is tried again.`
     : null;

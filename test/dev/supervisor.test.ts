@@ -96,6 +96,12 @@ describe('the supervisor', () => {
       /^part ended with exit code 7 \(Error: async hook stack has become corrupted \(actual: 12, expected: 7\)\); it starts again in 0\.02 s \(log: [^)]*\)\. A workflow task took longer than 60 s: .* more CPUs or fewer rollouts at once \(max_in_flight\), or use Node\.js 24, /,
     ],
     [
+      'a context that was not left',
+      `class IllegalStateError extends Error { name = 'IllegalStateError'; }
+      throw new IllegalStateError('Workflow execution context should have been disposed first');`,
+      /^part ended with exit code 1 \(IllegalStateError: Workflow execution context should have been disposed first\); it starts again in 0\.02 s \(log: [^)]*\)\. A workflow task took longer than 60 s: /,
+    ],
+    [
       'an uncaught error',
       `console.error('before'); throw new TypeError('no such thing', { cause: new Error('why') });`,
       /^part ended with exit code 1 \(TypeError: no such thing\); it starts again in 0\.02 s \(log: [^)]*\)$/,
