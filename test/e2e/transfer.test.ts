@@ -116,9 +116,14 @@ describe('weights that a trainer sends itself', () => {
       const [stays, leaves] = bed.engines;
       const url = leaves!.replica;
       const paced = (tokens_per_second: number) => Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second }))); // prettier-ignore
-      await paced(10);
+      // A turn takes longer than the transfer's beginning.
+      await paced(2);
       await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
-      await eventually({ what: 'streams on it', timeout_ms: 60_000 }, async () => (await leaves!.process().runningRequests()) > 0); // prettier-ignore
+      // Planning has asked the engines, too.
+      await eventually({ what: 'streams on it', timeout_ms: 60_000 }, async () => {
+        const report = await bed.check(name).catch(() => null);
+        return (report?.tokens ?? 0) > 8 && (await leaves!.process().runningRequests()) > 0;
+      });
       const held = await trainer.begin();
       await paced(200);
       assert.ok((await leaves!.process().runningRequests()) > 0, 'its streams are frozen');
