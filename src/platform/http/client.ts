@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
-import { Agent, request } from 'undici';
+import { Agent, Pool, request } from 'undici';
 import { withController } from '../waits/abort.js';
 import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
@@ -74,7 +74,9 @@ export type Opening = { body: Readable } | { refusal: Pick<Answer, 'status' | 't
 /** Throws `HttpFailure`, or the reason of the exchange's signal. */
 export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions): HttpClient {
   const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
+  const { pools, factory } = keepPools();
   const agent = new Agent({
+    factory,
     // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -87,8 +89,26 @@ export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions
   return {
     exchange: (exchange) => runExchange(exchange, { agent, pace }),
     openStream: (url, init) => openStream(url, { ...init, agent }),
-    close: () => agent.destroy(),
+    close: async () => {
+      await agent.destroy();
+      await Promise.all([...pools].map((pool) => pool.destroy()));
+    },
   };
+}
+
+/**
+ * The pools of an agent. The agent itself forgets one that it holds for unused, though an exchange may be on the way
+ * through it.
+ */
+function keepPools() {
+  const pools = new Set<Pool>();
+  const factory = (origin: string | URL, options: Pool.Options): Pool => {
+    for (const pool of pools) if (pool.destroyed) pools.delete(pool);
+    const pool = new Pool(origin, options);
+    pools.add(pool);
+    return pool;
+  };
+  return { pools, factory };
 }
 
 async function runExchange(
