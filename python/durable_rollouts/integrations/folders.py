@@ -53,15 +53,19 @@ def put_and_publish(
 
 
 def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, Any]) -> PublishResult:
-    """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last."""
-    until = time.monotonic() + WAIT_S
+    """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last.
+    Why it waits is said once, and again when it is something else.
+    """
+    until, said = time.monotonic() + WAIT_S, ""
     while True:
         try:
             return policy.publish(version, path, **options)
         except PolicyUpdateFailed as error:
             if time.monotonic() >= until:
                 raise
-            log.warning("version %s is not published yet: %s", version, error)
+            if str(error) != said:
+                said = str(error)
+                log.warning("version %s is not published yet, tried again for %.0f s: %s", version, until - time.monotonic(), said)
             time.sleep(RETRY_S)
 
 
