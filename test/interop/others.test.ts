@@ -127,7 +127,7 @@ suite('environments of others, with their own packages', {
       }; // prettier-ignore
       await eventually({ what: 'some turns', timeout_ms: STARTS_WITHIN_MS }, async () => {
         const all = await journalled();
-        return all.filter(({ journal }) => count(journal, 'generation') > 0).length > SAMPLES && all.some(asksAgain);
+        return all.filter(({ journal }) => countOf(journal, 'generation') > 0).length > SAMPLES && all.some(asksAgain);
       }); // prettier-ignore
       await worker.kill('SIGKILL');
       const cut = (await journalled()).filter(asksAgain).map(({ name }) => name);
@@ -156,12 +156,12 @@ suite('environments of others, with their own packages', {
   },
 });
 
-const count = (journal: string, kind: string): number =>
+const countOf = (journal: string, kind: string): number =>
   journal.split(`"kind":"${kind}"`).length - 1;
 
 /** A program of verifiers has an answer, and waits for another one. */
 const asksAgain = ({ journal }: { journal: string }): boolean =>
-  count(journal, 'answer') > 0 && count(journal, 'call') > count(journal, 'answer');
+  countOf(journal, 'answer') > 0 && countOf(journal, 'call') > countOf(journal, 'answer');
 
 /** Behind the first reply: what the environment, or the program, said. */
 const observedIn = ({ message_log, task_name }: Row): string[] => {

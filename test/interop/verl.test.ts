@@ -94,7 +94,10 @@ suite('a real verl', {
       assert.ok(agentLoop !== undefined, 'it runs');
       process.kill(agentLoop, 'SIGKILL');
       assert.equal(await begun.ended, 1, begun.said.join('\n'));
-      assert.match(begun.said.join('\n'), /an agent-loop worker of verl's is dead: start this trainer again/);
+      assert.match(
+        begun.said.join('\n'),
+        /an agent-loop worker of verl's is dead: start this trainer again/,
+      );
       assert.deepEqual(stepsOf(), []);
 
       const first = train();
@@ -143,7 +146,9 @@ const ENVIRONMENT = {
 
 /** Processes of Ray's below the trainer's own. */
 function agentLoopWorkersOf({ child }: Program): number[] {
-  const listed = execFileSync('ps', ['-e', '-o', 'pid=', '-o', 'ppid=', '-o', 'args='], { encoding: 'utf8' });
+  const listed = execFileSync('ps', ['-e', '-o', 'pid=', '-o', 'ppid=', '-o', 'args='], {
+    encoding: 'utf8',
+  });
   const found = listed
     .split('\n')
     .map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line))
