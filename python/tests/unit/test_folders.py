@@ -3,7 +3,7 @@
 import unittest
 from unittest import mock
 
-from durable_rollouts import PolicyUpdateFailed
+from durable_rollouts import NotFound, PolicyUpdateFailed
 from durable_rollouts.integrations import folders
 
 
@@ -27,6 +27,13 @@ class Publishing(unittest.TestCase):
     def test_nothing_is_said_where_engines_are_there(self):
         with self.assertNoLogs("durable_rollouts"):
             self.publish()
+
+    def test_a_query_waits_for_a_worker_and_an_unknown_policy_has_the_number_1(self):
+        policy = mock.Mock()
+        policy.status.side_effect = [TimeoutError("no worker answers"), {"record": {"version": 3, "target": 4}}, NotFound("nothing is published")]
+        with mock.patch.object(folders, "RETRY_S", 0), self.assertLogs("durable_rollouts", "WARNING") as logs:
+            self.assertEqual([folders.next_version(policy), folders.next_version(policy)], [5, 1])
+        self.assertEqual([line.partition(": ")[2] for line in (one.partition(" s")[2] for one in logs.output)], ["no worker answers"])
 
     def test_at_last_it_raises_their_fault(self):
         with mock.patch.object(folders, "WAIT_S", 0), self.assertRaisesRegex(PolicyUpdateFailed, "a is away"):
