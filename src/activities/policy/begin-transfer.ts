@@ -86,10 +86,9 @@ function check(record: PolicyRecord | null, begin: Begin): void {
   if (refusal !== null) throw refused(refusal);
 }
 
-/** Those that do not answer. One that hangs keeps what it needs. */
+/** Those that do not answer serve nothing: they would serve the version before. One that hangs keeps what it needs. */
 const withAway = (record: PolicyRecord, { away, hung }: Seen): PolicyRecord =>
   Object.entries(away).reduce((next, [replica, fault]) => {
-    if (next.replicas[replica]?.state === 'current' && hung.includes(replica)) return next;
     const state = hung.includes(replica) ? 'unknown' : 'away';
     return withReplica(next, { replica, state, fault });
   }, record);
