@@ -183,7 +183,10 @@ export function withEngines(
   return gone.reduce((next, [url]) => withoutReplica(next, { url, at }), joined);
 }
 
-/** Those whose time is over: they have drained, or have been away for too long. */
+/**
+ * The record without those whose time is over: they have drained, or have been away for too long. The time of one that a
+ * transfer has found away begins here.
+ */
 export function withoutOverdue(
   record: PolicyRecord,
   { at, forget_after_ms }: { at: number; forget_after_ms: number | null },
@@ -194,9 +197,13 @@ export function withoutOverdue(
     if (owner === null || forget_after_ms === null || away_since === null) return false;
     return away_since + forget_after_ms <= at;
   };
-  return Object.entries(record.replicas)
-    .filter(([, entry]) => isOver(entry))
-    .reduce((next, [url]) => withoutReplica(next, { url, at }), record);
+  const isCounted = ({ state, owner, away_since }: ReplicaEntry): boolean =>
+    state !== 'away' || owner === null || forget_after_ms === null || away_since !== null;
+  return Object.entries(record.replicas).reduce((next, [url, entry]) => {
+    if (isOver(entry)) return withoutReplica(next, { url, at });
+    if (isCounted(entry)) return next;
+    return { ...next, replicas: { ...next.replicas, [url]: { ...entry, away_since: at } } };
+  }, record);
 }
 
 /** Why a joiner is not what the others are; null: it is. */
