@@ -83,7 +83,10 @@ const isAnother = ({ instance }: ReplicaEntry, joins: Join): boolean =>
 const isElsewhere = ({ owner, control_url }: ReplicaEntry, joins: Join): boolean =>
   owner !== null && control_url !== joins.control_url;
 
-/** The record with this replica; the same one if it is there and nothing changes. */
+/**
+ * The record with this replica; the same one if it is there and nothing changes. An open transfer goes on without one that
+ * joins anew, and another process needs nothing of what its predecessor did.
+ */
 export function withJoin(
   record: PolicyRecord,
   { joins, owner, at }: { joins: Join; owner: string; at: number },
@@ -97,7 +100,8 @@ export function withJoin(
   const isBack = entry.draining_until !== null && entry.state !== 'current';
   if (isBack || isAnother(entry, joins) || isElsewhere(entry, joins)) {
     const named = { instance: instance ?? entry.instance, owner: whose, control_url: where, away_since: at }; // prettier-ignore
-    return withJoined(record, { replica, ...named });
+    const needs = isAnother(entry, joins) ? null : entry.needs;
+    return withoutTicketEngine(withJoined(record, { replica, ...named, needs }), replica);
   }
   if (entry.draining_until === null && entry.owner === whose) return record;
   const replicas = { ...record.replicas, [replica]: { ...entry, owner: whose, draining_until: null } }; // prettier-ignore
