@@ -258,14 +258,22 @@ export const restoreDelayMs = (failures: number): number =>
 const MOST_OF_FAULT = 160;
 const MOST_REPLICAS = 4;
 
-/** Why requests wait, and what to do about it; null: a replica serves. */
+type HeldBy = Pick<TicketView, 'version' | 'holder' | 'paused_until'>;
+
+/** Why requests wait, and what to do about it; null: a replica serves. A record or a view of one. */
 export function whyNothingServes({
   version,
   replicas,
   sleep = null,
+  transfers = { open: null },
+  ticket = transfers.open,
+  weights = {},
 }: {
   version: number | null;
   sleep?: Omit<SleepView, 'nonce'> | null;
+  ticket?: HeldBy | null;
+  transfers?: { open: HeldBy | null };
+  weights?: Readonly<Record<string, { kind: string } | { weights: { kind: string } }>>;
   replicas: Record<
     string,
     Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
@@ -280,7 +288,11 @@ export function whyNothingServes({
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
-  return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${sleep === null ? remedyFor(version) : sleepText(sleep)}`}`;
+  const own = weights[String(version)];
+  const hasFiles = own === undefined || ('kind' in own ? own : own.weights).kind !== TRANSFER;
+  const remedy = sleep === null ? remedyFor(version, hasFiles) : sleepText(sleep);
+  const rest = ticket === null ? (isLoading ? '' : `; ${remedy}`) : `; ${heldText(ticket)}`;
+  return `no replica serves: ${said.join(', ')}${more}${rest}`;
 }
 
 export const NO_ENGINE = 'no engine is there: temporal.yaml names none, and none has joined';
