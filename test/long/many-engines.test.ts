@@ -21,12 +21,25 @@ import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 const JOIN = 50;
 const LEAVE = 20;
 const ROLLOUTS = 512;
+/** No puzzle is solved, so the batch goes on for two minutes after the last change of the fleet. */
+const TURNS = 24;
+/** Behind the last change. */
+const MEASURED_MS = 60_000;
+/**
+ * Of the mean. A rollout stays at the first of its order that does not run more than 1.25 times the mean and one. With
+ * ten rollouts an engine that is 1.35 times the mean at most, and one has half of it by chance.
+ */
+const MOST = 1.6;
+/** Half of the engines, those that joined late, get as much as the others, but for chance. */
+const BETWEEN_HALVES = 0.35;
 /** Between two changes of the fleet; with those before it, where the machine keeps up, less than a minute in all. */
 const STEP_MS = 3500;
 /** A worker reads the record before it sends; what it has read may be this old when the request arrives. */
 const ON_ITS_WAY_MS = 5000;
 /** Slow turns: many streams are open at once, and few tokens come. */
 const ENGINE = { dev_mode: true, scale_out: true, tokens_per_second: 10, thinking_tokens: 40 } as const; // prettier-ignore
+
+const sumOf = (counts: readonly number[]): number => counts.reduce((sum, one) => sum + one, 0);
 
 interface Member {
   url: string;
@@ -44,6 +57,7 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
     bed = await startPolicyBed({
       name: 'many-engines',
       replicas: 1,
+      skill: 0,
       simulator: ENGINE,
       generation: { wire: 'generate', allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] },
     });
@@ -94,7 +108,7 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
     { timeout: 1_100_000 },
     async () => {
       await bed.publish(await bed.weights(1));
-      await bed.batch('many').start(puzzleBatch({ samples: 16, repeats: ROLLOUTS / 16, max_rollout_turns: 8, max_in_flight: 300 })); // prettier-ignore
+      await bed.batch('many').start(puzzleBatch({ samples: 16, repeats: ROLLOUTS / 16, max_rollout_turns: TURNS, max_in_flight: 300 })); // prettier-ignore
       await sleep(5000);
       const began = Date.now();
       let version = 1;
@@ -128,14 +142,19 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
           );
           assert.ok(one <= time.last + ON_ITS_WAY_MS, `${member.url} was asked after it had left`);
         }
-        if (i >= LEAVE) shares.push(at.filter((one) => one >= since).length);
+        const begun = at.filter((one) => one >= since && one < since + MEASURED_MS).length;
+        if (i >= LEAVE) shares.push(begun);
       }
-      const mean = shares.reduce((sum, one) => sum + one, 0) / shares.length;
-      console.log({ changed_s, rest_s: (ended - since) / 1000, turns_each: mean, least: Math.min(...shares) / mean, most: Math.max(...shares) / mean, ...report }); // prettier-ignore
+      const mean = sumOf(shares) / shares.length;
+      const [early, late] = [shares.slice(0, shares.length / 2), shares.slice(shares.length / 2)];
+      const joiners = sumOf(late) / sumOf(early);
+      console.log({ changed_s, rest_s: (ended - since) / 1000, turns_each: mean, least: Math.min(...shares) / mean, most: Math.max(...shares) / mean, joiners, ...report }); // prettier-ignore
+      assert.ok(ended > since + MEASURED_MS, 'the batch was too short to measure shares');
       assert.ok(
-        shares.every((one) => one > 0),
-        'each that stayed has played',
+        shares.every((one) => one > 0 && one <= MOST * mean),
+        `turns that began at each: ${shares.join(', ')}`,
       );
+      assert.ok(Math.abs(joiners - 1) <= BETWEEN_HALVES, `late and early joiners: ${joiners}`);
     },
   );
 });
