@@ -90,7 +90,11 @@ class Play:
         request = {"samples": PROMPTS, "generation": generation, "max_seq_len": self._case.context}
         batch = self._client.start_batch(request, f"{self._name}-{what}".replace(" ", "-").replace(",", ""), task_name="length")
         await_that("tokens", lambda: self._sampled() - sampled > len(PROMPTS) * self._case.tokens / 6, within_s=TOKENS_WITHIN_S)
-        change()
+        try:
+            change()
+        except Exception as error:
+            self.that(False, f"{what}: {error}")
+            raise
         self.compare(what, batch.rows(), expected={before, max(self._trainer.kept)})
         failures = batch.failures()
         self.that(failures == [], f"{what}: no rollout has failed{''.join(str(one['failure']) for one in failures)}")
