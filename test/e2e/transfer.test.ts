@@ -1,6 +1,8 @@
 /** A trainer sends weights itself, on a real server, while rollouts run on real simulators. */
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
+import { parseLine } from '../../src/model/journal.js';
+import { textsInFolder } from '../harness/journal-texts.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed } from '../harness/policy-bed.js';
 import { isPaused } from '../harness/policy-engines.js';
@@ -122,10 +124,11 @@ describe('weights that a trainer sends itself', () => {
         // None of them ends before the engines are held, however slow this machine is.
         await paced(2);
         await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
-        // Planning has asked the engines, too.
-        await eventually({ what: 'streams on it', timeout_ms: 60_000 }, async () => {
-          const report = await bed.check(name).catch(() => null);
-          return (report?.tokens ?? 0) > 8 && (await leaves!.process().runningRequests()) > 0;
+        // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
+        await eventually({ what: 'tokens of its streams', timeout_ms: 60_000 }, async () => {
+          const texts = await textsInFolder(bed.journals(name));
+          const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
+          return lines.some((line) => line?.kind === 'chunk' && line.replica === url);
         });
         const held = await trainer.begin();
         await paced(200);
