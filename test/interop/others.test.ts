@@ -121,12 +121,16 @@ suite('environments of others, with their own packages', {
         generation: { max_new_tokens: 32 },
       });
       const journals = path.join(bed.store_root, 'others', 'journals');
-      await eventually({ what: 'some turns', timeout_ms: STARTS_WITHIN_MS }, async () => {
+      const journalled = async (): Promise<{ name: string; journal: string }[]> => {
         const names = await readdir(journals).catch(() => []);
-        const read = await Promise.all(names.map((name) => readFile(path.join(journals, name), 'utf8')));
-        return read.filter((journal) => journal.includes('"kind":"generation"')).length > SAMPLES;
+        return await Promise.all(names.map(async (name) => ({ name, journal: await readFile(path.join(journals, name), 'utf8') })));
+      }; // prettier-ignore
+      await eventually({ what: 'some turns', timeout_ms: STARTS_WITHIN_MS }, async () => {
+        const all = await journalled();
+        return all.filter(({ journal }) => countOf(journal, 'generation') > 0).length > SAMPLES && all.some(asksAgain);
       }); // prettier-ignore
       await worker.kill('SIGKILL');
+      const cut = (await journalled()).filter(asksAgain).map(({ name }) => name);
       await bed.startWorker({ task_queue: QUEUE, name: `${QUEUE}-2`, generation, environments });
       const { rollouts, failures } = await batch.outcome(900_000);
       assert.deepEqual(failures.map(({ failure }) => failure), []); // prettier-ignore
@@ -143,12 +147,21 @@ suite('environments of others, with their own packages', {
         assert.deepEqual(observedIn(row), observed, row.rollout_id);
         seen[row.task_name]!.add(row.total_reward);
       }
-      const lives = rollouts.filter(({ lives = 1 }) => lives > 1).length;
-      console.log({ rollouts: rollouts.length, lives, ...Object.fromEntries(Object.entries(seen).map(([name, rewards]) => [name, [...rewards]])) }); // prettier-ignore
+      const lives = rollouts.filter(({ lives = 1 }) => lives > 1).map((row) => `${row.row}-${row.repeat}.jsonl`); // prettier-ignore
+      assert.ok(cut.length > 0, 'the kill is within a rollout of a program');
+      assert.deepEqual(cut.filter((name) => !lives.includes(name)), []); // prettier-ignore
+      console.log({ rollouts: rollouts.length, cut, lives, ...Object.fromEntries(Object.entries(seen).map(([name, rewards]) => [name, [...rewards]])) }); // prettier-ignore
       assert.ok(seen['count']!.size > 3 && seen['sums']!.size > 1, 'rewards differ');
     });
   },
 });
+
+const countOf = (journal: string, kind: string): number =>
+  journal.split(`"kind":"${kind}"`).length - 1;
+
+/** A program of verifiers has an answer, and waits for another one. */
+const asksAgain = ({ journal }: { journal: string }): boolean =>
+  countOf(journal, 'answer') > 0 && countOf(journal, 'call') > countOf(journal, 'answer');
 
 /** Behind the first reply: what the environment, or the program, said. */
 const observedIn = ({ message_log, task_name }: Row): string[] => {

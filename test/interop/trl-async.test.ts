@@ -35,6 +35,10 @@ interface Line {
   version?: number;
   ids?: string[];
   tokens?: number[][];
+  trained?: number;
+  /** Of the samples that a step trained on, by the trainer's own account. */
+  'sample/forwarded_tokens_max'?: number;
+  'sample/trained_tokens_mean'?: number;
 }
 
 suite('a real AsyncGRPOTrainer', {
@@ -71,6 +75,12 @@ suite('a real AsyncGRPOTrainer', {
       // One more than it trains on: it takes the next one before a step ends.
       assert.deepEqual(delivered.map((one) => [one.delivered, one.version]), [0, 1, 2, 3, 4, 5, 6].map((step) => [step, step + 1])); // prettier-ignore
       assert.deepEqual(dropped(lines), []);
+      // Whole, though `max_completion_length` is less.
+      for (const [at, step] of steps.entries()) {
+        const { tokens = [], trained } = delivered[at]!;
+        assert.equal(step['sample/forwarded_tokens_max'], Math.max(...tokens.map((ids) => ids.length))); // prettier-ignore
+        assert.ok(Math.abs(ROWS_OF_STEP * step['sample/trained_tokens_mean']! - trained!) < 1e-6);
+      }
       console.log(steps);
       // All tokens of the first step are of the weights that train on it.
       assert.ok(Math.abs(steps[0]!.ratio! - 1) < 1e-4);

@@ -81,6 +81,7 @@ export async function startTrlBed(
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
   const log = path.join(bed.directory, 'engine.jsonl');
+  const programs: Program[] = [];
   const python = (args: string[]): Program => {
     const child = spawn(executable, args, {
       cwd: LEARNING_EXAMPLE,
@@ -103,7 +104,9 @@ export async function startTrlBed(
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => said.push(line));
     const ended = once(child, 'close').then(([code]) => code as number | null);
-    return { child, said, ended };
+    const program = { child, said, ended };
+    programs.push(program);
+    return program;
   };
   const lines = (): LogLine[] =>
     readFileSync(log, 'utf8')
@@ -130,8 +133,10 @@ export async function startTrlBed(
     engine.child.kill('SIGKILL');
     await engine.ended;
   };
+  /** Also of what a failed test has left: this file would wait for it. */
   const end = async (): Promise<void> => {
-    await killEngine();
+    for (const { child } of programs) child.kill('SIGKILL');
+    await Promise.all(programs.map(({ ended }) => ended));
     await bed.end();
   };
   let url: string;

@@ -15,6 +15,8 @@ const STEPS = 3;
 const ROWS_OF_STEP = 8;
 /** Of a turn. */
 const MOST_TOKENS = 12;
+/** TRL's `max_completion_length`: less than most completions have. */
+const LONGEST = 8;
 /** Each kill and each update may find a turn open that no journal has yet. */
 const UNSEEN = 3 * MOST_TOKENS;
 
@@ -93,8 +95,8 @@ suite('a real TRL', {
       assert.deepEqual(byHand, losses);
     });
 
-    test('has in its tensors the ids and masks of the journals of 64 rollouts', async () => {
-      const size = ['--steps', '1', '--rollouts', '64', '--prompts', '16', '--tokens', '60'];
+    test('has in its tensors the ids and masks of the journals of 64 rollouts, also beyond max_completion_length', async () => {
+      const size = ['--steps', '1', '--rollouts', '64', '--prompts', '16', '--tokens', '60', '--longest', String(LONGEST)]; // prettier-ignore
       await trained('many', '--run', 'many', ...size);
       const [step] = stepsOf(folderOf('many'));
       const tensors = linesOf(folderOf('many')).flatMap((line) => ('tensors' in line ? line.tensors : [])); // prettier-ignore
@@ -105,6 +107,9 @@ suite('a real TRL', {
       for (const [at, one] of sorted(journalled).entries()) assert.equal(sorted(tensors)[at], one);
       const several = journalled.filter(({ mask }) => /10+1/.test(mask.join('')));
       assert.ok(several.length > 56, `${several.length} of 64 have several turns`);
+      const longer = step!.columns.completion_ids.filter((ids) => ids.length > LONGEST);
+      assert.ok(longer.length > 56, `${longer.length} of 64 are longer than max_completion_length`);
+      console.log({ longer: longer.length, longest: Math.max(...longer.map((ids) => ids.length)) });
     });
 
     test('killed in a step, it gets that step again, and nothing is sampled again', async () => {

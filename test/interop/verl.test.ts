@@ -1,5 +1,6 @@
 /** A real verl: its trainer V1 on a CPU, with its own loop, queue and agent-loop workers, trains on rollouts of this project. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -15,6 +16,8 @@ const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'verl');
 const PYTHON = process.env['ROLLOUT_VERL_PYTHON'] ?? '';
 const RUN = 'verl-1';
 const [STEPS, PROMPTS, SESSIONS] = [4, 2, 4];
+/** verl's `response_length` (train.py): many responses are longer. */
+const RESPONSE_LENGTH = 16;
 /** Of a turn (agent.yaml). */
 const MOST_TOKENS = 12;
 
@@ -77,22 +80,35 @@ suite('a real verl', {
       assert.match(said.join('\n'), /\nRan [1-9]\d* tests in /);
     });
 
-    test('killed in a step, it gets that step again; a worker is killed, too, and each token is the journal’s', async () => {
-      const first = train();
-      await eventually({ what: 'the middle of the third step', timeout_ms: 600_000 }, () => {
-        assert.equal(first.child.exitCode, null, first.said.join('\n'));
-        return sampledIn(3).length > PROMPTS * SESSIONS;
+    const untilSampled = async (step: number, running: Program): Promise<void> => {
+      await eventually({ what: `the middle of step ${step}`, timeout_ms: 600_000 }, () => {
+        assert.equal(running.child.exitCode, null, running.said.join('\n'));
+        return sampledIn(step).length > PROMPTS * SESSIONS;
       });
+    };
+
+    test('killed in a step, it gets that step again; an agent-loop worker and a worker are killed, too, and each token is the journal’s', async () => {
+      const begun = train();
+      await untilSampled(1, begun);
+      const [agentLoop] = agentLoopWorkersOf(begun);
+      assert.ok(agentLoop !== undefined, 'it runs');
+      process.kill(agentLoop, 'SIGKILL');
+      assert.equal(await begun.ended, 1, begun.said.join('\n'));
+      assert.match(
+        begun.said.join('\n'),
+        /an agent-loop worker of verl's is dead: start this trainer again/,
+      );
+      assert.deepEqual(stepsOf(), []);
+
+      const first = train();
+      await untilSampled(3, first);
       first.child.kill('SIGKILL');
       await first.ended;
       assert.deepEqual(stepsOf().map(({ step }) => step), [1, 2]); // prettier-ignore
       const before = sampledIn(3);
 
       const again = train();
-      await eventually({ what: 'the middle of the last step', timeout_ms: 600_000 }, () => {
-        assert.equal(again.child.exitCode, null, again.said.join('\n'));
-        return sampledIn(STEPS).length > PROMPTS * SESSIONS;
-      });
+      await untilSampled(STEPS, again);
       await bed.restartWorker();
       assert.equal(await again.ended, 0, again.said.join('\n'));
       const steps = stepsOf();
@@ -100,9 +116,9 @@ suite('a real verl', {
       assert.deepEqual(sampledIn(3).slice(0, before.length), before);
       // Behind each step, and of the checkpoint when it begins.
       const synced = lines().flatMap((line) => ('synced' in line ? [line.synced] : []));
-      assert.deepEqual(synced, [0, 1, 2, 2, 3, 4]);
+      assert.deepEqual(synced, [0, 0, 1, 2, 2, 3, 4]);
 
-      let [truncated, turns] = [0, 0];
+      let [truncated, turns, longer] = [0, 0, 0];
       for (const { step, furthest, sequences } of steps) {
         assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
         const rows = rowsOf(bed.bed.store_root, step);
@@ -112,9 +128,11 @@ suite('a real verl', {
         for (const row of rows) assertSampledOnce(row, { sampled: sampledIn(step), unseen });
         truncated += rows.filter((row) => row.truncated).length;
         turns += rows.filter((row) => row.train_mask.length > 1).length;
+        longer += sequences.filter((one) => one.response.length > RESPONSE_LENGTH).length;
       }
       assert.ok(truncated > 0 && turns > 0, `${truncated} truncated, ${turns} of several turns`);
-      console.log({ truncated, turns, killed_at: before.length, of: sampledIn(3).length, furthest: steps.map((one) => one.furthest) }); // prettier-ignore
+      assert.ok(longer > 0, 'some responses are longer than response_length');
+      console.log({ truncated, turns, longer, killed_at: before.length, of: sampledIn(3).length, furthest: steps.map((one) => one.furthest) }); // prettier-ignore
     });
   },
 });
@@ -125,6 +143,23 @@ const ENVIRONMENT = {
   RAY_AUTH_MODE: 'disabled',
   VERL_USE_EXTERNAL_MODULES: 'durable_rollouts.integrations.verl.trainer',
 };
+
+/** Processes of Ray's below the trainer's own. */
+function agentLoopWorkersOf({ child }: Program): number[] {
+  const listed = execFileSync('ps', ['-e', '-o', 'pid=', '-o', 'ppid=', '-o', 'args='], {
+    encoding: 'utf8',
+  });
+  const found = listed
+    .split('\n')
+    .map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line))
+    .filter((match) => match !== null)
+    .map(([, pid, parent, args = '']) => ({ pid: Number(pid), parent: Number(parent), args }));
+  const parents = new Map(found.map(({ pid, parent }) => [pid, parent]));
+  const isBelow = (pid = 0): boolean => pid > 1 && (pid === child.pid || isBelow(parents.get(pid)));
+  return found
+    .filter(({ pid, args }) => args.startsWith('ray::AgentLoopWorkerTQ') && isBelow(pid))
+    .map(({ pid }) => pid);
+}
 
 /** Each rollout is a batch of one. */
 function rowsOf(store: string, step: number): Row[] {

@@ -1,4 +1,4 @@
-"""Weights in folders, under numbers that only grow."""
+"""Weights in folders, under numbers that only grow. Engines and workers that are away meanwhile are waited for."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Callable, List, Mapping
+from typing import Any, Callable, List, Mapping, Type, TypeVar
 
 from ..connection import log
 from ..faults import NotFound, PolicyUpdateFailed
 from ..results import PolicyRecord, PublishResult
 from ..sync import Policy
 
+T = TypeVar("T")
+
 KEPT = 2
 """Folders of weights that stay: a replica that was away loads the newest."""
 POLL_S = 0.5
 
 WAIT_S = 300.0
-"""For engines that are away, which may be starting again. Other ranks wait meanwhile, by default up to ten minutes."""
+"""For engines and workers that are away, which may be starting again. Other ranks wait meanwhile, by default up to ten minutes."""
 RETRY_S = 2.0
 
 
 def next_version(policy: Policy) -> int:
     """Above all that were ever published: a trainer's own counter begins anew when it is started again."""
     try:
-        record = policy.status()["record"]
+        record = answered(policy.status)["record"]
     except NotFound:
         record = None
     return 1 + (0 if record is None else max(_numbers(record), default=0))
@@ -54,14 +56,27 @@ def put_and_publish(
 
 def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, Any]) -> PublishResult:
     """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last."""
-    until = time.monotonic() + WAIT_S
+    ask: Callable[[], PublishResult] = lambda: policy.publish(version, path, **options)  # noqa: E731
+    return _in_time(ask, PolicyUpdateFailed, f"version {version} is not published yet")
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What a query answers, which needs a worker. Raises ``TimeoutError`` at last."""
+    return _in_time(ask, TimeoutError, "not answered yet")
+
+
+def _in_time(ask: Callable[[], T], away: Type[Exception], what: str) -> T:
+    """Asked again while something is away. Why is said once, and again when it is something else."""
+    until, said = time.monotonic() + WAIT_S, ""
     while True:
         try:
-            return policy.publish(version, path, **options)
-        except PolicyUpdateFailed as error:
+            return ask()
+        except away as error:
             if time.monotonic() >= until:
                 raise
-            log.warning("version %s is not published yet: %s", version, error)
+            if str(error) != said:
+                said = str(error)
+                log.warning("%s, tried again for %.0f s: %s", what, until - time.monotonic(), said)
             time.sleep(RETRY_S)
 
 

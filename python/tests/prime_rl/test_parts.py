@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import copy
+import io
 import json
 import tempfile
 import tomllib
@@ -120,10 +121,22 @@ class Samples(unittest.TestCase):
         self.assertEqual([one.token_ids for one in found], [[1, 2, 3, 4, 5, 6], [1, 2, 7, 8]])
         self.assertEqual(found[1].mask, [False, False, True, True])
 
-    def test_what_prime_rl_would_cut_is_refused(self):
-        settings = settings_of(changed("seq_len", 5))
-        with self.assertRaisesRegex(ValueError, "expected at most seq_len = 5 ids, got 6"):
-            samples.packed(samples.samples_of(ROWS, 1.0), settings)
+    def test_what_prime_rl_would_cut_is_refused_with_its_count(self):
+        settings = settings_of(changed("seq_len", 6))
+        longer = row(rollout_id="b/1-1", row=1, repeat=1, message_log=[*row()["message_log"], {"role": "environment", "content": "", "token_ids": [7, 8]}])
+        made = samples.samples_of([*ROWS[:-1], longer], 1.0)
+        with self.assertRaisesRegex(ValueError, "^seq_len: expected at most 6 ids, got up to 8 in 1 of 4 samples"):
+            samples.packed(made, settings)
+
+    @unittest.skipUnless(IS_REAL, "the stand-in cuts nothing")
+    def test_prime_rls_own_packing_cuts_and_says_nothing(self):
+        given = samples.samples_of(ROWS, 1.0)
+        said, log = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(log):
+            batches = prime_rl.trainer.batch.prepare_batch(given, 5, 1, prime_rl.trainer.batch.build_bin_cost(None))[0]
+        self.assertEqual([one.input_ids for one in batches], [[1, 2, 3, 4, 5]] * 4)
+        self.assertEqual(sum(sum(one.loss_mask) for one in batches), 11 - 3, "the sampled token behind each observation is lost")
+        self.assertEqual((said.getvalue(), log.getvalue()), ("", ""))
 
     def test_the_types_in_the_repository_are_prime_rls(self):
         types = json.loads((HERE / "stand_in" / "types.json").read_text())

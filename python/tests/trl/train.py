@@ -1,11 +1,11 @@
 """A training of TRL's GRPOTrainer on a tiny model, whose steps are written down.
 
-    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER] [--steps 3] [--rollouts 8] [--prompts 6] [--tokens 12] [--save 1]
+    python train.py --folder FOLDER --store STORE --run NAME [--hand FOLDER] [--steps 3] [--rollouts 8] [--prompts 6] [--tokens 12] [--save 1] [--longest 256]
 
 FOLDER/steps.jsonl: with which step the training begins; of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1;
 then what the tensors have for which the trainer computes its loss.
 FOLDER/grads-STEP.pt: the gradients. ``--hand``: the rows that another run has played are fed by hand, without this package's
-integration. The training continues from its last checkpoint.
+integration. ``--longest``: TRL's ``max_completion_length``. The training continues from its last checkpoint.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def main():
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--run", required=True)
     parser.add_argument("--hand", type=Path)
-    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1)):
+    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1), ("--longest", 256)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -159,6 +159,7 @@ def main():
             num_generations=REPEATS,
             per_device_train_batch_size=args.rollouts,
             gradient_accumulation_steps=1,
+            max_completion_length=args.longest,
             max_steps=args.steps,
             save_steps=args.save,
             logging_steps=1,

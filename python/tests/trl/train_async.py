@@ -27,6 +27,8 @@ from transformers import TrainerCallback
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 
 GROUPS, REPEATS = 2, 4
+LONGEST = 8
+"""Less than most completions have: nothing is cut at it."""
 
 
 class Attention:
@@ -92,7 +94,9 @@ class ToldWorker(RolloutWorker):
     def _samples(self, step):
         found = super()._samples(step)
         ids = [row["rollout_id"] for row in step.rows()]
-        self.file.line(delivered=step.step, version=step.result["version"], ids=ids, tokens=[one.input_ids.tolist() for one in found])
+        trained = sum(int(one.completion_mask.sum()) for one in found)
+        tokens = [one.input_ids.tolist() for one in found]
+        self.file.line(delivered=step.step, version=step.result["version"], ids=ids, tokens=tokens, trained=trained)
         if step.step == self.hold:
             threading.Event().wait()
         return found
@@ -121,6 +125,7 @@ def main():
         gradient_accumulation_steps=1,
         token_budget=0,
         max_staleness=2,
+        max_completion_length=LONGEST,
         max_steps=args.steps,
         save_steps=args.save,
         learning_rate=1e-3,

@@ -21,6 +21,7 @@ IMPORTED = {
     "transformers": ("TrainerCallback",),
     "trl.experimental.async_grpo.async_rollout_worker": ("RolloutSample",),
     "omegaconf": ("OmegaConf",),
+    "ray": (),
     "prime_rl.trainer.batch": ("build_bin_cost", "prepare_batch"),
     "prime_rl.transports.rollouts.types": ("TrainingSample",),
     "verl.experimental.agent_loop.agent_loop": ("AgentLoopBase", "AgentLoopMetrics", "AgentLoopOutput"),

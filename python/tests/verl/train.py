@@ -25,6 +25,8 @@ from verl.utils.config import omega_conf_to_dataclass
 
 AGENT = Path(__file__).parent / "agent.yaml"
 TEMPERATURE = 0.9
+RESPONSE_LENGTH = 16
+"""Less than many rollouts have (agent.yaml): nothing is cut at it."""
 
 
 class Log:
@@ -166,7 +168,7 @@ def config_of(args):
         "actor_rollout_ref.rollout.n": 4,
         "actor_rollout_ref.rollout.temperature": TEMPERATURE,
         "actor_rollout_ref.rollout.prompt_length": 16,
-        "actor_rollout_ref.rollout.response_length": 48,
+        "actor_rollout_ref.rollout.response_length": RESPONSE_LENGTH,
         "actor_rollout_ref.rollout.agent.num_workers": 2,
         "actor_rollout_ref.rollout.agent.agent_loop_config_path": AGENT,
         "actor_rollout_ref.rollout.agent.default_agent_loop": "durable",

@@ -18,7 +18,7 @@ import msgspec
 from ...requests import StreamRequest
 from ...results import Step
 from ...sync import Client, Policy
-from ..folders import published_of
+from ..folders import answered, published_of
 from .samples import check_types, packed, samples_of
 from .settings import Settings, settings_of
 
@@ -42,7 +42,7 @@ def feed(settings: Settings, client: Client) -> None:
     own = settings.durable_rollouts
     stream = client.stream(own.stream, cast(StreamRequest, own.request))
     policy = client.policy(own.request["generation"].get("service", "default"))
-    first_new = stream.progress()["step"] + 1
+    first_new = answered(stream.progress)["step"] + 1
     last = settings.max_steps or sys.maxsize
     for step in range(settings.first, last + 1):
         if _is_written(settings, step):

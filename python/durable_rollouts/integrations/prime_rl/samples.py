@@ -46,10 +46,16 @@ def _sample(one: Trajectory, worth: float, task: str, temperature: float) -> Tra
 
 
 def packed(samples: List[TrainingSample], settings: Settings) -> List[List[Any]]:
-    """For each rank its micro-batches. prime-rl cuts what is longer than ``seq_len``, so nothing longer gets there."""
-    for sample in samples:
-        if len(sample.token_ids) > settings.seq_len:
-            raise ValueError(f"expected at most seq_len = {settings.seq_len} ids, got {len(sample.token_ids)}: prime-rl would cut them")
+    """For each rank its micro-batches. prime-rl cuts what is longer than ``seq_len``, and says nothing, so nothing longer
+    gets there: ``ValueError``, with the count.
+    """
+    lengths = [len(sample.token_ids) for sample in samples]
+    longer = [length for length in lengths if length > settings.seq_len]
+    if longer:
+        raise ValueError(
+            f"seq_len: expected at most {settings.seq_len} ids, got up to {max(longer)} in {len(longer)} of {len(lengths)} samples, "
+            "which prime-rl would cut: give it and its trainer a larger one"
+        )
     found: List[List[Any]] = prepare_batch(
         samples, settings.seq_len, settings.num_train_workers, build_bin_cost(_model_config(settings.model.name)), settings.pad_to_multiple_of
     )

@@ -20,7 +20,7 @@ from ...connection import log
 from ...requests import STREAM_DEFAULTS, StreamRequest, with_defaults
 from ...results import Step
 from ...sync import Client, loop
-from ..folders import next_version
+from ..folders import answered, next_version
 from .course import Course
 from .samples import filler_like, samples_of
 from .temperature import check_temperature
@@ -63,7 +63,7 @@ class RolloutWorker:
         self._stream, self._next = stream._aio, step
         service = self._request.get("generation", {}).get("service", "default")
         version = next_version(self._client.policy(service)) - 1
-        self.course.begin(step, first_new=stream.progress()["step"], version=version)
+        self.course.begin(step, first_new=answered(stream.progress)["step"], version=version)
 
     def synced(self) -> None:
         """``WeightTransfer`` is the trainer's."""

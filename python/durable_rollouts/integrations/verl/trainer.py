@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from typing import Any, List, Optional
 
+import ray
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
@@ -32,6 +33,7 @@ class Durable:
     global_steps: int
     checkpoint_manager: Any
     llm_server_manager: Any
+    replay_buffer: Any
 
     def __init__(self, config: Any) -> None:
         check_settings(config)
@@ -61,6 +63,20 @@ class Durable:
         self._place = (self.global_steps, first + len(batch))
         tensordict_utils.assign_non_tensor_stack(batch, "durable_place", [f"{self.global_steps}.{first + at}" for at in range(len(batch))])
         return batch
+
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        """verl waits for a step's prompts without an end, also for those of an agent-loop worker that is dead. This asks the
+        workers whenever verl looks for prompts, and raises ``RuntimeError``: started again, it gets the same rollouts.
+        """
+        wait, workers = self.replay_buffer._wait_for_next_poll, agent_loop_manager.agent_loop_workers
+
+        def looked(*given: Any) -> Any:
+            check_workers(workers)
+            return wait(*given)
+
+        self.replay_buffer._wait_for_next_poll = looked
+        super().fit(agent_loop_manager)  # type: ignore[misc]
 
 
 class Weights:
@@ -106,6 +122,15 @@ def check_control(url: str) -> None:
     except urllib.error.HTTPError as error:
         setting = "ray_kwargs.ray_init.runtime_env.env_vars.VLLM_SERVER_DEV_MODE"
         raise ValueError(f'+{setting}: expected "1", which gives engines their control routes; {asked} answers {error.code}') from error
+
+
+def check_workers(workers: List[Any]) -> None:
+    """Raises ``RuntimeError`` for a dead one. One that is busy answers later."""
+    answered, _ = ray.wait([one.__ray_ready__.remote() for one in workers], num_returns=len(workers), timeout=1)
+    try:
+        ray.get(answered)
+    except ray.exceptions.RayActorError as error:
+        raise RuntimeError(f"an agent-loop worker of verl's is dead: start this trainer again, and it gets the same rollouts: {error}") from error
 
 
 @register_trainer(f"{PREFIX}sync")
