@@ -6,7 +6,7 @@ import { A, B, HOLDER, fleet } from '../fakes/held-fleet.js';
 
 test('an engine whose first answer was lost is put to sleep like the others', async (t) => {
   const { engines, bench, entry } = await fleet(t, { path: '/weights-17' });
-  const [{ examine }] = engines;
+  const examine = engines[0].examine.bind(engines[0]);
   let asked = 0;
   engines[0].examine = async (...given) => {
     asked += 1;
