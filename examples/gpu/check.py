@@ -25,6 +25,8 @@ from trainer import Trainer, free_memory, init_of
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 TOKENS_WITHIN_S = 300.0
 LONGEST_PAUSE_S = 60.0
+EDGE = 8
+"""Tokens on either side of a change of the label, where a wrong one would be."""
 PROMPTS = [f"Tell a story about {what}." for what in ("a lamp", "a river", "two cats", "a map", "rain", "a bridge", "tea", "the sea")]
 
 
@@ -112,11 +114,25 @@ class Play:
         said = np.concatenate([one.completion_logprobs for one in sequences])
         self.that(len(rows) == len(PROMPTS) and set(labels.tolist()) == expected, f"{what}: {len(labels)} tokens of {len(rows)} rollouts are labelled {sorted(set(labels.tolist()))}")
         off = {version: np.abs(np.concatenate(self._trainer.logprobs(version, sequences)) - said) for version in self._trainer.kept}
+        at_edge = np.concatenate([near_change(one.versions) for one in sequences])
+        tolerance = self._case.tolerance if self._given.tolerance is None else self._given.tolerance
         for version in sorted(expected.intersection(labels.tolist())):
-            own, *others = (float(off[one][labels == version].mean()) for one in (version, *sorted(set(off) - {version})))
-            tolerance = self._case.tolerance if self._given.tolerance is None else self._given.tolerance
-            is_so = own <= tolerance and 2 * own < min(others)
-            self.that(is_so, f"{what}: logprobs of version {version} are {own:.2g} off its own weights, {min(others):.2g} off others (expected at most {tolerance:g})")
+            mine = labels == version
+            own, *others = (float(off[one][mine].mean()) for one in (version, *sorted(set(off) - {version})))
+            edge = float(off[version][mine & at_edge].mean()) if (mine & at_edge).any() else 0.0
+            is_so = max(own, edge) <= tolerance and 2 * own < min(others)
+            told = f"{own:.2g} off its own weights ({edge:.2g} at the change), {min(others):.2g} off others"
+            self.that(is_so, f"{what}: logprobs of version {version} are {told} (expected at most {tolerance:g})")
+
+
+def near_change(versions: Any) -> Any:
+    """Which tokens are next to one with another label."""
+    import numpy as np
+
+    near = np.zeros(len(versions), dtype=bool)
+    for at in np.flatnonzero(np.diff(versions)) + 1:
+        near[max(0, at - EDGE) : at + EDGE] = True
+    return near
 
 
 def play(name: str, given: argparse.Namespace, folder: Path) -> int:

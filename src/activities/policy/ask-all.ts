@@ -67,3 +67,13 @@ export async function askSome<T>(...given: Parameters<typeof askAll<T>>): Promis
   if (asked.answers.length === 0) throw refused(`no replica answers: ${textOfFaults(asked.away)}`);
   return asked;
 }
+
+/** A server under load closes connections that the next question finds open. */
+export async function twice<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof Fault) || error.type !== 'GenerationUnavailable') throw error;
+    return await ask();
+  }
+}

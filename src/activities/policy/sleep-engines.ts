@@ -18,7 +18,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Answers } from './ask-all.js';
-import { askSome, faultsOf, textsOf } from './ask-all.js';
+import { askSome, faultsOf, textsOf, twice } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
@@ -103,7 +103,8 @@ const askEngines = (
     const entry = record?.replicas[replica];
     return entry === undefined || (entry.examined && entry.draining_until === null);
   });
-  const ask = (control: WeightControl) => askEngine(control, { record, level, signal });
+  const ask = (control: WeightControl) =>
+    twice(() => askEngine(control, { record, level, signal }));
   return askSome(meant, { ask, signal });
 };
 

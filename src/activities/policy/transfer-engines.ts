@@ -7,7 +7,7 @@ import type { EngineIdentity, PolicyRecord } from '../../model/policy/record.js'
 import { identityProblem } from '../../model/policy/replicas.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
-import { askAll } from './ask-all.js';
+import { askAll, twice } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { examineJoiner } from './examine-joiner.js';
 import { checkCache } from './kept-cache.js';
@@ -106,16 +106,6 @@ function meant(
     return (only?.includes(replica) ?? true) && (base === null || hasBase);
   };
   return controls.filter(isMeant);
-}
-
-/** A server under load closes connections that the next question finds open. */
-async function twice<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (!(error instanceof Fault) || error.type !== 'GenerationUnavailable') throw error;
-    return await ask();
-  }
 }
 
 const hangs = (control: WeightControl, { signal }: Asking): Promise<boolean> =>
