@@ -21,7 +21,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   grader: { command: tsx('bench/grader.ts'), minutes: 2 },
   retriever: { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'], minutes: 1 }, // prettier-ignore
   updates: { command: tsx('bench/updates.ts', '2'), minutes: 40 },
-  'weight-transfer': { command: tsx('bench/weight-transfer.ts', '2', '6'), minutes: 4 },
+  'weight-transfer': { command: tsx('bench/weight-transfer.ts', '2', '10'), minutes: 5 },
   'gym-aggregate': { command: tsx('bench/gym-aggregate.ts'), minutes: 4 },
   'gym-collect': { command: tsx('bench/gym-collect.ts'), minutes: 10 },
   show: { command: tsx('bench/show.ts'), minutes: 2 },

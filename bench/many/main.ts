@@ -12,9 +12,10 @@ import { withReport } from '../page-text.js';
 import { machine } from '../report.js';
 import { startStack } from '../stack.js';
 import { figuresFile, figuresOf, postgresIn } from './figures.js';
+import { REPEATS } from './play.js';
 import { manyReport } from './report.js';
 import type { ManyOptions, ManyRun } from './run.js';
-import { measureMany, REPEATS } from './run.js';
+import { measureMany } from './run.js';
 
 const USAGE = `node --import tsx bench/many/main.ts [--rollouts N] [--workers N] …     after npm run build
 

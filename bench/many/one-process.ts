@@ -6,7 +6,7 @@ import { createPlayer } from '../../test/harness/played-batch.js';
 import { startSimulatorProcess } from '../../test/harness/simulator-process.js';
 import { table } from '../report.js';
 import { puzzleSamples } from '../samples.js';
-import { REPEATS } from './run.js';
+import { REPEATS } from './play.js';
 
 /**
  * `node --expose-gc --import tsx bench/many/one-process.ts [rollouts]`, after `npm run build`: the activities of a

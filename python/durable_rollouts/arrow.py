@@ -6,7 +6,8 @@ import importlib
 import json
 import struct
 from io import BytesIO
-from typing import Any, BinaryIO, Container, Dict, Iterator, List, Optional, Tuple
+from itertools import groupby
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,7 @@ class Sequences:
         self._table = table
         self._lists = {name: _lists_of(chunks[name], kind) for name, kind in LISTS.items()}
         self._rest: List[Any] = [one for chunk in chunks["rest"] for one in chunk]
+        self._pieces: Optional[Dict[str, Tuple[int, List[Any]]]] = None
 
     def __len__(self) -> int:
         return 0 if self._table is None else int(self._table.num_rows)
@@ -50,10 +52,12 @@ class Sequences:
         """
         return [self._row(places) for places in self._rollouts()]
 
-    def _of(self, rollouts: Container[str]) -> "Sequences":
-        """Those of some rollouts, by their ids."""
-        places = [at for at, name in enumerate(self._all("rollout_id")) if name in rollouts]
-        return Sequences(self._table.take(places) if places else None)
+    def _of(self, rollouts: Iterable[str]) -> "Sequences":
+        """Those of some rollouts, by their ids, in the order of the file. They share its memory."""
+        if self._pieces is None:
+            self._pieces = _pieces_of(self._table)
+        found = sorted((self._pieces[name] for name in rollouts if name in self._pieces), key=lambda one: one[0])
+        return Sequences(self._table.from_batches([piece for _, pieces in found for piece in pieces]) if found else None)
 
     def _rollouts(self) -> Iterator[range]:
         starts = [at for at, sequence in enumerate(self._all("sequence")) if sequence == 0]
@@ -241,6 +245,20 @@ def _lists_of(chunks: List[Any], kind: Any) -> List[NDArray[Any]]:
             raise KeyError(f"a list of {np.dtype(kind)}, got {values.dtype}")
         lists.extend(values[start:end] for start, end in zip(ends[:-1], ends[1:]))
     return lists
+
+
+def _pieces_of(table: Any) -> Dict[str, Tuple[int, List[Any]]]:
+    """Of each rollout its number in the file, and its rows as views of record batches. What takes rows from a table by
+    their numbers copies the whole columns, and what slices one looks at all of their chunks.
+    """
+    pieces: Dict[str, Tuple[int, List[Any]]] = {}
+    for batch in [] if table is None else table.to_batches():
+        start = 0
+        for name, rows in groupby(batch.column("rollout_id").to_pylist()):
+            count = len(list(rows))
+            pieces.setdefault(name, (len(pieces), []))[1].append(batch.slice(start, count))
+            start += count
+    return pieces
 
 
 def _is_sampled(message: Dict[str, Any]) -> bool:

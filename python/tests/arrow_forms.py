@@ -143,6 +143,9 @@ def groups(folder):
     for group in [*found, *pickle.loads(pickle.dumps(found))]:
         mine = group.sequences().rows()
         assert mine == [row for row in whole if row["row"] == group.row] and len(mine) == len(group.rows), group
+        # Both are views of one file.
+        ids, again = (group.sequences()._lists["input_ids"][0] for _ in range(2))
+        assert len(ids) == 0 or np.shares_memory(ids, again), group
     try:
         to_groups(rows)[0].sequences()
         raise AssertionError("expected NotFound")

@@ -59,7 +59,8 @@ function silence(
   record: NonNullable<PolicyStatus['record']>,
   updates: PolicyStatus['updates'],
 ): string[] {
-  const why = whyNothingServes(record);
+  // Who has the engines is said with more of it.
+  const why = whyNothingServes({ ...record, ticket: null });
   const last = updates.at(-1);
   const isFailed = last !== undefined && last.fault !== null;
   if (why === null) return [];

@@ -4,7 +4,6 @@ import { z } from 'zod';
 import type { RolloutRef as Ref } from '../model/batch-request.js';
 import { BatchId, RolloutRef } from '../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../model/problems.js';
-import type { Formats } from '../model/results/arrow/formats.js';
 import type { Series } from './trajectory-store.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 
@@ -69,8 +68,8 @@ export function placesOf(places: { from: number; to: number }): string {
 
 export const groupsOf = (
   directory: string,
-  { format, ...places }: { from: number; to: number; format: Formats[number] },
-): string => path.join(groupsFolderOf(directory), `${placesOf(places)}.${format}`);
+  { extension, ...places }: { from: number; to: number; extension: string },
+): string => path.join(groupsFolderOf(directory), `${placesOf(places)}.${extension}`);
 
 const Place = z.object({
   series: z.array(z.string().regex(/^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$/)).min(1),

@@ -26,7 +26,7 @@ export function createPolicyParts(
   const { base_urls, model, forget_after } = context.settings;
   const given = createControls(name, context);
   const joined = createJoined(name, context);
-  const allowed = allowedBy(context.settings.allow);
+  const allowed = allowedBy(context.settings.allow, base_urls);
   return {
     records,
     urls: base_urls,

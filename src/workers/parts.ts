@@ -1,4 +1,3 @@
-import type { LookupFunction } from 'node:net';
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
@@ -123,11 +122,11 @@ export function createPool(
   { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
 ): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
-  const allowed = allowedBy(settings.allow);
-  const create = (url: string, lookup?: LookupFunction): GenerationService =>
+  const allowed = allowedBy(settings.allow, settings.base_urls);
+  const create = (url: string): GenerationService =>
     createVllmService({
       base_url: url,
-      ...(lookup !== undefined && { lookup }),
+      lookup: allowed.lookupFor(url),
       wire: settings.wire,
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
@@ -136,14 +135,12 @@ export function createPool(
       ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
       answers: replies,
     });
-  const given = settings.base_urls.map((url) => create(url));
-  const replicas = createReplicas(given, {
+  const replicas = createReplicas(settings.base_urls.map(create), {
     max_concurrent: settings.max_concurrent ?? evenShare(config),
     ...(policy !== undefined && { policy }),
     connect: (url) => {
-      if (settings.base_urls.includes(url)) return create(url);
       const refusal = allowed.refusal(url);
-      if (refusal === null) return create(url, allowed.lookupFor(url));
+      if (refusal === null) return create(url);
       log.warn(
         { service: name, replica: url },
         `an engine has joined that is not allowed: ${refusal}`,

@@ -15,7 +15,7 @@ export function beginAnewAfterReset(): Required<
   const reset = new Promise<void>((resolve) => {
     notice = resolve;
   });
-  // The SDK tells a workflow of a reset only by another seed.
+  // The SDK tells a workflow of a reset only by another seed, and takes that job out before an interceptor sees it.
   let seed = getActivator().randomnessSeed;
   const look = (isFirst: boolean): void => {
     const now = getActivator().randomnessSeed;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { access, readFile, readdir } from 'node:fs/promises';
+import { access, readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
@@ -107,9 +107,24 @@ describe('groups that have ended', () => {
     const bytes = await readFile(before.sequences ?? '');
     await bench.store.claim({ batch_id: BATCH, row: 0, repeat: 1 }, { activity: 'x', reopen: true }); // prettier-ignore
     await end(bench, { row: 0, repeat: 1, as: 'terminated' });
+    const { ino } = await stat(before.sequences ?? '');
     assert.deepEqual(await fold(bench, { from: 0, rows: [0, 1] }), before);
     assert.deepEqual(await readFile(before.sequences ?? ''), bytes);
+    assert.equal((await stat(before.sequences ?? '')).ino, ino, 'it was made again');
   });
+
+  for (const lost of ['0-2.json', '0-2.arrow']) {
+    test(`have their Arrow file of the same rows after a worker that died before it had put ${lost}`, async (t) => {
+      const bench = await batchOf(t, { formats: ['jsonl', 'arrow'] });
+      const before = await fold(bench, { from: 0, rows: [0, 1] });
+      const bytes = await readFile(before.sequences ?? '');
+      const folder = path.dirname(before.file);
+      for (const name of ['0-2.json', lost]) await rm(path.join(folder, name), { force: true });
+      assert.deepEqual(await fold(bench, { from: 0, rows: [0, 1] }), before);
+      assert.deepEqual(await readFile(before.sequences ?? ''), bytes);
+      assert.deepEqual(await readdir(folder), ['0-2.arrow', '0-2.json', '0-2.jsonl']);
+    });
+  }
 
   test('are forgotten when the batch is started again', async (t) => {
     const bench = await batchOf(t);

@@ -62,6 +62,33 @@ describe('engines that have joined beside weights that only a trainer has', () =
     assert.match(fault ?? '', /another/);
   });
 
+  test('and are half loaded are asked nothing that computes, where nothing was ever published', async (t) => {
+    const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
+    await begin();
+    const abandon = { ticket: 'n', touched: [0, 1] };
+    await bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon }); // prettier-ignore
+    for (const engine of engines) engine.calls.length = 0;
+    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    const { state, needs, examined } = await entry(B);
+    assert.deepEqual([state, needs, examined], ['unknown', 'load', false]);
+    assert.deepEqual(engines[1].calls, ['paused', 'cutOff', 'closeTransfer']);
+    assert.equal(engines[1].isPaused(), true);
+  });
+
+  test('anew, as another process, are no part of the transfer any more, and nobody pauses them', async (t) => {
+    const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
+    await begin();
+    await engines[1].resume({ within_ms: 1000, signal: new AbortController().signal });
+    await bench.result('changeReplicas', { service: 'default', name: 'join', input: { url: B, instance: 'two' } }); // prettier-ignore
+    engines[1].calls.length = 0;
+    const finish = { ticket: 'n', sent: [0] };
+    const { faults } = await bench.result('finishTransfer', { service: 'default', finish });
+    assert.deepEqual([faults[B], engines[1].calls], ['it has left, drains, or has joined anew', []]); // prettier-ignore
+    const [first, again] = [await entry(A), await entry(B)];
+    assert.deepEqual([first.state, first.version], ['current', 1]);
+    assert.deepEqual([again.state, again.needs, again.examined], ['away', null, false]);
+  });
+
   test('do not serve if their logprobs are of another kind than those of the others', async (t) => {
     const { engines, bench, begin, finish, entry } = await joiners(t);
     const { records } = bench.dependencies.policy('default')!;

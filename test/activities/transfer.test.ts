@@ -269,7 +269,7 @@ describe('a trainer', () => {
       await bench.result('changeReplicas', { service: 'default', name, input: { url: B } });
       engines[1].calls.length = 0;
       const { faults, version } = await finish(ticket, { sent: [0] });
-      assert.deepEqual([version, faults], [18, { [B]: 'it has left, or drains' }]);
+      assert.deepEqual([version, faults], [18, { [B]: 'it has left, drains, or has joined anew' }]);
       assert.deepEqual(engines[1].calls, []);
       assert.deepEqual([(await entry(A)).state, (await entry(B)).version], ['current', 17]);
       assert.notEqual((await entry(B)).draining_until, null);

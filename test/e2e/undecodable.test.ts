@@ -23,21 +23,38 @@ const QUEUE = 'undecodable';
 
 describe('what nobody can read', { timeout: 240_000 }, () => {
   let bed: Testbed;
+  /** Where the slow engine is told of faults. */
+  let faults: string;
 
   before(async () => {
     bed = await startTestbed('undecodable');
     const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
+    const generation = await bed.simulate({
+      default: settings,
+      slow: { ...settings, tokens_per_second: 40 },
+    });
+    faults = generation['slow']?.base_urls[0]?.replace(/v1$/, 'simulator/faults') ?? '';
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: await bed.simulate({
-        default: settings,
-        slow: { ...settings, tokens_per_second: 40 },
-      }),
+      generation,
       environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
   after(() => bed.end());
+
+  /** No turn of the slow engine begins until `goOn`; resolves when so many wait to begin. */
+  const hold = async (rollouts: number): Promise<void> => {
+    const body = JSON.stringify({ fault: 'hold', times: null });
+    assert.ok((await fetch(faults, { method: 'POST', body })).ok);
+    await eventually({ what: 'turns that wait', timeout_ms: 90_000 }, async () => {
+      const seen = (await (await fetch(faults)).json()) as { faults: { hits: number }[] };
+      return seen.faults.reduce((sum, { hits }) => sum + hits, 0) >= rollouts;
+    });
+  };
+  const goOn = async (): Promise<void> => {
+    assert.ok((await fetch(faults, { method: 'DELETE' })).ok);
+  };
 
   let serial = 0;
   /** The fault of a workflow that is started with it; it has ten seconds. */
@@ -107,10 +124,12 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
         return progress !== null && progress.turn >= turn;
       });
     await isAt(1);
+    await hold(2);
     for (const one of [id, `${id}/0-0`]) await signalAll(one);
     await updateAll(id, ['set_limits', 'set_max_in_flight', 'groups']);
     await updateAll(`${id}/0-0`, ['set_limits']);
     const { turn } = await rollout.query<RolloutProgress>('progress');
+    await goOn();
     await isAt(turn + 2);
     const { phase, running, waiting } = await handle.query<BatchProgress>('progress');
     assert.deepEqual({ phase, running, waiting }, { phase: 'running', running: 2, waiting: null });

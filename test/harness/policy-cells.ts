@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { keepPort } from './kept-port.js';
 import type { PolicyBed, PolicyBedOptions } from './policy-bed.js';
 import { startPolicyBed } from './policy-bed.js';
 import type { Engine } from './policy-engines.js';
@@ -96,9 +97,13 @@ export function strikesOn(bed: PolicyBed): Record<Loss, (engine: Engine) => Prom
   const withoutServer =
     (away_ms: number) =>
     async (engine: Engine): Promise<void> => {
+      const { address } = bed.server();
       await bed.killServer();
+      // Another process would take its port, and the server could not come back.
+      const giveBack = await keepPort(address);
       await release(engine);
       await sleep(away_ms);
+      await giveBack();
       await bed.startServer();
     };
   return {

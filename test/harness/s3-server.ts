@@ -32,6 +32,8 @@ export type Disturbed =
   | 'cut the request'
   /** The connection ends in the middle of the answer's body. */
   | 'cut the answer'
+  /** The connection stays, and nothing comes behind the middle of the answer's body. */
+  | 'stall the answer'
   /** As a store does that has no conditional writes. */
   | 'ignore the condition'
   /** Goes on only when this resolves. */
@@ -146,9 +148,12 @@ async function passOn(
       return;
     }
     outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-    if (how === 'cut the answer') {
+    if (how === 'cut the answer' || how === 'stall the answer') {
       answer.once('data', (bytes: Buffer) => {
-        outgoing.write(bytes.subarray(0, bytes.length >> 1), () => outgoing.destroy());
+        answer.pause();
+        outgoing.write(bytes.subarray(0, bytes.length >> 1), () => {
+          if (how === 'cut the answer') outgoing.destroy();
+        });
       });
       return;
     }

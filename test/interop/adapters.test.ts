@@ -6,7 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
+import type { BatchOutcome } from '../harness/batch.js';
 import { publish } from '../harness/policy-bed.js';
+import type { RecoveryBatch } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';
 import type { InteropBed } from './batch-bed.js';
 import { lastKinds, midGeneration, REQUEST, startInteropBed } from './batch-bed.js';
@@ -21,10 +23,11 @@ const MINUTES = Number(process.env['ROLLOUT_INTEROP_MINUTES'] ?? 2);
 const EVERY_MS = 20_000;
 const VERSIONS = MINUTES * 3;
 const KEPT = 2;
-const STREAMS = 8;
-const LONG = 440;
-/** Seconds a token: a stream outlasts two versions. */
-const SLOW = 0.1;
+/** Rollouts of one turn: some that are longer than everything that is published, and beside them one after the other. */
+const LASTING = { batch: 'lasting', streams: 4, tokens: 1900 };
+const PASSING = { batch: 'passing', streams: 4, tokens: 600 };
+/** Seconds a token, at least: the longest turns outlast all versions by a quarter. */
+const SLOW = (MINUTES * 60 * 1.25) / LASTING.tokens;
 const TOLERANCE = 1e-3;
 const STORE = 'adapters';
 const ENDED_WITHIN_MS = 600_000;
@@ -45,7 +48,11 @@ suite('adapters that a trainer publishes while a real engine samples', {
           TINY_VLLM_TRANSFER: '1',
           VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True',
         },
-        flags: ['--enable-lora --max-lora-rank 8 --max-loras', String(KEPT + 1)],
+        flags: [
+          '--max-model-len 2048 --max-num-seqs 16',
+          '--enable-lora --max-lora-rank 8 --max-loras',
+          String(KEPT + 1),
+        ],
       });
       interop = await startInteropBed({ name: 'interop-adapters', base_url: engine.base_url });
       await interop.bed.startWorker(STORE);
@@ -69,8 +76,20 @@ suite('adapters that a trainer publishes while a real engine samples', {
       const { data } = (await reply.json()) as { data: { id: string; parent: string | null }[] };
       return data.flatMap(({ id, parent }) => (parent === null ? [] : [id]));
     };
-    const isOver = async (): Promise<boolean> =>
-      (await lastKinds(interop.bed, { store: STORE, batch: STORE })).every((one) => one === 'end');
+    const isOver = async (batch: string): Promise<boolean> =>
+      (await lastKinds(interop.bed, { store: STORE, batch })).every((one) => one === 'end');
+
+    const play = async (
+      { batch: id, streams, tokens }: typeof LASTING,
+      rounds: number,
+    ): Promise<RecoveryBatch> => {
+      const samples = REQUEST.samples.slice(0, streams).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
+      const generation = { temperature: 1, max_new_tokens: tokens, ignore_eos: true };
+      const batch = interop.bed.batch(STORE, id);
+      await batch.start({ ...REQUEST, samples, num_repeats: rounds, max_in_flight: streams, max_seq_len: 2048, generation }); // prettier-ignore
+      await midGeneration(interop, { store: STORE, batch: id, least: streams });
+      return batch;
+    };
 
     /** Looks all the time how many adapters the engine has. */
     function watchLoaded() {
@@ -95,17 +114,15 @@ suite('adapters that a trainer publishes while a real engine samples', {
       await interop.bed.observed(async () => {
         await bring(1);
         await engine.pace(SLOW);
-        const rounds = Math.ceil((VERSIONS * EVERY_MS) / 1000 / (LONG * SLOW)) + 1;
-        const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
-        const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
-        const batch = interop.bed.batch(STORE, STORE);
-        await batch.start({ ...REQUEST, samples, num_repeats: rounds, max_in_flight: STREAMS, generation }); // prettier-ignore
-        await midGeneration(interop, { store: STORE, batch: STORE, least: STREAMS });
+        const rounds = Math.ceil((VERSIONS * EVERY_MS) / 1000 / (PASSING.tokens * SLOW)) + 1;
+        const lasting = await play(LASTING, 1);
+        const passing = await play(PASSING, rounds);
         const watch = watchLoaded();
         const results: PublishResult[] = [];
         for (let version = 2; version <= VERSIONS; version++) {
           await sleep(EVERY_MS);
-          assert.ok(!(await isOver()), 'the batch ended before the last version');
+          for (const { batch } of [LASTING, PASSING])
+            assert.ok(!(await isOver(batch)), `batch ${batch} ended before the last version`);
           const result = await bring(version);
           results.push(result);
           // A trainer deletes what it may, so that nothing else holds.
@@ -113,21 +130,28 @@ suite('adapters that a trainer publishes while a real engine samples', {
         }
         await sleep(EVERY_MS);
         await engine.pace(0);
-        const { rollouts, failures } = await batch.outcome(ENDED_WITHIN_MS);
+        const long = await lasting.outcome(ENDED_WITHIN_MS);
+        const short = await passing.outcome(ENDED_WITHIN_MS);
         const { most, looks } = await watch.end();
-        assert.deepEqual(failures, []);
-        assert.equal(rollouts.length, STREAMS * rounds);
+        assert.deepEqual([...long.failures, ...short.failures], []);
+        assert.equal(long.rollouts.length, LASTING.streams);
+        assert.equal(short.rollouts.length, PASSING.streams * rounds);
+        for (const { timing, policy_versions } of long.rollouts) {
+          assert.ok(timing.wall_s > MINUTES * 60, `${timing.wall_s} s`);
+          assert.ok(policy_versions.length >= VERSIONS / 3, JSON.stringify(policy_versions));
+        }
+        const rollouts = [...long.rollouts, ...short.rollouts];
         assert.ok(most <= KEPT + 1, `${most} adapters at once`);
         for (const { paused_s } of results) assert.equal(paused_s, 0);
         const log = await readFile(path.join(engine.directory, 'engine.log'), 'utf8');
         assert.doesNotMatch(log, /"POST \/pause/);
-        const walls = rollouts.map(({ timing }) => timing.wall_s).sort((a, b) => a - b);
-        const cut = rollouts.filter(({ policy_versions }) => policy_versions.length > 1).length;
+        const wallsOf = ({ rollouts: all }: BatchOutcome): number[] => all.map(({ timing }) => timing.wall_s).sort((a, b) => a - b); // prettier-ignore
+        const cuts = rollouts.reduce((sum, { policy_versions }) => sum + policy_versions.length - 1, 0); // prettier-ignore
         const { checked, furthest, versions } = compareWithTorch(rollouts, (version) => `${pathOf(version)}-merged`); // prettier-ignore
-        console.log({ rollouts: rollouts.length, tokens: checked, versions: versions.size, furthest, most, looks, cut, median_wall_s: walls[Math.floor(walls.length / 2)], total_s: results.map(({ total_s }) => total_s) }); // prettier-ignore
+        console.log({ rollouts: rollouts.length, tokens: checked, versions: versions.size, furthest, most, looks, cuts, lasting_s: wallsOf(long), passing_s: wallsOf(short), total_s: results.map(({ total_s }) => total_s) }); // prettier-ignore
         // A stream begins under the newest one, and goes on under the newest when its own is too old.
         assert.ok(versions.size >= VERSIONS / 3, [...versions].join());
-        assert.ok(cut > 0, 'no turn went on under another adapter');
+        assert.ok(cuts > 0, 'no turn went on under another adapter');
         assert.ok(furthest < TOLERANCE, `a logprob differs by ${furthest}`);
       });
     });

@@ -69,13 +69,16 @@ export interface TensorTrainer {
   end: () => Promise<void>;
 }
 
+/** With vLLM, torch and what the Python package needs. */
+export const tinyPython = (): string =>
+  spawnSync(here('tiny-vllm.sh'), ['python'], { encoding: 'utf8' }).stdout.trim();
+
 export async function startTensorTrainer(
   { address, namespace }: TestServer,
   task_queue: string,
 ): Promise<TensorTrainer> {
-  const python = spawnSync(here('tiny-vllm.sh'), ['python'], { encoding: 'utf8' }).stdout.trim();
   const folder = here('tcp-transfer');
-  const child = spawn(python, [path.join(folder, 'send_tensors.py')], {
+  const child = spawn(tinyPython(), [path.join(folder, 'send_tensors.py')], {
     env: {
       ...process.env,
       PYTHONPATH: `${PYTHON_PACKAGES}:${folder}`,

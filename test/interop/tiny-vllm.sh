@@ -5,7 +5,8 @@
 #                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set; the model in folder $MODEL,
 #                                       without one, where that is set;
 #                                       further flags are vLLM's: --logprobs-mode raw_logprobs
-#                                       A trainer can send it weights over TCP (tcp-transfer) where TINY_VLLM_TRANSFER is set
+#                                       A trainer can send it weights over TCP (tcp-transfer) where TINY_VLLM_TRANSFER is
+#                                       set, and with --enable-sleep-mode it can sleep
 #   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
 #   test/interop/tiny-vllm.sh checkpoint FOLDER SEED [POSITIONS]   other weights of the same model, for longer prompts
@@ -54,7 +55,7 @@ serve() {
     local plugin="$dir/plugins/tcp_transfer-0.dist-info"
     mkdir -p "$plugin"
     printf 'Metadata-Version: 2.1\nName: tcp_transfer\nVersion: 0\n' >"$plugin/METADATA"
-    printf '[vllm.general_plugins]\ntcp = tcp_transfer:register\n' >"$plugin/entry_points.txt"
+    printf '[vllm.general_plugins]\ntcp = tcp_transfer:register\nsleep = cpu_sleep:register\n' >"$plugin/entry_points.txt"
     export PYTHONPATH="$here/tcp-transfer:$dir/plugins"
     transfer=(--weight-transfer-config '{"backend": "tcp"}')
   fi

@@ -23,12 +23,23 @@ import { PUZZLES, startTestbed } from '../harness/testbed.js';
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
 const ROLLOUTS = Number(process.env['SINGLE_ROLLOUTS'] ?? 400);
 const TURNS = 2;
+/** Of one client: the server has room for 1,200, those of all clients together. */
+const MOST_POLLS = 200;
+/** One at each of two temperatures. */
+const REQUESTS_OF_A_PROBE = 2;
 const LIMIT_MS = 300_000 + 600 * ROLLOUTS;
 
 interface Played {
   rows: { id: string; ids: number[]; reward: number; attempts: number }[];
   /** How many rollouts of a batch of another client have completed. */
   other: number;
+}
+
+/** How many requests the engine has answered with tokens, its probes included. */
+async function answeredBy({ url }: Simulator): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const lines = [...text.matchAll(/^vllm:request_success_total\{.*"(?:stop|length)".*\} (\S+)$/gm)];
+  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, () => {
@@ -105,6 +116,13 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, 
       assert.deepEqual(turns.map(({ requests }) => requests), Array(turns.length).fill(1), id); // prettier-ignore
       assert.ok(turns.length > 0 && turns.length <= TURNS, id);
     }
+    // What planning asks of an engine is asked once for all of them.
+    const sampled = Object.values(rollouts).flatMap((turns) => Object.values(turns));
+    const turns = sampled.reduce((sum, { requests }) => sum + requests, 0);
+    const probing = (await answeredBy(simulator)) - turns;
+    assert.ok(probing > 0 && probing <= REQUESTS_OF_A_PROBE, `${probing} requests of probes`);
+    const polls = [...first.said, ...again.said].map((line) => Number(/^polls (\d+)$/.exec(line)?.[1] ?? 0)); // prettier-ignore
+    assert.ok(Math.max(...polls) > 1 && Math.max(...polls) <= MOST_POLLS, `${Math.max(...polls)} polls`); // prettier-ignore
     // Polls of others find room on the server: nothing was refused.
     const refused = [...first.said, ...again.said].filter((line) => line.includes('asking again'));
     assert.deepEqual(refused, []);

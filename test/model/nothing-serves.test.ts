@@ -25,6 +25,23 @@ describe('a policy that serves nothing', () => {
     assert.match(why ?? '', /version 5 is tried again; or publish one that loads$/);
   });
 
+  test('that only a trainer has is given again by nobody else', () => {
+    const lost = view(5, ['unknown', 'half loaded']);
+    const remedy = /; attach files of version 5, publish a version, or begin the next transfer$/;
+    const sent = { kind: 'transfer' };
+    assert.match(whyNothingServes({ ...lost, weights: { 5: sent } }) ?? '', remedy);
+    assert.match(whyNothingServes({ ...lost, weights: { 5: { weights: sent } } }) ?? '', remedy);
+  });
+
+  test('names the trainer that has the engines, which may be gone', () => {
+    const holder = { name: 'grpo', incarnation: 'one' };
+    const open = { version: 6, holder, paused_until: Date.UTC(2026, 0, 1, 9, 10) };
+    const held = view(5, ['updating', null]);
+    const whose = /is updating; grpo \(incarnation one\) has the engines for version 6, at most until 09:10:00 UTC: `finish`, `abandon` or its next `begin` ends that$/; // prettier-ignore
+    assert.match(whyNothingServes({ ...held, ticket: open }) ?? '', whose);
+    assert.match(whyNothingServes({ ...held, transfers: { open } }) ?? '', whose);
+  });
+
   test('needs nothing while a replica loads', () => {
     const why = whyNothingServes(view(null, ['updating', null], ['unknown', 'load']));
     assert.equal(why, 'no replica serves: http://0 is updating, http://1 is unknown (load)');

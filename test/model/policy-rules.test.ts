@@ -57,11 +57,11 @@ test('what does not serve is restored, unless nothing has been published to rest
   assert.deepEqual(toRestore(viewOf(given, null)), []);
 });
 
-test('one that has joined is given no weights while a trainer has the engines, and those before it are', () => {
+test('none is given weights while a trainer has the engines, whether it has joined or is back', () => {
   const view = viewOf({ a: ['updating', 1], b: ['away', 1], c: ['away', null] });
   view.replicas['c'] = { ...view.replicas['c']!, examined: false };
   const ticket = { nonce: 'n', version: 2, holder: { name: 'grpo', incarnation: 'one' }, paused_until: 1, stall_ms: 1, engines: ['a'] }; // prettier-ignore
-  assert.deepEqual(toRestore({ ...view, ticket }), ['b']);
+  assert.deepEqual(toRestore({ ...view, ticket }), []);
   assert.deepEqual(toRestore({ ...view, ticket: null }), ['a', 'b', 'c']);
 });
 

@@ -105,6 +105,25 @@ describe('a bucket', { skip: noS3 }, () => {
     assert.ok(left < 0, 'nothing was cut');
   });
 
+  for (const [name, how] of [
+    ['whose answer never begins', { until: new Promise<void>(() => undefined) }],
+    ['whose answer stops in its middle', 'stall the answer'],
+  ] as const)
+    test(`asks again over a connection that is silent: for an object ${name}`, async (t) => {
+      const settings = await s3.bucket();
+      const bucket = createBucket(settings, { silent_ms: 3000 });
+      t.after(() => {
+        s3.disturb(() => null);
+        bucket.close();
+      });
+      const body = Buffer.alloc(3_000_000, 'x');
+      await bucket.put('large', body);
+      let left = 1;
+      s3.disturb(({ method }) => (method === 'GET' && left-- > 0 ? how : null));
+      assert.deepEqual(await bucket.get('large'), body);
+      assert.ok(left < 0, 'nothing was asked twice');
+    });
+
   test('that is missing is an error with its name, not a missing object', async (t) => {
     const settings = { ...(await s3.bucket()), bucket: 'no-such-bucket' };
     const bucket = createBucket(settings);

@@ -116,6 +116,23 @@ onEachStore((open) => {
       await second.commit();
     });
 
+    test('that opens a rollout which its run is about to finish gets nothing, and costs who finishes an attempt', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const finishing = { activity: 'finishRollout', run: 'a' };
+      const first = await store.claim(REF, finishing);
+      const opening = elsewhere().claim(REF, { activity: 'openRollout', reopen: true, run: 'a' });
+      await assert.rejects(opening, faultOf('StoreFault', 'taken over'));
+      await assert.rejects(
+        first.append(entryOf(a.end({ stop_reason: 'stopped' }))).then(() => first.commit()),
+        faultOf('StoreFault', 'taken over'),
+      );
+      const second = await store.claim(REF, { ...finishing, attempt: 2 });
+      // Files have what the first has written; it was the holder.
+      if (second.trajectory.end === null) await second.append(entryOf(a.end({ stop_reason: 'stopped' }))); // prettier-ignore
+      await second.commit();
+      assert.equal((await elsewhere().readTrajectory(REF)).end?.stop_reason, 'stopped');
+    });
+
     test('lets the zombie write, unheard, and commits itself', async (t) => {
       const { store, elsewhere } = await open(t);
       const zombie = await store.claim(REF, by);

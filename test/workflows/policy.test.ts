@@ -1,7 +1,7 @@
 /** The policy of a service as a workflow: which replicas it touches, in which order, and what makes it touch them. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { writeHistory } from '../harness/written-history.js';
+import { notesPatch, writeHistory } from '../harness/written-history.js';
 
 const A = 'http://a/v1';
 const B = 'http://b/v1';
@@ -173,6 +173,24 @@ describe('a replica that does not serve', () => {
     history.scheduleActivity('updateReplica');
     await history.replay();
   }); // prettier-ignore
+
+  test('waits while a trainer has the others, and is given the version of the record after that', async () => {
+    const holder = { name: 'grpo', incarnation: 'one' };
+    const open = { nonce: 'n', version: 2, holder, paused_until: Date.UTC(2100, 0), stall_ms: 120_000, engines: [A] }; // prettier-ignore
+    const history = begin({ ...view(1, LOST), ticket: open });
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    notesPatch(history, 'replicas wait for transfers');
+    const timer = { timerId: '1', startToFireTimeout: '120s' };
+    const startedEventId = history.add('TIMER_STARTED', timer);
+    history.signal('recover');
+    history.task();
+    history.add('TIMER_CANCELED', { timerId: '1', startedEventId });
+    history.activity('surveyReplicas', survey(view(1, LOST)));
+    history.task();
+    history.scheduleActivity('updateReplica');
+    history.gives(restoring);
+    await history.replay();
+  });
 
   test('is looked for again when a worker asks for it', async () => {
     const history = begin(view(1, fleet(NEW, NEW)));

@@ -1,7 +1,8 @@
 """Asks for very many rollouts at once, and prints them in the order in which they were asked for.
 
-STACK: a file with ``samples``, ``settings`` and ``rollouts``. Each end is a line on standard error. Another client of
-this process waits for a batch meanwhile.
+STACK: a file with ``samples``, ``settings`` and ``rollouts``. Each end is a line on standard error, and so is how many
+results the client has waited for at once, whenever that is more than before. Another client of this process waits for a
+batch meanwhile.
 """
 
 import asyncio
@@ -13,6 +14,26 @@ from durable_rollouts import aio
 
 with open(os.environ["STACK"]) as file:
     STACK = json.load(file)
+
+
+def count_polls(client):
+    """Results are waited for with this call alone."""
+    service = client._temporal.workflow_service
+    poll = service.get_workflow_execution_history
+    now, most = 0, 0
+
+    async def counted(*args, **kwargs):
+        nonlocal now, most
+        now += 1
+        if now > most:
+            most = now
+            print(f"polls {most}", file=sys.stderr, flush=True)
+        try:
+            return await poll(*args, **kwargs)
+        finally:
+            now -= 1
+
+    service.get_workflow_execution_history = counted
 
 
 async def play(client, k):
@@ -36,6 +57,7 @@ async def other():
 
 async def main():
     client = await aio.Client.connect()
+    count_polls(client)
     beside = asyncio.ensure_future(other())
     rows = await asyncio.gather(*(play(client, k) for k in range(STACK["rollouts"])))
     print(json.dumps({"rows": rows, "other": await beside}))

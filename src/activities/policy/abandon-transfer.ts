@@ -1,11 +1,10 @@
-import type { PolicyRecord } from '../../model/policy/record.js';
-import { pathOf } from '../../model/policy/record.js';
+import { repairOf } from '../../model/policy/sleepers.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
 import { ended, refusalOfTicket, withTicket } from '../../model/policy/tickets.js';
 import { Abandon } from '../../model/policy/transfer.js';
-import type { AbandonedTransfer, PolicyActivities } from '../contract/policy.js';
+import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { givenBack, halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { sleptAgain } from './sleep-again.js';
@@ -81,13 +80,4 @@ async function outcomesOf(
     }),
   );
   return Object.fromEntries(all);
-}
-
-/** Whether the trainer left files of the version that it could not bring. */
-function repairOf(
-  record: PolicyRecord | null,
-  { version, quorum }: Ticket,
-): AbandonedTransfer['repair'] {
-  if (record === null || record.sleep !== null || record.target !== version) return null;
-  return pathOf(record.weights[version]) === null ? null : { version, quorum };
 }

@@ -38,7 +38,8 @@ export async function admit(
   const entry = record?.replicas[replica];
   if (record === null || entry === undefined)
     return { identity: null, done: { paused_s: 0, load_s: 0, view: viewOf(record) } };
-  if (entry.examined) return KNOWN;
+  // One that is half loaded computes nothing before it has whole weights, and there may be none yet.
+  if (entry.examined || (record.version === null && entry.needs !== null)) return KNOWN;
   const { epoch } = entry;
   try {
     const identity = await examineJoiner(policy, { control, signal });

@@ -1,5 +1,6 @@
 import type { PolicyRecord, Published } from '../../model/policy/record.js';
 import { otherFiles, pathOf } from '../../model/policy/record.js';
+import { repairOf } from '../../model/policy/sleepers.js';
 import { isOther } from '../../model/policy/weight-files.js';
 import { Attach } from '../../model/policy/transfer.js';
 import type { PolicyActivities } from '../contract/policy.js';
@@ -17,12 +18,7 @@ export function createAttachCheckpoint(
       const attach = inputOf('attach', { schema: Attach, input });
       const { files } = await lookAt(attach.checkpoint);
       const record = await records.change((now) => attached(now, { ...attach, files }));
-      const isOpen = record?.transfers.open?.version === attach.version;
-      const isBrought = record?.target === attach.version && record.version !== attach.version;
-      const isAsleep = record?.sleep != null;
-      const repair =
-        isBrought && !isOpen && !isAsleep ? { version: attach.version, quorum: null } : null;
-      return { repair, view: viewOf(record) };
+      return { repair: repairOf(record, attach), view: viewOf(record) };
     });
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { WeightControl } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
+import type { Fault } from '../../model/faults.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
 import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
@@ -14,6 +14,7 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { faultsOf, textsOf } from './ask-all.js';
 import { withIdentityOf } from './examine-joiner.js';
 import { givenBack, holdHalfLoaded } from './half-loaded.js';
 import { sleptAgain } from './sleep-again.js';
@@ -40,7 +41,9 @@ export function createBeginTransfer(dependencies: Dependencies): PolicyActivitie
       const record = await keepHeld(policy, { ticket, faults, signal });
       const held = ticketOf(record, nonce);
       if (held === null)
-        throw refused(`fewer engines than the quorum could be held: ${textOfFaults(faults)}`);
+        throw refused(
+          `fewer engines than the quorum could be held: ${textOfFaults(textsOf(faults))}`,
+        );
       return { answer: answerOf(held, { policy, record: before }), view: viewOf(record) };
     });
 }
@@ -86,10 +89,9 @@ function check(record: PolicyRecord | null, begin: Begin): void {
   if (refusal !== null) throw refused(refusal);
 }
 
-/** Those that do not answer. One that hangs keeps what it needs. */
+/** Those that do not answer serve nothing: they would serve the version before. One that hangs keeps what it needs. */
 const withAway = (record: PolicyRecord, { away, hung }: Seen): PolicyRecord =>
   Object.entries(away).reduce((next, [replica, fault]) => {
-    if (next.replicas[replica]?.state === 'current' && hung.includes(replica)) return next;
     const state = hung.includes(replica) ? 'unknown' : 'away';
     return withReplica(next, { replica, state, fault });
   }, record);
@@ -125,22 +127,14 @@ const HALF = { state: 'unknown', needs: 'load' } as const;
 async function holdAll(
   policy: PolicyService,
   { ticket, signal }: { ticket: Ticket; signal: AbortSignal },
-): Promise<Record<string, string>> {
-  const faults: Record<string, string> = {};
-  const hold = async ({ url, was }: Ticket['engines'][number]): Promise<void> => {
+): Promise<Record<string, Fault>> {
+  const run = async ({ url, was }: Ticket['engines'][number]): Promise<void> => {
     const control = knownControl(policy, url);
-    try {
-      if (control === undefined) throw refused('it is no replica of the service any more');
-      const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
-      await holdOne(control, { ticket, was, isAsleep, signal });
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      faults[url] = error.message;
-    }
+    if (control === undefined) throw refused('it is no replica of the service any more');
+    const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
+    await holdOne(control, { ticket, was, isAsleep, signal });
   };
-  await Promise.all(ticket.engines.map(hold));
-  signal.throwIfAborted();
-  return faults;
+  return await faultsOf(ticket.engines, { run, signal });
 }
 
 async function holdOne(
@@ -167,7 +161,7 @@ async function holdOne(
 /** The record without those that could not be held; without the ticket if they were too many. */
 async function keepHeld(
   policy: PolicyService,
-  { ticket, faults, signal }: { ticket: Ticket; faults: Record<string, string>; signal: AbortSignal }, // prettier-ignore
+  { ticket, faults, signal }: { ticket: Ticket; faults: Record<string, Fault>; signal: AbortSignal }, // prettier-ignore
 ): Promise<PolicyRecord | null> {
   const latest = await policy.records.latest();
   const { engines } = ticket;
@@ -191,8 +185,7 @@ async function keepHeld(
         signal,
       });
       const outcome = slept ?? (await givenBack(control, { ...how, ...held }));
-      const fault = faults[url] ?? outcome.fault;
-      outcomes[url] = outcome.state === 'current' || fault === undefined ? outcome : { ...outcome, fault }; // prettier-ignore
+      outcomes[url] = afterHold(outcome, faults[url] ?? null);
     }),
   );
   return await policy.records.change((now) => {
@@ -205,6 +198,15 @@ async function keepHeld(
     const left = there.reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
     return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
   });
+}
+
+/** An engine may still do what it has not answered, and be paused after it was resumed: it gets its weights whole. */
+function afterHold(outcome: Outcome, fault: Fault | null): Outcome {
+  if (fault === null) return outcome;
+  const isSilent = fault.type === 'GenerationUnavailable' && fault.status === null;
+  if (outcome.state === 'current' && !isSilent) return outcome;
+  const state = outcome.state === 'current' ? 'unknown' : outcome.state;
+  return { ...outcome, state, fault: fault.message };
 }
 
 function answerOf(

@@ -95,7 +95,6 @@ async function checkAllowed(
     const owner = owners.get(url) ?? service;
     if (owner !== service)
       throw refused(`${name}: expected an engine of no other service, got ${url} of ${owner}`);
-    if (policy.urls.includes(url) && control_url === null) continue;
     for (const one of [url, ...(control_url === null ? [] : [control_url])]) {
       const refusal = await policy.refusalOf(one);
       if (refusal !== null) throw refused(`${name}: ${one}: ${refusal}`);

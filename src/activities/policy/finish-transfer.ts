@@ -1,5 +1,4 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
 import { AGREED_IDS, disagreements } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { concluded } from '../../model/policy/record.js';
@@ -13,6 +12,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { asAdmitted } from './admit-joiner.js';
+import { faultsOf, textsOf } from './ask-all.js';
 import { examineLogprobs } from './examine-joiner.js';
 import { halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
@@ -86,27 +86,19 @@ interface Finishing {
 
 async function completeAll(finishing: Finishing) {
   const { ticket, finish, policy } = finishing;
-  const faults: Record<string, string> = {};
   const told: Record<string, { before: number[] | null; after: number[] }> = {};
-  const one = async (engine: TicketEngine): Promise<void> => {
-    const { url, group, before, left } = engine;
+  const run = async ({ url, group, before, left }: TicketEngine): Promise<void> => {
     const control = knownControl(policy, url);
-    try {
-      if (left) throw refused(IT_HAS_LEFT);
-      if (control === undefined) throw refused('it is no replica of the service any more');
-      if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
-      const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
-      const after = await complete(control, { ...finishing, isAsleep });
-      await examine(control, finishing);
-      if (after !== null) told[url] = { before, after };
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      faults[url] = error.message.replace(`${url}: `, '');
-    }
+    if (left) throw refused(IT_HAS_LEFT);
+    if (control === undefined) throw refused('it is no replica of the service any more');
+    if (!finish.sent.includes(group)) throw refused(`its group ${group} was not sent`);
+    const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
+    const after = await complete(control, { ...finishing, isAsleep });
+    await examine(control, finishing);
+    if (after !== null) told[url] = { before, after };
   };
-  await Promise.all(ticket.engines.map(one));
-  finishing.signal.throwIfAborted();
-  return { faults, told };
+  const { signal } = finishing;
+  return { faults: textsOf(await faultsOf(ticket.engines, { run, signal })), told };
 }
 
 /** Returns what it computes, for `agree`. */

@@ -49,7 +49,7 @@ async function stateOf(control: WeightControl, signal: AbortSignal): Promise<Hol
   return isUp ? 'hangs' : 'away';
 }
 
-export const IT_HAS_LEFT = 'it has left, or drains';
+export const IT_HAS_LEFT = 'it has left, drains, or has joined anew';
 
 export const WHY_IT_HANGS =
   'it waits inside a transfer and answers nothing: it is asked until it does; if its sender is gone, restart its process';

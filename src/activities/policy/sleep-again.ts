@@ -1,6 +1,7 @@
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
+import { TO_BE_WOKEN } from '../../model/policy/sleepers.js';
 import type { TicketEngine } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
 import { labelBack } from './half-loaded.js';
@@ -35,7 +36,7 @@ export async function sleptAgain(
   try {
     if (isTouched) await control.closeTransfer(bound);
     else if (slept.level === 1) await labelBack(control, { was, transit, ...bound });
-    if (record.sleep === null) return { state: 'unknown', needs, fault: 'it is to be woken' };
+    if (record.sleep === null) return { state: 'unknown', needs, fault: TO_BE_WOKEN };
     await putToSleep(control, { sleep: record.sleep, version: record.version, signal });
     return { state: 'asleep', needs };
   } catch (error) {

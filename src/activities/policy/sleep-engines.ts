@@ -5,7 +5,12 @@ import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
 import type { Slept, Sleeping } from '../../model/policy/sleep.js';
 import { Sleep } from '../../model/policy/sleep.js';
-import { refusalOfSleep, withoutSleep, withSleepers } from '../../model/policy/sleepers.js';
+import {
+  refusalOfSleep,
+  sleepersOf,
+  withoutSleep,
+  withSleepers,
+} from '../../model/policy/sleepers.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';
@@ -13,7 +18,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Answers } from './ask-all.js';
-import { askSome } from './ask-all.js';
+import { askSome, faultsOf, textsOf } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
@@ -126,24 +131,18 @@ async function layDown(
   policy: PolicyService,
   { record, sleep, signal }: { record: PolicyRecord; sleep: Sleeping; signal: AbortSignal },
 ): Promise<Record<string, string>> {
-  const faults: Record<string, string> = {};
-  const one = async ([url]: [string, unknown]): Promise<void> => {
+  const run = async ({ url }: { url: string }): Promise<void> => {
     const control = knownControl(policy, url);
     if (control === undefined) return;
     try {
       await putToSleep(control, { sleep, version: record.version, signal });
     } catch (error) {
-      signal.throwIfAborted();
-      if (!(error instanceof Fault) || error.type === 'StoreFault') throw error;
+      if (!(error instanceof Fault)) throw error;
       // One that is gone needs no memory. It is found away when it is to be woken.
-      const isThere = await control.isUp({ within_ms: QUESTION_MS, signal }).catch(() => false);
-      if (isThere) faults[url] = error.message;
+      if (await control.isUp({ within_ms: QUESTION_MS, signal }).catch(() => false)) throw error;
     }
   };
-  const sleepers = Object.entries(record.replicas).filter(([, { state }]) => state === 'asleep');
-  await Promise.all(sleepers.map(one));
-  signal.throwIfAborted();
-  return faults;
+  return textsOf(await faultsOf(sleepersOf(record), { run, signal }));
 }
 
 /** Its streams are cut. Weights that are to be dropped lose their label first. */

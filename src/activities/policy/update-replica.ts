@@ -1,7 +1,7 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import type { Weights } from '../../model/policy/publish.js';
-import { withAdapter } from '../../model/policy/adapters.js';
+import { baseOf, withAdapter } from '../../model/policy/adapters.js';
 import type { PolicyRecord, Published } from '../../model/policy/record.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
@@ -21,7 +21,7 @@ import { policyOf, refused, viewOf } from './policy-view.js';
 import { worstOf } from './probe.js';
 import { pause } from './pause-engine.js';
 import { release } from './release.js';
-import { wakeReplica } from './wake-replica.js';
+import { wakeReplica, whatChanged } from './wake-replica.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { checkFiles } from './checked-files.js';
 
@@ -52,6 +52,8 @@ interface Work extends Pick<Attempt, 'signal'> {
   transit: string;
   /** It sleeps: its memory has to come back before its weights. */
   isAsleep: boolean;
+  /** Its logprobs of fixed ids before it slept, with these weights; null: nobody knows them. */
+  before: number[] | null;
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
@@ -167,8 +169,10 @@ async function recordPause(
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
   const transit = inTransit(version, record?.writer ?? '');
-  const isAsleep = record?.replicas[replica]?.slept != null;
-  return { isAsleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
+  const slept = record?.replicas[replica]?.slept ?? null;
+  const isSame = entry !== undefined && baseOf(entry) === version;
+  const before_sleep = isSame ? (slept?.before ?? null) : null;
+  return { isAsleep: slept !== null, before: before_sleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
 }
 
 /** The next attempt has to know it. */
@@ -263,7 +267,9 @@ function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: W
 }
 
 /** Asks a running engine: a paused one does not answer. */
-async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
+async function probe({ control, manner, before }: Work, bound: Bound): Promise<void> {
+  const changed = await whatChanged(before, { control, ...bound });
+  if (changed !== null) throw refused(changed);
   if (manner.probe === null) return;
   const got = await control.promptLogprobs(manner.probe.prompt_ids, bound);
   const worst = worstOf(got, manner.probe);

@@ -1,10 +1,9 @@
-import { Fault } from '../../model/faults.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
 import { Wake } from '../../model/policy/sleep.js';
-import { toBring, withoutSleep } from '../../model/policy/sleepers.js';
+import { repairOf, sleepersOf, withoutSleep } from '../../model/policy/sleepers.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
+import { faultsOf, textsOf } from './ask-all.js';
 import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
 
 const WAKE_MS = 300_000;
@@ -25,29 +24,17 @@ export function createWakeEngines(dependencies: Dependencies): PolicyActivities[
         if ('nonce' in given && now.sleep.nonce !== given.nonce) return null;
         return withoutSleep(now, 'why' in given ? given.why : '`wake`');
       });
-      return { repair: repairOf(record), view: viewOf(record) };
+      return { repair: repairOf(record, { version: record?.target }), view: viewOf(record) };
     });
-}
-
-function repairOf(record: PolicyRecord | null) {
-  if (record === null || record.sleep !== null || record.transfers.open !== null) return null;
-  const version = toBring(record);
-  return version === null ? null : { version, quorum: null };
 }
 
 async function giveMemory(policy: PolicyService, signal: AbortSignal): Promise<void> {
   const record = await policy.records.latest();
-  const sleepers = Object.entries(record?.replicas ?? {}).filter(([, one]) => one.state === 'asleep'); // prettier-ignore
-  const faults: Record<string, string> = {};
-  await Promise.all(
-    sleepers.map(async ([url]) => {
-      try {
-        await knownControl(policy, url)?.wakeUp('weights', { within_ms: WAKE_MS, signal });
-      } catch (error) {
-        if (!(error instanceof Fault)) throw error;
-        faults[url] = error.message;
-      }
-    }),
+  const run = async ({ url }: { url: string }): Promise<void> => {
+    await knownControl(policy, url)?.wakeUp('weights', { within_ms: WAKE_MS, signal });
+  };
+  const faults = textsOf(
+    await faultsOf(record === null ? [] : sleepersOf(record), { run, signal }),
   );
   if (Object.keys(faults).length > 0) throw refused(textOfFaults(faults));
 }

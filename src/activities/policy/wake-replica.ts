@@ -79,16 +79,26 @@ async function woken(
     await control.wakeUp(null, bound());
     await control.resetCache(bound());
     await control.resume(bound());
-    if (slept === null || slept.before === null) return null;
-    const after = await control.promptLogprobs(AGREED_IDS, bound());
-    if (distance(slept.before, after) <= TOLERANCE) return null;
-    return { fault: 'it computes something else than before it slept', needs: 'load' };
+    const changed = await whatChanged(slept?.before ?? null, { control, ...bound() });
+    return changed === null ? null : { fault: changed, needs: 'load' };
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Fault) || error.type === 'StoreFault') throw error;
     // It is tried again.
     return { fault: error.message.replace(`${control.replica}: `, ''), needs: null };
   }
+}
+
+/** Compares what it computes with what it did before it slept, under the same weights; null: it is the same, or unknown. */
+export async function whatChanged(
+  before: readonly number[] | null,
+  { control, ...bound }: { control: WeightControl } & Bound,
+): Promise<string | null> {
+  if (before === null) return null;
+  const after = await control.promptLogprobs(AGREED_IDS, bound);
+  return distance(before, after) <= TOLERANCE
+    ? null
+    : 'it computes something else than before it slept';
 }
 
 const note = (

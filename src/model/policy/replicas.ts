@@ -83,7 +83,10 @@ const isAnother = ({ instance }: ReplicaEntry, joins: Join): boolean =>
 const isElsewhere = ({ owner, control_url }: ReplicaEntry, joins: Join): boolean =>
   owner !== null && control_url !== joins.control_url;
 
-/** The record with this replica; the same one if it is there and nothing changes. */
+/**
+ * The record with this replica; the same one if it is there and nothing changes. An open transfer goes on without one that
+ * joins anew, and another process needs nothing of what its predecessor did.
+ */
 export function withJoin(
   record: PolicyRecord,
   { joins, owner, at }: { joins: Join; owner: string; at: number },
@@ -97,7 +100,8 @@ export function withJoin(
   const isBack = entry.draining_until !== null && entry.state !== 'current';
   if (isBack || isAnother(entry, joins) || isElsewhere(entry, joins)) {
     const named = { instance: instance ?? entry.instance, owner: whose, control_url: where, away_since: at }; // prettier-ignore
-    return withJoined(record, { replica, ...named });
+    const needs = isAnother(entry, joins) ? null : entry.needs;
+    return withoutTicketEngine(withJoined(record, { replica, ...named, needs }), replica);
   }
   if (entry.draining_until === null && entry.owner === whose) return record;
   const replicas = { ...record.replicas, [replica]: { ...entry, owner: whose, draining_until: null } }; // prettier-ignore
@@ -183,7 +187,10 @@ export function withEngines(
   return gone.reduce((next, [url]) => withoutReplica(next, { url, at }), joined);
 }
 
-/** Those whose time is over: they have drained, or have been away for too long. */
+/**
+ * The record without those whose time is over: they have drained, or have been away for too long. The time of one that a
+ * transfer has found away begins here.
+ */
 export function withoutOverdue(
   record: PolicyRecord,
   { at, forget_after_ms }: { at: number; forget_after_ms: number | null },
@@ -194,9 +201,13 @@ export function withoutOverdue(
     if (owner === null || forget_after_ms === null || away_since === null) return false;
     return away_since + forget_after_ms <= at;
   };
-  return Object.entries(record.replicas)
-    .filter(([, entry]) => isOver(entry))
-    .reduce((next, [url]) => withoutReplica(next, { url, at }), record);
+  const isCounted = ({ state, owner, away_since }: ReplicaEntry): boolean =>
+    state !== 'away' || owner === null || forget_after_ms === null || away_since !== null;
+  return Object.entries(record.replicas).reduce((next, [url, entry]) => {
+    if (isOver(entry)) return withoutReplica(next, { url, at });
+    if (isCounted(entry)) return next;
+    return { ...next, replicas: { ...next.replicas, [url]: { ...entry, away_since: at } } };
+  }, record);
 }
 
 /** Why a joiner is not what the others are; null: it is. */

@@ -57,14 +57,18 @@ export function withSleepers(
 /** One that sleeps already has what it was put to sleep with. */
 const needsOf = ({ state }: ReplicaEntry): 'load' | null => (state === 'asleep' ? null : 'load');
 
-const WOKEN = 'it is to be woken';
+/** Those that sleep. */
+export const sleepersOf = ({ replicas }: Pick<PolicyRecord, 'replicas'>): { url: string }[] =>
+  Object.entries(replicas).flatMap(([url, { state }]) => (state === 'asleep' ? [{ url }] : []));
+
+export const TO_BE_WOKEN = 'it is to be woken';
 
 /** The record in which nobody needs the engines' memory any more: each is woken like one that has to be restored. */
 export function withoutSleep(record: PolicyRecord, why: string): PolicyRecord {
   const woken = Object.entries(record.replicas).reduce(
     (next, [replica, { state, fault }]) =>
       state === 'asleep'
-        ? withReplica(next, { replica, state: 'unknown', fault: fault ?? `${WOKEN}: ${why}` })
+        ? withReplica(next, { replica, state: 'unknown', fault: fault ?? `${TO_BE_WOKEN}: ${why}` })
         : next,
     record,
   );
@@ -87,8 +91,16 @@ export const needsLoad = (
   return slept?.level === 2 || needs !== null || baseOf(entry) !== base;
 };
 
-/** Files of a version that is to be brought, and has not been yet; null: none. */
-export function toBring({ version, target, weights }: PolicyRecord): number | null {
-  if (target === null || target === version) return null;
-  return pathOf(weights[target]) === null ? null : target;
+/**
+ * What is brought from files at once, because whoever was to bring this version will not: the highest one that no quorum
+ * has. null: nothing. Replicas that lack an earlier one are restored.
+ */
+export function repairOf(
+  record: PolicyRecord | null,
+  { version, quorum = null }: { version: number | null | undefined; quorum?: number | null },
+): { version: number; quorum: number | null } | null {
+  if (record === null || version == null || version !== record.target) return null;
+  const isBusy = record.sleep !== null || record.transfers.open !== null;
+  if (isBusy || version === record.version || pathOf(record.weights[version]) === null) return null;
+  return { version, quorum };
 }

@@ -1,5 +1,5 @@
 import type { PolicyView, TicketView } from './policy.js';
-import { canRestore, timeOfDay } from './policy.js';
+import { canRestore, remedyWithoutFiles, timeOfDay } from './policy.js';
 
 /** What people read of a policy. */
 
@@ -17,7 +17,7 @@ function halfText(view: PolicyView): string {
   const { version } = view;
   const remedy = canRestore(view)
     ? `version ${version ?? 'none'} is loaded from its files`
-    : `${version === null ? '' : `attach files of version ${version}, `}publish a version, or begin the next transfer`;
+    : remedyWithoutFiles(version);
   return `is half loaded, cut off and paused: ${remedy}`;
 }
 

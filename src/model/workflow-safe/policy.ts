@@ -169,17 +169,15 @@ export const mayReach = (
 
 /**
  * Replicas that need `version` again: none if nobody but a trainer has its weights. If nothing was ever published, those
- * that have joined are only examined. An engine that hangs is asked until it answers. Those of an open transfer belong to
- * its holder, and those that have joined meanwhile wait: they would serve the version before its. While engines sleep,
- * nobody else's memory is touched.
+ * that have joined are only examined. An engine that hangs is asked until it answers. While a transfer is open, none is
+ * restored; while engines sleep, nobody else's memory is touched.
  */
 export function toRestore(
   view: PolicyView,
-  /** Asked only where it counts. */
-  joinersWait: () => boolean = () => true,
+  /** As `isKept` has it. */
+  waits: (one: ReplicaView) => boolean = () => true,
 ): string[] {
   if (isAsleep(view)) return [];
-  const held = new Set(view.ticket?.engines);
   const hasFiles = canRestore(view);
   const isDue = (one: ReplicaView): boolean =>
     one.state === 'current'
@@ -188,11 +186,23 @@ export function toRestore(
         hangs(one) ||
         keepsWeights(one) ||
         (view.version === null && one.examined === false);
-  const waits = (one: ReplicaView): boolean =>
-    view.ticket != null && one.examined === false && joinersWait();
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.draining_until === undefined && !held.has(url) && isDue(one) && !waits(one) ? [url] : [],
+    one.draining_until === undefined && isDue(one) && !isKept(view, { url, waits }) ? [url] : [],
   );
+}
+
+/**
+ * Whether an open transfer keeps a replica as it is: its own engines belong to its holder, and all others wait, since they
+ * would serve the version before its.
+ */
+export function isKept(
+  { ticket = null, replicas }: PolicyView,
+  /** Asked only where it counts. */
+  { url, waits }: { url: string; waits: (one: ReplicaView) => boolean },
+): boolean {
+  const one = replicas[url];
+  if (ticket === null || one === undefined) return false;
+  return ticket.engines.includes(url) || waits(one);
 }
 
 const isAsleep = ({ sleep }: PolicyView): boolean => sleep != null;
@@ -248,14 +258,22 @@ export const restoreDelayMs = (failures: number): number =>
 const MOST_OF_FAULT = 160;
 const MOST_REPLICAS = 4;
 
-/** Why requests wait, and what to do about it; null: a replica serves. */
+type HeldBy = Pick<TicketView, 'version' | 'holder' | 'paused_until'>;
+
+/** Why requests wait, and what to do about it; null: a replica serves. A record or a view of one. */
 export function whyNothingServes({
   version,
   replicas,
   sleep = null,
+  transfers = { open: null },
+  ticket = transfers.open,
+  weights = {},
 }: {
   version: number | null;
   sleep?: Omit<SleepView, 'nonce'> | null;
+  ticket?: HeldBy | null;
+  transfers?: { open: HeldBy | null };
+  weights?: Readonly<Record<string, { kind: string } | { weights: { kind: string } }>>;
   replicas: Record<
     string,
     Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
@@ -270,7 +288,11 @@ export function whyNothingServes({
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
-  return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${sleep === null ? remedyFor(version) : sleepText(sleep)}`}`;
+  const own = weights[String(version)];
+  const hasFiles = own === undefined || ('kind' in own ? own : own.weights).kind !== TRANSFER;
+  const remedy = sleep === null ? remedyFor(version, hasFiles) : sleepText(sleep);
+  const rest = ticket === null ? (isLoading ? '' : `; ${remedy}`) : `; ${heldText(ticket)}`;
+  return `no replica serves: ${said.join(', ')}${more}${rest}`;
 }
 
 export const NO_ENGINE = 'no engine is there: temporal.yaml names none, and none has joined';
@@ -283,7 +305,16 @@ export const timeOfDay = (ms: number): string => new Date(ms).toISOString().slic
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
-const remedyFor = (version: number | null): string =>
-  version === null
-    ? 'publish a version that loads'
-    : `version ${version} is tried again; or publish one that loads`;
+/** Its trainer may be another process by now, and wait for rollouts itself. */
+const heldText = ({ holder, version, paused_until }: HeldBy): string =>
+  `${holder.name} (incarnation ${holder.incarnation}) has the engines for version ${version}, at most until ${timeOfDay(paused_until)} UTC: \`finish\`, \`abandon\` or its next \`begin\` ends that`;
+
+function remedyFor(version: number | null, hasFiles: boolean): string {
+  if (version === null) return 'publish a version that loads';
+  return hasFiles
+    ? `version ${version} is tried again; or publish one that loads`
+    : remedyWithoutFiles(version);
+}
+
+export const remedyWithoutFiles = (version: number | null): string =>
+  `${version === null ? '' : `attach files of version ${version}, `}publish a version, or begin the next transfer`;

@@ -62,32 +62,38 @@ function partsOf(url: string): { host: string; port: number; isAddress: boolean 
   return { host, port: port === '' ? usual : Number(port), isAddress: isIP(host) !== 0 };
 }
 
-/** A name is allowed by itself, or by the address that it leads to when it is connected to. */
-export function allowedBy(rules: readonly AllowRule[]): Allowed {
-  const rangesOf = (port: number): BlockList => {
-    const ranges = new BlockList();
-    for (const rule of rules) {
-      if (!('cidr' in rule) || !includes(rule.ports, port)) continue;
-      const [address = '', prefix] = rule.cidr.split('/');
-      ranges.addSubnet(address, Number(prefix), familyOf(address));
-    }
-    return ranges;
-  };
+function rangesOf(rules: readonly AllowRule[], port: number): BlockList {
+  const ranges = new BlockList();
+  for (const rule of rules) {
+    if (!('cidr' in rule) || !includes(rule.ports, port)) continue;
+    const [address = '', prefix] = rule.cidr.split('/');
+    ranges.addSubnet(address, Number(prefix), familyOf(address));
+  }
+  return ranges;
+}
+
+/**
+ * A name is allowed by itself, or by the address that it leads to when it is connected to. Some URLs are allowed whatever
+ * the rules say.
+ */
+export function allowedBy(rules: readonly AllowRule[], named: readonly string[] = []): Allowed {
   const isNamed = (name: string, port: number): boolean =>
     rules.some((rule) => 'host' in rule && fits(rule.host, name) && includes(rule.ports, port));
   const hasRange = (port: number): boolean =>
     rules.some((rule) => 'cidr' in rule && includes(rule.ports, port));
   const expected = `expected what \`allow\` has (${rules.map(ruleText).join(', ') || 'nothing'})`;
   const refusal = (url: string): string | null => {
+    if (named.includes(url)) return null;
     const { host, port, isAddress } = partsOf(url);
     const isAllowed = isAddress
-      ? rangesOf(port).check(host, familyOf(host))
+      ? rangesOf(rules, port).check(host, familyOf(host))
       : isNamed(host, port) || hasRange(port);
     return isAllowed ? null : `${expected}, got ${host} port ${port}`;
   };
   const lookupFor: Allowed['lookupFor'] = (url) => {
+    if (named.includes(url)) return resolve;
     const { port } = partsOf(url);
-    const ranges = rangesOf(port);
+    const ranges = rangesOf(rules, port);
     return (...[name, options, done]) => {
       if (isNamed(name.replace(/\.$/, ''), port)) {
         resolve(name, options, done);

@@ -59,7 +59,8 @@ export function placeOf(address: string): Pick<BucketSettings, 'bucket' | 'prefi
 
 /** A piece of an object that is read. */
 const PIECE_BYTES = 8 * 2 ** 20;
-const ANSWERS_WITHIN_MS = 60_000;
+/** For how long a connection may be silent. */
+const SILENT_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
 /** Of one request: connections that break, 500, 503 and `SlowDown`. Of one download: those that break off. */
 const TRIES = 6;
@@ -67,13 +68,16 @@ const TRIES = 6;
 const CONFLICTS = 8;
 const PAUSE_MS = 100;
 
-export function createBucket({ bucket, prefix, ...place }: BucketSettings): Bucket {
+export function createBucket(
+  { bucket, prefix, ...place }: BucketSettings,
+  { silent_ms = SILENT_MS }: { silent_ms?: number } = {},
+): Bucket {
   let client: Sdk.S3Client | null = null;
   const send = async <T>(request: (s3: Asked) => Promise<T>): Promise<T> => {
     // Only those who use it wait for its modules.
     const sdk = await import('@aws-sdk/client-s3');
-    client ??= new sdk.S3Client(settingsOf(place));
-    const options = { abortSignal: AbortSignal.timeout(TRIES * ANSWERS_WITHIN_MS) };
+    client ??= new sdk.S3Client(settingsOf(place, silent_ms));
+    const options = { abortSignal: AbortSignal.timeout(TRIES * silent_ms) };
     return await request({ sdk, client, options });
   };
   /** A token that ran out early is asked for anew, once. */
@@ -216,10 +220,10 @@ interface PutBody {
 export const sha256Of = (body: Buffer | string): string =>
   createHash('sha256').update(body).digest('hex');
 
-function settingsOf({
-  region,
-  endpoint,
-}: Pick<BucketSettings, 'region' | 'endpoint'>): Sdk.S3ClientConfig {
+function settingsOf(
+  { region, endpoint }: Pick<BucketSettings, 'region' | 'endpoint'>,
+  silent_ms: number,
+): Sdk.S3ClientConfig {
   const { env } = process;
   for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']) keepSecret(env[name] ?? '');
   // It warns of releases that this one does not use.
@@ -232,7 +236,8 @@ function settingsOf({
     // Others than Amazon's have no names of hosts for buckets.
     forcePathStyle: foreign !== undefined,
     maxAttempts: TRIES,
-    requestHandler: { connectionTimeout: CONNECTS_WITHIN_MS, requestTimeout: ANSWERS_WITHIN_MS },
+    // Its `requestTimeout` only warns, and ends with the answer's first bytes.
+    requestHandler: { connectionTimeout: CONNECTS_WITHIN_MS, socketTimeout: silent_ms },
     // The signature has a body's hash; others do not know the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',

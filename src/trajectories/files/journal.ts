@@ -181,7 +181,9 @@ function ownership({
 
   /**
    * The file has more than this attempt wrote. An outdated writer's lines are harmless; a claim means that this attempt
-   * lost the journal. An outdated writer killed in the middle of a line may have damaged the next one.
+   * lost the journal. So does one that comes too late and gets nothing, as in a database, where it takes a row's number:
+   * the next attempt finds the same writer's lines. An outdated writer killed in the middle of a line may have damaged
+   * the next one.
    */
   const readOn = async (): Promise<void> => {
     const [known, expected] = [size, appended];

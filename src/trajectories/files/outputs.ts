@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import { z } from 'zod';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
@@ -78,7 +79,7 @@ export function createFileOutputs(
         return result;
       }),
     readMetrics: () =>
-      storing(`reading metrics.json of ${batch}`, () => readMetrics(files.metrics)),
+      storing(`reading metrics.json of ${batch}`, () => readJsonFile(files.metrics)),
   };
 }
 
@@ -91,7 +92,8 @@ async function putGroups(
     lines,
   }: { directory: string; disk: Disk; formats: Formats; lines: () => AsyncIterable<string> },
 ): Promise<GroupFiles> {
-  const file = groupsOf(directory, { ...places, format: 'jsonl' });
+  const fileOf = (extension: string): string => groupsOf(directory, { ...places, extension });
+  const file = fileOf('jsonl');
   if (!(await exists(file))) {
     await disk.makeDirectory(path.dirname(file));
     await disk.putOnce(file, async (handle) => {
@@ -99,14 +101,20 @@ async function putGroups(
     });
   }
   if (!formats.includes('arrow')) return { file };
+  const [sequences, made] = [fileOf('arrow'), fileOf('json')];
+  const standing = await readJsonFile(made);
+  if (standing !== null) return { file, sequences, ...Made.parse(standing) };
   // Whoever makes it makes it of the same lines.
-  const sequences = groupsOf(directory, { ...places, format: 'arrow' });
   let completed = 0;
   await disk.replaceFile(sequences, async (handle) => {
     completed = await writeSequences(handle, wholeLines(file));
   });
+  await disk.replaceFile(made, JSON.stringify({ completed } satisfies z.infer<typeof Made>));
   return { file, sequences, completed };
 }
+
+/** That the groups' Arrow file is there, and how many rollouts it has. */
+const Made = z.strictObject({ completed: z.int().nonnegative() });
 
 const filesIn = (directory: string, kinds: readonly Kind[]): ResultFiles => ({
   rollouts: path.join(directory, 'rollouts.jsonl'),
@@ -124,7 +132,8 @@ async function* wholeLines(file: string): AsyncGenerator<string> {
   }
 }
 
-async function readMetrics(file: string): Promise<unknown> {
+/** null: there is none. */
+async function readJsonFile(file: string): Promise<unknown> {
   try {
     return readJson((await readWhole(file)).toString(), IN_PAYLOADS);
   } catch (error) {

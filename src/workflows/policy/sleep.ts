@@ -1,11 +1,12 @@
 import { uuid4 } from '@temporalio/workflow';
 import type { PolicyState, SleepAnswer } from '../../activities/contract/policy.js';
 import type { PolicyView } from '../../model/workflow-safe/policy.js';
-import { textOfFaults } from '../../model/workflow-safe/policy.js';
+import { isKept, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { restoreReplica, transferActivity } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
 import { stateOf } from './bring.js';
+import { waitsForTransfer } from './restore.js';
 import type { ShownPolicy } from './policy-view.js';
 import { repaired } from './transfers.js';
 
@@ -47,9 +48,9 @@ async function woken(
   { service, heartbeat_ms, shown }: Serving,
 ): Promise<PolicyState> {
   const faults: Record<string, string> = {};
-  const held = new Set(view.ticket?.engines);
   const due = Object.entries(view.replicas).filter(
-    ([url, { state, slept }]) => slept !== undefined && state !== 'asleep' && !held.has(url),
+    ([url, { state, slept }]) =>
+      slept !== undefined && state !== 'asleep' && !isKept(view, { url, waits: waitsForTransfer }),
   );
   await Promise.all(
     due.map(async ([replica]) => {

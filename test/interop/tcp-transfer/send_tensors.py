@@ -87,8 +87,8 @@ def repeated(policy, order):
                 sent = time.time()
             say(update=i, began=began, ended=time.time(), begin_s=begun - began, send_s=sent - begun, paused_s=engines.result["paused_s"])
         else:
-            bare.update(source)
-            say(update=i, began=began, ended=time.time())
+            paused_s = bare.update(source)
+            say(update=i, began=began, ended=time.time(), paused_s=paused_s)
 
 
 class Bare:
@@ -99,6 +99,8 @@ class Bare:
         self._sender = None
 
     def update(self, source):
+        """Returns how long the engine was paused, in seconds."""
+        began = time.time()
         self._client._post("pause?mode=keep")
         if self._sender is None:
             self._sender = WeightTransferTrainerFactory.trainer_init(init()(2), client=self._client, source=source)
@@ -106,6 +108,7 @@ class Bare:
         self._sender.send_weights()
         self._client._post("reset_prefix_cache?reset_running_requests=true")
         self._client._post("resume")
+        return time.time() - began
 
 
 def child(order):

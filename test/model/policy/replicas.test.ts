@@ -149,6 +149,16 @@ describe('a replica that leaves', () => {
     assert.deepEqual(urlsOf(withoutOverdue(away(FILE, 0), limits)), [A, FILE]);
     assert.deepEqual(urlsOf(withoutOverdue(away(A, 0), { ...limits, forget_after_ms: null })), [A, FILE]); // prettier-ignore
   });
+
+  test('is forgotten in time also where a transfer has found it away', () => {
+    const limits = { at: AT, forget_after_ms: 1000 };
+    const record = examined(join(served(), { url: A }), A);
+    const lost = withReplica(record, { replica: A, state: 'away', fault: 'its transfer broke' });
+    const seen = withoutOverdue(lost, limits);
+    assert.deepEqual([urlsOf(seen), seen.replicas[A]!.away_since], [[A, FILE], AT]);
+    assert.equal(withoutOverdue(seen, { ...limits, at: AT + 999 }), seen);
+    assert.deepEqual(urlsOf(withoutOverdue(seen, { ...limits, at: AT + 1000 })), [FILE]);
+  });
 });
 
 test('what replicas have in common is forgotten with the last examined one', () => {

@@ -49,6 +49,19 @@ describe('an address that others name', () => {
     assert.equal(allowed.refusal('http://167838211:8000/v1'), null);
   });
 
+  test('is allowed where it is named by the whole URL, whatever the rules say', async () => {
+    const named = allowedBy([], ['http://localhost:8000/v1']);
+    assert.equal(named.refusal('http://localhost:8000/v1'), null);
+    assert.equal(await named.refusalNow('http://localhost:8000/v1'), null);
+    assert.match(named.refusal('http://localhost:8000/v2') ?? '', /got localhost port 8000/);
+    const found = await new Promise((resolve) => {
+      named.lookupFor('http://localhost:8000/v1')('localhost', { all: true }, (_, all) => {
+        resolve(all);
+      });
+    });
+    assert.ok(Array.isArray(found) && found.length > 0);
+  });
+
   test('is none where nothing is allowed', () => {
     assert.match(allowedBy([]).refusal('http://10.1.2.3:8000') ?? '', /\(nothing\)/);
   });

@@ -40,11 +40,12 @@ const ENTRY_BYTES = 16_384;
 
 /**
  * null: something moved during the measurement, or cannot be measured. Code chooses names, so they are handled as
- * bytes, and no path is taken from a link.
+ * bytes, and no path is taken from a link. `may_end`: processes that are about to end, which no stop keeps from it, are
+ * left out. Where the machine is busy that takes them a while, and what only they hold goes with them.
  */
 export function useOf(
   { folder, mounts, disk_bound, roots }: Disk,
-  processes: Process[],
+  { processes, may_end }: { processes: Process[]; may_end: boolean },
 ): Use | null {
   const [first] = processes;
   if (folder === null) {
@@ -54,7 +55,7 @@ export function useOf(
   }
   try {
     const may_move = roots !== undefined;
-    const held = heldFiles({ processes, disk_bound, may_move, roots: roots ?? [folder] });
+    const held = heldFiles({ processes, disk_bound, may_move, may_end, roots: roots ?? [folder] });
     return { ...held, disk: held.disk + sizeOf(folder, { bound: disk_bound, may_move }) };
   } catch (error) {
     refuseOurs(error);
@@ -98,6 +99,7 @@ interface Held {
   processes: Process[];
   disk_bound: number;
   may_move: boolean;
+  may_end: boolean;
   roots: string[];
 }
 
@@ -109,7 +111,7 @@ interface Nameless {
   left: number;
 }
 
-function heldFiles({ processes, may_move, ...held }: Held): Use {
+function heldFiles({ processes, may_move, may_end, ...held }: Held): Use {
   const files: Nameless = { disk: new Map(), shared: new Map(), left: MAPS_BYTES };
   const sum = (bytes: Map<number, number>): number =>
     [...bytes.values()].reduce((total, one) => total + one, 0);
@@ -118,7 +120,8 @@ function heldFiles({ processes, may_move, ...held }: Held): Use {
     try {
       addHeld(files, { one, may_move, ...held });
     } catch (error) {
-      if (!may_move || !isEnding(one.pid)) throw error;
+      const may_have_gone = may_move || (may_end && one.tasks === 1);
+      if (!may_have_gone || !isEnding(one.pid)) throw error;
     }
     if (files.left <= 0) return { disk: Infinity, shared: 0 };
   }
@@ -128,7 +131,7 @@ function heldFiles({ processes, may_move, ...held }: Held): Use {
 
 function addHeld(
   files: Nameless,
-  { one, roots, disk_bound, may_move }: Omit<Held, 'processes'> & { one: Process },
+  { one, roots, disk_bound, may_move }: Omit<Held, 'processes' | 'may_end'> & { one: Process },
 ): void {
   const of_task = `/proc/${one.pid}/task/${livingTask(one)}`;
   const links = readdirSync(`${of_task}/fd`).map((file) => `${of_task}/fd/${file}`);

@@ -174,9 +174,12 @@ const STILL_TRIES = 20;
 const STILL_MS = 5;
 
 /** What moved during a look (renamed, passed from process to process) is checked again while the code is stopped. */
-function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look: () => T): T {
+function still<T extends { is_whole: boolean }>(
+  { tree, running }: Watched,
+  look: (is_last: boolean) => T,
+): T {
   for (let tries = 0; ; tries++) {
-    const seen = look();
+    const seen = look(tries === STILL_TRIES);
     if (seen.is_whole || tries === STILL_TRIES || tree.group === null) {
       if (running && tries > 0) signalGroup(tree.group, 'SIGCONT');
       return seen;
@@ -189,10 +192,11 @@ function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look
 /** What cannot be measured while the code is stopped counts as excess. */
 function lookAtDisk(one: Watched): Excess | null {
   const { tree } = one;
-  const { use } = still(one, () => {
+  const { use } = still(one, (is_last) => {
     const { processes, is_whole } = processesOf(tree);
     const code = processes.filter(({ level }) => level >= tree.levels);
-    const use = code.length === 0 ? NOTHING_USED : useOf(tree, code);
+    const use =
+      code.length === 0 ? NOTHING_USED : useOf(tree, { processes: code, may_end: is_last });
     return { use, is_whole: is_whole && use !== null };
   });
   one.shared = use?.shared ?? 0;
