@@ -73,6 +73,14 @@ class File:
             os.fsync(file.fileno())
 
 
+class ToldTrainer(AsyncGRPOTrainer):
+    file: File
+
+    def compute_loss(self, model, inputs, **more):
+        self.file.line(in_loss=int((inputs["token_index"] >= 0).sum()))
+        return super().compute_loss(model, inputs, **more)
+
+
 class ToldTransfer(WeightTransfer):
     file: File
 
@@ -147,7 +155,8 @@ def main():
     transfer = ToldTransfer(worker, client.policy(), args.folder / "weights")
     worker.file = transfer.file = file = File(args.folder)
     worker.hold = args.hold
-    trainer = AsyncGRPOTrainer(
+    ToldTrainer.file = file
+    trainer = ToldTrainer(
         str(args.model),
         args=config,
         train_dataset=Dataset.from_list([{"prompt": row["message_log"][0]["content"]} for row in rows]),
