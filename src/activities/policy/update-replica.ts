@@ -171,8 +171,8 @@ async function recordPause(
   const transit = inTransit(version, record?.writer ?? '');
   const slept = record?.replicas[replica]?.slept ?? null;
   const isSame = entry !== undefined && baseOf(entry) === version;
-  const before_sleep = isSame ? (slept?.before ?? null) : null;
-  return { isAsleep: slept !== null, before: before_sleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
+  const beforeSleep = isSame ? (slept?.before ?? null) : null;
+  return { isAsleep: slept !== null, before: beforeSleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
 }
 
 /** The next attempt has to know it. */

@@ -64,7 +64,6 @@ class Durable:
         tensordict_utils.assign_non_tensor_stack(batch, "durable_place", [f"{self.global_steps}.{first + at}" for at in range(len(batch))])
         return batch
 
-
     def fit(self, agent_loop_manager: Any) -> None:
         """verl waits for a step's prompts without an end, also for those of an agent-loop worker that is dead. This asks the
         workers whenever verl looks for prompts, and raises ``RuntimeError``: started again, it gets the same rollouts.
