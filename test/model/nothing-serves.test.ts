@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { firstRecord, withReplica } from '../../src/model/policy/record.js';
+import type { Ticket } from '../../src/model/policy/ticket.js';
+import { NO_TRANSFERS } from '../../src/model/policy/ticket.js';
+import { viewOf } from '../../src/model/policy/view.js';
 import type { ReplicaState } from '../../src/model/workflow-safe/policy.js';
 import { whyNothingServes } from '../../src/model/workflow-safe/policy.js';
 
 const view = (version: number | null, ...states: [ReplicaState, string | null][]) => ({
   version,
+  weights: {},
   replicas: Object.fromEntries(
     states.map(([state, fault], i) => [`http://${i}`, { state, fault }] as const),
   ),
@@ -28,9 +33,14 @@ describe('a policy that serves nothing', () => {
   test('that only a trainer has is given again by nobody else', () => {
     const lost = view(5, ['unknown', 'half loaded']);
     const remedy = /; attach files of version 5, publish a version, or begin the next transfer$/;
-    const sent = { kind: 'transfer' };
+    const sent = { kind: 'transfer' } as const;
     assert.match(whyNothingServes({ ...lost, weights: { 5: sent } }) ?? '', remedy);
-    assert.match(whyNothingServes({ ...lost, weights: { 5: { weights: sent } } }) ?? '', remedy);
+    const adapter = { 5: { kind: 'lora', base: 4 }, 4: sent } as const;
+    assert.match(whyNothingServes({ ...lost, weights: adapter }) ?? '', remedy);
+    const published = { weights: sent, cache: 'reset', probe: null, pause_limit: '10m', files: null, lora: null } as const; // prettier-ignore
+    const record = { ...firstRecord(['http://0']), version: 5, weights: { 5: published } };
+    const half = withReplica(record, { replica: 'http://0', state: 'unknown' });
+    assert.match(whyNothingServes(viewOf(half)) ?? '', remedy);
   });
 
   test('names the trainer that has the engines, which may be gone', () => {
@@ -39,7 +49,10 @@ describe('a policy that serves nothing', () => {
     const held = view(5, ['updating', null]);
     const whose = /is updating; grpo \(incarnation one\) has the engines for version 6, at most until 09:10:00 UTC: `finish`, `abandon` or its next `begin` ends that$/; // prettier-ignore
     assert.match(whyNothingServes({ ...held, ticket: open }) ?? '', whose);
-    assert.match(whyNothingServes({ ...held, transfers: { open } }) ?? '', whose);
+    const ticket = { ...open, nonce: 'n', stall_limit: '1m', engines: [] } as unknown as Ticket;
+    const record = { ...firstRecord(['http://0']), version: 5, transfers: { ...NO_TRANSFERS, open: ticket } }; // prettier-ignore
+    const updating = withReplica(record, { replica: 'http://0', state: 'updating' });
+    assert.match(whyNothingServes(viewOf(updating)) ?? '', whose);
   });
 
   test('needs nothing while a replica loads', () => {

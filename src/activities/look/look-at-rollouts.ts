@@ -20,7 +20,7 @@ import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { viewOf } from '../policy/policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** A rollout that moved since then can write its journal. */

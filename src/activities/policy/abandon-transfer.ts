@@ -8,7 +8,8 @@ import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { givenBack, halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
 import { sleptAgain } from './sleep-again.js';
-import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 
 /**
  * Ends a transfer whose weights have not arrived. Engines that nobody touched serve what they served; the others are

@@ -7,7 +7,8 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import type { UpdatedReplica, UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import { examineJoiner, examineLogprobs, withIdentityOf } from './examine-joiner.js';
-import { knownControl, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { knownControl, refused } from './policy-view.js';
 
 interface Joining {
   policy: PolicyService;

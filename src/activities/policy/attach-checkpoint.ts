@@ -5,7 +5,8 @@ import { isOther } from '../../model/policy/weight-files.js';
 import { Attach } from '../../model/policy/transfer.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies } from '../dependencies.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, policyOf, refused } from './policy-view.js';
 import { lookAt } from './weight-files.js';
 
 /** Records where files of a version are whose weights a trainer has sent: replicas without them are loaded from there. */

@@ -12,7 +12,8 @@ import type { PolicyService } from '../dependencies.js';
 import type { Admission } from './admit-joiner.js';
 import { asAdmitted, examineLoaded } from './admit-joiner.js';
 import { checkFiles } from './checked-files.js';
-import { refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { refused } from './policy-view.js';
 import { worstOf } from './probe.js';
 
 export interface LoadableAdapter extends AdapterOf {

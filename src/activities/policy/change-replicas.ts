@@ -17,7 +17,8 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, policyOf, refused } from './policy-view.js';
 
 /**
  * Updates `engines`, `join`, `drain` and `leave`: changes which replicas the record has, and touches none. A joiner is

@@ -2,7 +2,8 @@ import { concluded } from '../../model/policy/record.js';
 import { holders, neededOf } from '../../model/workflow-safe/policy.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies } from '../dependencies.js';
-import { policyOf, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { policyOf } from './policy-view.js';
 
 export function createConcludePublish(
   dependencies: Dependencies,

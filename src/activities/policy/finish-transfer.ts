@@ -15,7 +15,8 @@ import { asAdmitted } from './admit-joiner.js';
 import { faultsOf, textsOf } from './ask-all.js';
 import { examineLogprobs } from './examine-joiner.js';
 import { halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
-import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 import { worstOf } from './probe.js';
 
 /**

@@ -8,7 +8,8 @@ import type { Attempt } from '../attempt.js';
 import type { UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import { holdHalfLoaded, WHY_IT_HANGS } from './half-loaded.js';
-import { refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { refused } from './policy-view.js';
 
 /**
  * A replica that is half loaded is cut off first. One that hangs is asked again later; where there is nothing to load,

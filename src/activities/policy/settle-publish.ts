@@ -20,7 +20,8 @@ import type { Answers } from './ask-all.js';
 import { askSome } from './ask-all.js';
 import { checkPlaces, lackOf } from './engine-abilities.js';
 import { checkCache } from './kept-cache.js';
-import { inputOf, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, policyOf, refused } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
 

@@ -20,7 +20,8 @@ import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Answers } from './ask-all.js';
 import { askSome, faultsOf, textsOf, twice } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
-import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 
 const QUESTION_MS = 10_000;
 /** Tens of gigabytes are copied to the memory of the host. */

@@ -3,7 +3,8 @@ import { withoutOverdue } from '../../model/policy/replicas.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies } from '../dependencies.js';
-import { policyOf, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { policyOf } from './policy-view.js';
 
 /** An update is one activity a replica: its beats cost little, and an engine may be paused meanwhile. */
 const MOST_HEARTBEAT_MS = 10_000;

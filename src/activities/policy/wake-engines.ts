@@ -4,7 +4,8 @@ import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { faultsOf, textsOf } from './ask-all.js';
-import { inputOf, knownControl, policyOf, refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 
 const WAKE_MS = 300_000;
 

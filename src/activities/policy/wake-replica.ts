@@ -8,7 +8,8 @@ import { canRestore } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { UpdatedReplica, UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
-import { refused, viewOf } from './policy-view.js';
+import { viewOf } from '../../model/policy/view.js';
+import { refused } from './policy-view.js';
 
 /** An engine has kept its weights while it slept: it is woken, and has to be the process that was put to sleep. */
 

@@ -1,5 +1,6 @@
 import { adapterOf, baseOf } from '../../model/policy/adapters.js';
 import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { viewOf } from '../../model/policy/view.js';
 import { isServing, NO_ENGINE, whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
@@ -60,9 +61,10 @@ export function createGate({
   };
   const whyClosed = (): string | null => {
     if (record === null) return isEmpty() ? NO_ENGINE : null;
-    return whyNothingServes(record);
+    return whyNothingServes(viewOf(record));
   };
-  const isClosed = (): boolean => whyClosed() !== null;
+  const isClosed = (): boolean =>
+    record === null ? isEmpty() : !Object.values(record.replicas).some(isServing);
   const refresh = async (): Promise<void> => {
     record = await policy.latest();
     read(record);

@@ -260,24 +260,16 @@ const MOST_REPLICAS = 4;
 
 type HeldBy = Pick<TicketView, 'version' | 'holder' | 'paused_until'>;
 
-/** Why requests wait, and what to do about it; null: a replica serves. A record or a view of one. */
+/** Why requests wait, and what to do about it; null: a replica serves. */
 export function whyNothingServes({
   version,
   replicas,
+  weights,
   sleep = null,
-  transfers = { open: null },
-  ticket = transfers.open,
-  weights = {},
-}: {
-  version: number | null;
-  sleep?: Omit<SleepView, 'nonce'> | null;
+  ticket = null,
+}: Pick<PolicyView, 'version' | 'weights' | 'sleep'> & {
   ticket?: HeldBy | null;
-  transfers?: { open: HeldBy | null };
-  weights?: Readonly<Record<string, { kind: string } | { weights: { kind: string } }>>;
-  replicas: Record<
-    string,
-    Pick<ReplicaView, 'state' | 'fault'> & { draining_until?: number | null }
-  >;
+  replicas: Record<string, Pick<ReplicaView, 'state' | 'fault' | 'draining_until'>>;
 }): string | null {
   const all = Object.entries(replicas);
   if (all.some(([, entry]) => isServing(entry))) return null;
@@ -288,9 +280,7 @@ export function whyNothingServes({
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
   const isLoading = all.some(([, { state }]) => state === 'updating');
-  const own = weights[String(version)];
-  const hasFiles = own === undefined || ('kind' in own ? own : own.weights).kind !== TRANSFER;
-  const remedy = sleep === null ? remedyFor(version, hasFiles) : sleepText(sleep);
+  const remedy = sleep === null ? remedyFor({ version, weights }) : sleepText(sleep);
   const rest = ticket === null ? (isLoading ? '' : `; ${remedy}`) : `; ${heldText(ticket)}`;
   return `no replica serves: ${said.join(', ')}${more}${rest}`;
 }
@@ -309,9 +299,9 @@ const shortened = (fault: string): string =>
 const heldText = ({ holder, version, paused_until }: HeldBy): string =>
   `${holder.name} (incarnation ${holder.incarnation}) has the engines for version ${version}, at most until ${timeOfDay(paused_until)} UTC: \`finish\`, \`abandon\` or its next \`begin\` ends that`;
 
-function remedyFor(version: number | null, hasFiles: boolean): string {
+function remedyFor({ version, weights }: Pick<PolicyView, 'version' | 'weights'>): string {
   if (version === null) return 'publish a version that loads';
-  return hasFiles
+  return canRestore({ version, weights })
     ? `version ${version} is tried again; or publish one that loads`
     : remedyWithoutFiles(version);
 }

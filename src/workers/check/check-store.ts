@@ -1,5 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import { createPolicyRecords } from '../../activities/policy/policy-records.js';
+import { viewOf } from '../../model/policy/view.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
@@ -197,7 +198,7 @@ async function checkPolicies(
     const record = await createPolicyRecords({ facts, service }).latest();
     if (record === null) return [];
     const part = `policy ${service}`;
-    const what = whyNothingServes(record);
+    const what = whyNothingServes(viewOf(record));
     if (what === null) {
       const weights = record.version === null ? 'what engines loaded' : `version ${record.version}`;
       return [{ part, state: 'ok', what: `${weights} serves` }];

@@ -19,7 +19,7 @@ import {
   withTarget,
 } from '../../../src/model/policy/record.js';
 import { canRestore, toRestore } from '../../../src/model/workflow-safe/policy.js';
-import { viewOf } from '../../../src/activities/policy/policy-view.js';
+import { viewOf } from '../../../src/model/policy/view.js';
 
 const A = 'http://a/v1';
 const B = 'http://b/v1';
