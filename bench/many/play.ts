@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ServiceError } from '@temporalio/client';
 import type { BatchResult } from '../../src/activities/contract.js';
+import { answeredBy } from '../../test/harness/simulator-process.js';
 import { GENERATION, MAX_SEQ_LEN } from '../scenario.js';
 import type { Stack } from '../stack.js';
 import type { ManyOptions, Phase } from './run.js';
@@ -83,7 +84,10 @@ export async function play(
   });
   const finished = async (least: number): Promise<number> => {
     let turns = 0;
-    await until('turns', async () => isOver() || (turns = await finishedTurns(stack)) >= least);
+    await until(
+      'turns',
+      async () => isOver() || (turns = await answeredBy(simulator.url)) >= least,
+    );
     return turns;
   };
   let first = 0;
@@ -137,12 +141,6 @@ const held = async (stack: Stack): Promise<number> =>
 
 const holds = async (stack: Stack): Promise<string[]> =>
   (await faultsOf(stack)).map(({ id }) => id);
-
-async function finishedTurns({ simulator }: Stack): Promise<number> {
-  const text = await (await fetch(`${simulator.url}/metrics`)).text();
-  const lines = [...text.matchAll(/^vllm:request_success_total\{.*"(?:stop|length)".*\} (\S+)$/gm)];
-  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
-}
 
 /** A server that is late answers a question for a result with its deadline; then it is asked again. */
 async function resultOf(handle: WorkflowHandle): Promise<BatchResult> {

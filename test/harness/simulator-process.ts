@@ -106,6 +106,13 @@ async function call(url: string, init: RequestInit): Promise<string> {
 const urlsIn = async (logFile: string): Promise<string[]> =>
   [...(await textOf(logFile)).matchAll(/ (http:\/\/\S+)\/v1, model /g)].map(([, url = '']) => url);
 
+/** How many requests the simulator at this URL has answered with tokens, probes included. */
+export async function answeredBy(url: string): Promise<number> {
+  const text = await call(`${url}/metrics`, {});
+  const lines = [...text.matchAll(/^vllm:request_success_total\{.*"(?:stop|length)".*\} (\S+)$/gm)];
+  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
+}
+
 export const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
 
 /** The completion requests that arrived, in order, across restarts. */

@@ -17,6 +17,7 @@ import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { install, skip } from '../harness/python-package.js';
+import { answeredBy } from '../harness/simulator-process.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 
@@ -33,13 +34,6 @@ interface Played {
   rows: { id: string; ids: number[]; reward: number; attempts: number }[];
   /** How many rollouts of a batch of another client have completed. */
   other: number;
-}
-
-/** How many requests the engine has answered with tokens, its probes included. */
-async function answeredBy({ url }: Simulator): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const lines = [...text.matchAll(/^vllm:request_success_total\{.*"(?:stop|length)".*\} (\S+)$/gm)];
-  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, () => {
@@ -119,7 +113,7 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, 
     // What planning asks of an engine is asked once for all of them.
     const sampled = Object.values(rollouts).flatMap((turns) => Object.values(turns));
     const turns = sampled.reduce((sum, { requests }) => sum + requests, 0);
-    const probing = (await answeredBy(simulator)) - turns;
+    const probing = (await answeredBy(simulator.url)) - turns;
     assert.ok(probing > 0 && probing <= REQUESTS_OF_A_PROBE, `${probing} requests of probes`);
     const polls = [...first.said, ...again.said].map((line) => Number(/^polls (\d+)$/.exec(line)?.[1] ?? 0)); // prettier-ignore
     assert.ok(Math.max(...polls) > 1 && Math.max(...polls) <= MOST_POLLS, `${Math.max(...polls)} polls`); // prettier-ignore
