@@ -41,7 +41,14 @@ function readOptions() {
       help: { type: 'boolean', default: false },
     },
   });
-  const numbers = [values.rollouts, values.turns, values.tokens, values.rate, values.rounds, values.warm].map(Number); // prettier-ignore
+  const numbers = [
+    values.rollouts,
+    values.turns,
+    values.tokens,
+    values.rate,
+    values.rounds,
+    values.warm,
+  ].map(Number);
   if (values.help || numbers.some((one) => !Number.isInteger(one))) {
     console.log(USAGE);
     process.exit(values.help ? 0 : 2);
@@ -98,7 +105,6 @@ async function take(
   player: Player,
   { stack, port }: { stack: Stack; port: number },
 ): Promise<Taken> {
-  // prettier-ignore
   const before = await requestsOf(port);
   const run = await measure(
     {

@@ -28,7 +28,11 @@ const UNDISTURBED_S = 2;
 const GIVE_UP_MS = 120_000;
 
 type Case = 'killed, started again' | 'killed, another one lives' | 'frozen, another one lives';
-const CASES: readonly Case[] = ['killed, started again', 'killed, another one lives', 'frozen, another one lives']; // prettier-ignore
+const CASES: readonly Case[] = [
+  'killed, started again',
+  'killed, another one lives',
+  'frozen, another one lives',
+];
 
 interface Bed {
   directory: string;
@@ -78,7 +82,10 @@ async function untilNextTokens(bed: Bed): Promise<number[]> {
   while (next.size < before.size) {
     await sleep(100);
     const passed_ms = performance.now() - began;
-    if (passed_ms > GIVE_UP_MS) throw new Error(`${before.size - next.size} rollouts have no token after ${GIVE_UP_MS / 1000} s`); // prettier-ignore
+    if (passed_ms > GIVE_UP_MS)
+      throw new Error(
+        `${before.size - next.size} rollouts have no token after ${GIVE_UP_MS / 1000} s`,
+      );
     for (const [name, tokens] of await tokensOf(bed))
       if (tokens > (before.get(name) ?? 0) && !next.has(name)) next.set(name, passed_ms / 1000);
   }
@@ -110,20 +117,33 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
   if (how !== 'killed, started again') workers.push(await startWorker(bed));
   const seconds: number[] = [];
   try {
-    const request = puzzleBatch({ samples: ROLLOUTS, repeats: 1, max_rollout_turns: 1, max_seq_len: 32_768 }); // prettier-ignore
+    const request = puzzleBatch({
+      samples: ROLLOUTS,
+      repeats: 1,
+      max_rollout_turns: 1,
+      max_seq_len: 32_768,
+    });
     const store_root = path.join(bed.directory, bed.store);
     const place = { server: bed.server, store_root, task_queue: bed.store, batch_id: bed.store };
-    await startBatch(place, { ...request, generation: { ...request.generation, max_new_tokens: 16_000 } }); // prettier-ignore
+    await startBatch(place, {
+      ...request,
+      generation: { ...request.generation, max_new_tokens: 16_000 },
+    });
     while ((await tokensOf(bed)).size < ROLLOUTS) await sleep(200);
     for (let kill = 0; kill < Number(KILLS); kill++) {
       await sleep(4000 + Math.random() * 3000);
       const { workers: then, seconds: took } = await once(how, { bed, workers });
       workers = then;
       seconds.push(...took);
-      console.log(`  ${path.basename(bed.project_root)}, ${how}: ${took.length} rollouts, ${median(took).toFixed(1)} s, slowest ${Math.max(...took).toFixed(1)} s`); // prettier-ignore
+      console.log(
+        `  ${path.basename(bed.project_root)}, ${how}: ${took.length} rollouts, ${median(took).toFixed(1)} s, slowest ${Math.max(...took).toFixed(1)} s`,
+      );
     }
   } finally {
-    await bed.server.client.workflow.getHandle(bed.store).terminate('measured').catch(() => undefined); // prettier-ignore
+    await bed.server.client.workflow
+      .getHandle(bed.store)
+      .terminate('measured')
+      .catch(() => undefined);
     await Promise.all(workers.map((worker) => worker.kill('SIGKILL')));
   }
   return seconds;
@@ -139,7 +159,9 @@ try {
     for (const [at, project_root] of PROJECTS.entries()) {
       const store = `deaths-${CASES.indexOf(how)}-${at}`;
       const seconds = await play(how, { directory, server, simulator, project_root, store });
-      console.log(`| ${path.basename(project_root)} | ${how} | ${seconds.length} | ${median(seconds).toFixed(1)} | ${Math.max(...seconds).toFixed(1)} |`); // prettier-ignore
+      console.log(
+        `| ${path.basename(project_root)} | ${how} | ${seconds.length} | ${median(seconds).toFixed(1)} | ${Math.max(...seconds).toFixed(1)} |`,
+      );
     }
 } finally {
   await simulator.stop();

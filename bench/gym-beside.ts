@@ -78,7 +78,6 @@ try {
     for (const who of round % 2 === 0
       ? (['upstream', 'ours'] as const)
       : (['ours', 'upstream'] as const))
-      // prettier-ignore
       ran.push(await run(who, `${who}-${round}`));
   compare(ran);
 } finally {
@@ -115,8 +114,11 @@ function compare(ran: readonly Ran[]): void {
   const of = (who: Ran['who'], pick: (one: Ran) => number): number =>
     median(ran.filter((one) => one.who === who).map(pick));
   const whole = of('ours', ({ all_s }) => all_s) / of('upstream', ({ all_s }) => all_s);
-  const steady = of('upstream', ({ rows_per_s }) => rows_per_s) / of('ours', ({ rows_per_s }) => rows_per_s); // prettier-ignore
-  console.log(`\nmedians, this project's time as a multiple of upstream's: ${whole.toFixed(2)} × for the whole command, ${steady.toFixed(2)} × from the first row to the last`); // prettier-ignore
+  const steady =
+    of('upstream', ({ rows_per_s }) => rows_per_s) / of('ours', ({ rows_per_s }) => rows_per_s);
+  console.log(
+    `\nmedians, this project's time as a multiple of upstream's: ${whole.toFixed(2)} × for the whole command, ${steady.toFixed(2)} × from the first row to the last`,
+  );
 }
 
 function median(values: number[]): number {

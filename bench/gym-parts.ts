@@ -16,7 +16,9 @@ export function watchParts(
 ): { end: () => Map<string, Usage> } {
   const seen = new Map<string, Usage>();
   const look = async (): Promise<void> => {
-    const parts = Object.entries(found).map(([name, text]) => [name, descendantsWith(pid, text)[0]] as const); // prettier-ignore
+    const parts = Object.entries(found).map(
+      ([name, text]) => [name, descendantsWith(pid, text)[0]] as const,
+    );
     for (const [name, part] of [['collect', pid] as const, ...parts]) {
       const usage = part === undefined ? null : await usageOf(part);
       if (usage !== null) seen.set(name, usage);

@@ -100,7 +100,9 @@ try {
     for (const timeout_s of TIMEOUTS_S) {
       const window = await windowOf(timeout_s, { stack, round });
       windows.get(timeout_s)?.push(window);
-      console.log(`  round ${round}, ${timeout_s} s: server ${window.server.toFixed(0)}, worker ${window.worker.toFixed(0)} ms/s`); // prettier-ignore
+      console.log(
+        `  round ${round}, ${timeout_s} s: server ${window.server.toFixed(0)}, worker ${window.worker.toFixed(0)} ms/s`,
+      );
     }
   const mid = (timeout_s: Timeout, part: keyof Window): number =>
     median((windows.get(timeout_s) ?? []).map((one) => one[part]));
@@ -111,7 +113,14 @@ try {
     const more = beatsASecond(timeout_s) - beatsASecond(600);
     const each = (part: keyof Window): string =>
       more === 0 ? '-' : ((mid(timeout_s, part) - mid(600, part)) / more).toFixed(2);
-    const cells = [`${timeout_s} s`, beatsASecond(timeout_s).toFixed(0), mid(timeout_s, 'server').toFixed(0), mid(timeout_s, 'worker').toFixed(0), each('server'), each('worker')]; // prettier-ignore
+    const cells = [
+      `${timeout_s} s`,
+      beatsASecond(timeout_s).toFixed(0),
+      mid(timeout_s, 'server').toFixed(0),
+      mid(timeout_s, 'worker').toFixed(0),
+      each('server'),
+      each('worker'),
+    ];
     console.log(`| ${cells.join(' | ')} |`);
   }
 } finally {

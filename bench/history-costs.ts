@@ -94,7 +94,11 @@ async function playStream(bed: PolicyBed, id: string): Promise<void> {
 async function costOf(client: Client, which: Histories): Promise<HistoryCost> {
   const costs = await historyCosts(client, which);
   const of = (value: (cost: HistoryCost) => number): number => median(costs.map(value));
-  return { events: of(({ events }) => events), bytes: of(({ bytes }) => bytes), actions: of(({ actions }) => actions) }; // prettier-ignore
+  return {
+    events: of(({ events }) => events),
+    bytes: of(({ bytes }) => bytes),
+    actions: of(({ actions }) => actions),
+  };
 }
 
 async function measureHistories(): Promise<HistoryCosts> {

@@ -14,12 +14,31 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'stores-turns': { command: tsx('bench/stores/main.ts', 'turns'), minutes: 7 },
   tokens: { command: tsx('bench/tokens/main.ts', '--only', '1', '--rounds', '1'), minutes: 3 },
   many: { command: tsx('bench/many/main.ts', '--rollouts', '256'), minutes: 4 },
-  'many-beside': { command: tsx('bench/many/fast-beside-slow.ts', '--slow', '360', '--fast', '16', '--turns', '6', '--rounds', '1'), minutes: 2 }, // prettier-ignore
+  'many-beside': {
+    command: tsx(
+      'bench/many/fast-beside-slow.ts',
+      '--slow',
+      '360',
+      '--fast',
+      '16',
+      '--turns',
+      '6',
+      '--rounds',
+      '1',
+    ),
+    minutes: 2,
+  },
   histories: { command: tsx('bench/history-costs.ts'), minutes: 1 },
-  'many-process': { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/many/one-process.ts'], minutes: 2 }, // prettier-ignore
+  'many-process': {
+    command: ['node', '--expose-gc', '--import', 'tsx', 'bench/many/one-process.ts'],
+    minutes: 2,
+  },
   sandbox: { command: tsx('bench/sandbox.ts'), minutes: 1 },
   grader: { command: tsx('bench/grader.ts'), minutes: 2 },
-  retriever: { command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'], minutes: 1 }, // prettier-ignore
+  retriever: {
+    command: ['node', '--expose-gc', '--import', 'tsx', 'bench/retriever.ts'],
+    minutes: 1,
+  },
   updates: { command: tsx('bench/updates.ts', '2'), minutes: 40 },
   'weight-transfer': { command: tsx('bench/weight-transfer.ts', '2', '10'), minutes: 5 },
   'gym-aggregate': { command: tsx('bench/gym-aggregate.ts'), minutes: 4 },

@@ -15,7 +15,9 @@ import { machine } from './report.js';
 const FILE = path.join(PROJECT_ROOT, 'bench', 'README.md');
 
 const list = (): string =>
-  Object.entries(SECTIONS).map(([name, { minutes }]) => `  ${name.padEnd(16)} ${minutes} min`).join('\n'); // prettier-ignore
+  Object.entries(SECTIONS)
+    .map(([name, { minutes }]) => `  ${name.padEnd(16)} ${minutes} min`)
+    .join('\n');
 
 /** What a program prints; it is shown meanwhile. */
 async function printedBy(command: readonly string[]): Promise<string> {
@@ -46,7 +48,9 @@ const asked = process.argv.slice(2);
 const names = asked.includes('all') ? Object.keys(SECTIONS) : asked;
 const unknown = names.filter((name) => !(name in SECTIONS));
 if (names.length === 0 || unknown.length > 0) {
-  console.error(`expected names of measurements, or all, got ${unknown.join(', ') || 'none'}:\n${list()}`); // prettier-ignore
+  console.error(
+    `expected names of measurements, or all, got ${unknown.join(', ') || 'none'}:\n${list()}`,
+  );
   process.exit(2);
 }
 for (const name of names) {

@@ -94,11 +94,17 @@ function slowTargets({ scenario, rounds }: Measured): Target[] {
   const worker = of((run) => cpuPerTurn(run, ['worker']));
   const most = (parts: readonly Part[], ms: number): Target => {
     const spent = of((run) => cpuPerTurn(run, parts))('durable');
-    return { text: `CPU/turn(durable) of ${parts.join(' and ')} <= ${ms} ms: ${spent.toFixed(1)} ms`, ratio: spent / ms }; // prettier-ignore
+    return {
+      text: `CPU/turn(durable) of ${parts.join(' and ')} <= ${ms} ms: ${spent.toFixed(1)} ms`,
+      ratio: spent / ms,
+    };
   };
   const beside = (what: string, { value, limit }: Beside): Target => {
     const ratio = value('durable') / value('bare');
-    return { text: `${what}(durable) <= ${limit} x ${what}(bare): ${ratio.toFixed(3)} x`, ratio: ratio / limit }; // prettier-ignore
+    return {
+      text: `${what}(durable) <= ${limit} x ${what}(bare): ${ratio.toFixed(3)} x`,
+      ratio: ratio / limit,
+    };
   };
   return scenario.contenders.includes('empty')
     ? [most(BOTH, MOST_MS.both), beside('wall', { value: wall, limit: 1.05 })]

@@ -34,7 +34,8 @@ function heldBytes(): number {
 async function measure(corpus: string): Promise<Measured> {
   const settings = RetrieverSettings.parse({ kind: 'retriever', corpus });
   const folder = `${corpus}.kept`;
-  const opener = () => createRetrievers({ settingsOf: () => settings, folder, report: () => undefined }); // prettier-ignore
+  const opener = () =>
+    createRetrievers({ settingsOf: () => settings, folder, report: () => undefined });
   const queries = queriesOf(QUERIES);
   const peakBefore = process.resourceUsage().maxRSS;
   const before = heldBytes();
@@ -76,8 +77,12 @@ function inProcess(
   command: string,
   { args, input = '' }: { args: string[]; input?: string },
 ): Measured {
-  // prettier-ignore
-  const run = spawnSync(command, args, { cwd: PYTHON_PACKAGES, encoding: 'utf8', input, maxBuffer: 2 ** 26 }); // prettier-ignore
+  const run = spawnSync(command, args, {
+    cwd: PYTHON_PACKAGES,
+    encoding: 'utf8',
+    input,
+    maxBuffer: 2 ** 26,
+  });
   if (run.status !== 0) throw new Error(run.stderr);
   return JSON.parse(run.stdout) as Measured;
 }
@@ -86,11 +91,18 @@ function show(
   what: string,
   { build_s, again_s, held, peak, times_ms }: Omit<Measured, 'held'> & { held: number | null },
 ): void {
-  // prettier-ignore
   const sorted = times_ms.toSorted((a, b) => a - b);
   const at = (share: number): string =>
     (sorted[Math.floor(share * sorted.length)] ?? NaN).toFixed(2);
-  const cells = [what, build_s.toFixed(1), again_s.toFixed(1), held?.toFixed(0) ?? '', peak.toFixed(0), at(0.5), at(0.99)]; // prettier-ignore
+  const cells = [
+    what,
+    build_s.toFixed(1),
+    again_s.toFixed(1),
+    held?.toFixed(0) ?? '',
+    peak.toFixed(0),
+    at(0.5),
+    at(0.99),
+  ];
   console.log(`| ${cells.join(' | ')} |`);
 }
 
@@ -108,12 +120,21 @@ async function all(): Promise<void> {
       for (const [format, write] of Object.entries(WRITERS)) {
         const corpus = path.join(folder, `${count}.${format}`);
         await write(corpus, texts);
-        const args = ['--expose-gc', '--import', import.meta.resolve('tsx'), fileURLToPath(import.meta.url), corpus]; // prettier-ignore
+        const args = [
+          '--expose-gc',
+          '--import',
+          import.meta.resolve('tsx'),
+          fileURLToPath(import.meta.url),
+          corpus,
+        ];
         show(`${count} as ${format}`, inProcess(process.execPath, { args }));
       }
       if (!existsSync(python.stamp)) continue;
       const args = ['-c', PYTHON, path.join(folder, `${count}.parquet`)];
-      show(`${count} in Python`, inProcess(python.python, { args, input: JSON.stringify(queriesOf(QUERIES)) })); // prettier-ignore
+      show(
+        `${count} in Python`,
+        inProcess(python.python, { args, input: JSON.stringify(queriesOf(QUERIES)) }),
+      );
     }
   } finally {
     await rm(folder, { recursive: true });

@@ -98,7 +98,10 @@ async function write(folder: string, { rows, tokens }: { rows: number; tokens: n
 }
 
 const { values } = parseArgs({
-  options: { rows: { type: 'string', default: '32' }, tokens: { type: 'string', default: '32768' } }, // prettier-ignore
+  options: {
+    rows: { type: 'string', default: '32' },
+    tokens: { type: 'string', default: '32768' },
+  },
 });
 const size = { rows: Number(values.rows), tokens: Number(values.tokens) };
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-rows-'));

@@ -42,7 +42,12 @@ export const AT_ONCE: Pace = { thinking_tokens: 8, tokens_per_second: 0, turn_ms
 /** Turns of 3 s and some 85 tokens. */
 export const SLOW: Pace = { thinking_tokens: 60, tokens_per_second: 28, turn_ms: 3000 };
 
-const FAST = { turns: TURNS, turn_slice: null, pace: AT_ONCE, contenders: ['durable', 'empty', 'bare'] } as const; // prettier-ignore
+const FAST = {
+  turns: TURNS,
+  turn_slice: null,
+  pace: AT_ONCE,
+  contenders: ['durable', 'empty', 'bare'],
+} as const;
 
 export const SCENARIOS: readonly Scenario[] = [
   { ...FAST, name: '64 at once', rollouts: 64 },
@@ -54,7 +59,16 @@ export const SCENARIOS: readonly Scenario[] = [
     name: 'slow turns: 64 rollouts, 3 s a turn',
     rollouts: 64,
     pace: SLOW,
-    contenders: ['idle', 'bare', 'empty', 'empty, an activity a rollout', 'durable, slices of 2s', 'durable, slices of 10s', 'durable, slices of 40s', 'durable'], // prettier-ignore
+    contenders: [
+      'idle',
+      'bare',
+      'empty',
+      'empty, an activity a rollout',
+      'durable, slices of 2s',
+      'durable, slices of 10s',
+      'durable, slices of 40s',
+      'durable',
+    ],
   },
   {
     ...FAST,

@@ -67,11 +67,18 @@ async function batchOf(
 ): Promise<void> {
   const store = createFileStore({ root: path.join(folder, 'store'), max_cached_bytes: 0 });
   const rows = Math.ceil(rollouts.length / REPEATS);
-  const sample = JSON.stringify({ message_log: [{ role: 'user', content: 'go' }], task_name: 'task' }); // prettier-ignore
+  const sample = JSON.stringify({
+    message_log: [{ role: 'user', content: 'go' }],
+    task_name: 'task',
+  });
   const request = BatchRequest.parse({ samples: { path: 'x.jsonl' }, num_repeats: REPEATS });
   await store.createBatch({ batch_id, request, samples: Array<string>(rows).fill(sample) });
   const { generation } = request;
-  const settings = RolloutSettings.parse({ ...request, generation: { ...generation, model: 'policy' }, model: 'policy' }); // prettier-ignore
+  const settings = RolloutSettings.parse({
+    ...request,
+    generation: { ...generation, model: 'policy' },
+    model: 'policy',
+  });
   const write = async (at: number, played: Played): Promise<void> => {
     const ref = { batch_id, row: Math.floor(at / REPEATS), repeat: at % REPEATS };
     const journal = await store.claim(ref, { activity: 'openRollout' });
@@ -82,7 +89,7 @@ async function batchOf(
       settings,
       prompt: [{ role: 'user', content: 'go', token_ids: [1, 2] }],
       extra_env_info: {},
-    }); // prettier-ignore
+    });
     const { trajectory } = journal;
     for (const line of turnsOf(played)) {
       const glance = glanceOf(trajectory);
@@ -111,7 +118,14 @@ const count = Number(process.argv[2] ?? 10_000);
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-show-'));
 try {
   const config = path.join(folder, 'temporal.yaml');
-  await writeFile(config, JSON.stringify({ store: { kind: 'file', root: path.join(folder, 'store') }, generation: {}, environments: {} })); // prettier-ignore
+  await writeFile(
+    config,
+    JSON.stringify({
+      store: { kind: 'file', root: path.join(folder, 'store') },
+      generation: {},
+      environments: {},
+    }),
+  );
   const short = { turns: 10, tokens: TURN_TOKENS };
   await batchOf({ folder, batch_id: 'ended' }, Array<Played>(count).fill(short));
   const unfinished = { ...short, has_ended: false };

@@ -60,7 +60,12 @@ export async function startStack(
       ...(metrics_port !== undefined && { metrics_port }),
     });
     started.push(server);
-    const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings, logs: false }); // prettier-ignore
+    const simulator = await startSimulatorProcess({
+      directory: folder,
+      port: 0,
+      settings,
+      logs: false,
+    });
     started.push(simulator);
     const { address } = server;
     const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });

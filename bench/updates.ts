@@ -40,7 +40,13 @@ async function startBed(contender: Contender): Promise<PolicyBed> {
     name: `updates-${contender}`,
     own_server: true,
     skill: 0,
-    simulator: { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: THINKING_TOKENS, skill: 0, max_model_len: 32_768, log_tokens: true }, // prettier-ignore
+    simulator: {
+      tokens_per_second: TOKENS_PER_SECOND,
+      thinking_tokens: THINKING_TOKENS,
+      skill: 0,
+      max_model_len: 32_768,
+      log_tokens: true,
+    },
     generation: { wire: contender === 'generate' ? 'generate' : 'completions' },
     worker: { heartbeat_timeout: '30s', turn_slice: '2s' },
   });
@@ -48,7 +54,12 @@ async function startBed(contender: Contender): Promise<PolicyBed> {
 
 async function play(
   bed: PolicyBed,
-  { id, contender, mode, updates }: { id: string; contender: Contender; mode: Mode; updates: number }, // prettier-ignore
+  {
+    id,
+    contender,
+    mode,
+    updates,
+  }: { id: string; contender: Contender; mode: Mode; updates: number },
 ): Promise<Measured> {
   const batch = bed.batch(id);
   const began = performance.now();
@@ -64,7 +75,8 @@ async function play(
   const results: PublishResult[] = [];
   let has_ended = false;
   const outcome = batch.outcome(LIMIT_MS).finally(() => (has_ended = true));
-  if (contender !== 'none') results.push(...(await publishOften(bed, { mode, updates, isOver: () => has_ended }))); // prettier-ignore
+  if (contender !== 'none')
+    results.push(...(await publishOften(bed, { mode, updates, isOver: () => has_ended })));
   const { failures } = await outcome;
   const wall_s = (performance.now() - began) / 1000;
   const { tokens, sampled_twice, wrong } = await bed.check(id);
@@ -91,7 +103,19 @@ async function publishOften(
   return results;
 }
 
-const COLUMNS = ['mode', 'wire', 'updates', 'wall s', 'tokens/s beside none', 'longest pause of an update s', 'pauses s', 'tokens', 'sampled twice', 'wrong labels', 'failed']; // prettier-ignore
+const COLUMNS = [
+  'mode',
+  'wire',
+  'updates',
+  'wall s',
+  'tokens/s beside none',
+  'longest pause of an update s',
+  'pauses s',
+  'tokens',
+  'sampled twice',
+  'wrong labels',
+  'failed',
+];
 
 function rowOf(of: {
   mode: Mode;
@@ -101,7 +125,9 @@ function rowOf(of: {
 }): string {
   const { mode, contender, own, none } = of;
   const pace = ({ tokens, wall_s }: Measured): number => tokens / wall_s;
-  const ratios = own.flatMap((one, i) => (none[i] === undefined ? [] : [pace(one) / pace(none[i])])); // prettier-ignore
+  const ratios = own.flatMap((one, i) =>
+    none[i] === undefined ? [] : [pace(one) / pace(none[i])],
+  );
   const of_each = (value: (one: Measured) => number): number => median(own.map(value));
   return `| ${[
     mode,
@@ -122,7 +148,9 @@ const rounds = Number(process.argv[2] ?? 3);
 const updates = Number(process.argv[3] ?? 20);
 const wanted = process.argv.slice(4);
 const modes = MODES.filter((mode) => wanted.length === 0 || wanted.includes(mode));
-console.log(`${rounds} rounds, up to ${updates} updates each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`); // prettier-ignore
+console.log(
+  `${rounds} rounds, up to ${updates} updates each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`,
+);
 const measured = new Map<string, Measured[]>();
 for (let round = 1; round <= rounds; round++)
   for (const mode of modes) {

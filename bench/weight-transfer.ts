@@ -46,7 +46,13 @@ function openStreams(base_url: string) {
     }
   };
   const stream = async (times: number[]): Promise<void> => {
-    const body = { model: 'tiny', prompt: [5, 6, 7, 8], max_tokens: 480, ignore_eos: true, stream: true }; // prettier-ignore
+    const body = {
+      model: 'tiny',
+      prompt: [5, 6, 7, 8],
+      max_tokens: 480,
+      ignore_eos: true,
+      stream: true,
+    };
     const answer = await fetch(`${base_url}/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -65,7 +71,10 @@ function openStreams(base_url: string) {
     /** The longest gap of a stream that an update fell into, as the middle one of all streams. */
     stall: ({ began, ended }: { began: number; ended: number }): number => {
       const gaps = arrivals.map((times) => {
-        const first = Math.max(1, times.findIndex((at) => at >= began)); // prettier-ignore
+        const first = Math.max(
+          1,
+          times.findIndex((at) => at >= began),
+        );
         const last = times.findIndex((at) => at > ended + 0.5);
         const within = times.slice(first - 1, last === -1 ? undefined : last);
         return Math.max(...within.slice(1).map((at, i) => at - within[i]!));
@@ -90,7 +99,6 @@ async function measured(
   trainer: TensorTrainer,
   { way, url, folders }: { way: Way; url: string; folders: string[] },
 ): Promise<Said[]> {
-  // prettier-ignore
   const { is_ours, options } = WAYS[way];
   const bare = is_ours ? {} : { bare: url.replace(/\/v1$/, '') };
   const running = await trainer.order({ times: updates, folders, options, ...bare });
@@ -102,7 +110,9 @@ async function measured(
 }
 
 async function main(): Promise<void> {
-  const engine = await keepEngine('bench-transfer', { env: { TINY_VLLM_NO_ADAPTER: '1', TINY_VLLM_TRANSFER: '1' } }); // prettier-ignore
+  const engine = await keepEngine('bench-transfer', {
+    env: { TINY_VLLM_NO_ADAPTER: '1', TINY_VLLM_TRANSFER: '1' },
+  });
   const bed = await startInteropBed({ name: 'bench-transfer', base_url: engine.base_url });
   try {
     const folders = [1, 2].map((seed) => path.join(engine.directory, `checkpoint-${seed}`));
@@ -117,7 +127,9 @@ async function main(): Promise<void> {
       for (const way of Object.keys(WAYS) as Way[]) {
         const said = await measured(trainer, { way, url: engine.base_url, folders });
         all.set(way, [...(all.get(way) ?? []), ...said]);
-        console.error(`${way}, round ${round}: ${said.map(({ began = 0, ended = 0 }) => seconds(ended - began)).join(' ')} s`); // prettier-ignore
+        console.error(
+          `${way}, round ${round}: ${said.map(({ began = 0, ended = 0 }) => seconds(ended - began)).join(' ')} s`,
+        );
       }
     await sleep(1000);
     const rows = [...all].map(([way, said]) => {
@@ -130,7 +142,9 @@ async function main(): Promise<void> {
     });
     await streams.end();
     await trainer.end();
-    console.log(`${machine()}.\n\n| way | updates | paused, median s | streams stand still, median s | longest s | whole update, median s |\n| --- | ---: | ---: | ---: | ---: | ---: |\n${rows.join('\n')}`); // prettier-ignore
+    console.log(
+      `${machine()}.\n\n| way | updates | paused, median s | streams stand still, median s | longest s | whole update, median s |\n| --- | ---: | ---: | ---: | ---: | ---: |\n${rows.join('\n')}`,
+    );
   } finally {
     await bed.end();
     await engine.end();

@@ -23,8 +23,12 @@ const sectionOf = (title: string): string =>
 /** The names of a file's tests as they are written, those of loops with their `${…}`, or the expression of a name. */
 function testsIn(file: string): string[] {
   if (!existsSync(path.join(PROJECT_ROOT, file))) return [];
-  const calls = read(file).matchAll(/\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`|([\w.]+),)/g); // prettier-ignore
-  return [...calls].map(([, single, double, template, name]) => single ?? double ?? template ?? name ?? ''); // prettier-ignore
+  const calls = read(file).matchAll(
+    /\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`|([\w.]+),)/g,
+  );
+  return [...calls].map(
+    ([, single, double, template, name]) => single ?? double ?? template ?? name ?? '',
+  );
 }
 
 function checkHeld(held: string): void {
@@ -40,7 +44,10 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
   }));
 
   test('and each of them has a number and an entry here', () => {
-    assert.deepEqual(Object.keys(INVARIANTS).map(Number), written.map(({ number }) => number)); // prettier-ignore
+    assert.deepEqual(
+      Object.keys(INVARIANTS).map(Number),
+      written.map(({ number }) => number),
+    );
     assert.ok(written.length > 0);
   });
 
@@ -96,7 +103,10 @@ for (const [page, failures] of [
 ] as const)
   describe(`what fails is answered as ${page} says`, () => {
     const [, table = ''] = /^## When something fails\n+((?:\|.*\n)+)/m.exec(read(page)) ?? [];
-    const rows = table.split('\n').slice(2).flatMap((row) => row.split(/ +\| +/)[0]?.slice(2) || []); // prettier-ignore
+    const rows = table
+      .split('\n')
+      .slice(2)
+      .flatMap((row) => row.split(/ +\| +/)[0]?.slice(2) || []);
 
     test('and each row of its table has an entry here', () => {
       assert.deepEqual(Object.keys(failures), rows);
@@ -120,7 +130,10 @@ describe('docs/nemo.md names the tests of what it says', () => {
   );
 
   test('and each row of its tables has an entry here', () => {
-    assert.deepEqual(Object.keys(NEMO_FEATURES), rows.map(({ what }) => what)); // prettier-ignore
+    assert.deepEqual(
+      Object.keys(NEMO_FEATURES),
+      rows.map(({ what }) => what),
+    );
   });
 
   for (const { what, files } of rows) {
@@ -173,7 +186,9 @@ describe('recorded histories', () => {
     assert.ok(activities.length > 0);
     for (const { activityType, heartbeatTimeout, ...timeouts } of activities) {
       const { startToCloseTimeout, scheduleToCloseTimeout } = timeouts;
-      const deadlines = [startToCloseTimeout, scheduleToCloseTimeout].map(parseFloat).filter((s) => s > 0); // prettier-ignore
+      const deadlines = [startToCloseTimeout, scheduleToCloseTimeout]
+        .map(parseFloat)
+        .filter((s) => s > 0);
       assert.ok(deadlines.length > 0, `${activityType.name} has no deadline`);
       assert.ok(parseFloat(heartbeatTimeout) > 0, `${activityType.name} has no heartbeat`);
     }

@@ -50,12 +50,16 @@ function problems(version) {
   if (changed !== '') found.push(`expected a clean tree, got\n${changed}\ncommit it, or stash it`);
   const passed = existsSync(path.join(root, PASSED)) ? read(PASSED).trim() : 'nothing';
   const tree = git('rev-parse', 'HEAD^{tree}');
-  if (passed !== tree) found.push(`.ci/run has passed ${passed}, and this tree is ${tree}: run .ci/run first`); // prettier-ignore
+  if (passed !== tree)
+    found.push(`.ci/run has passed ${passed}, and this tree is ${tree}: run .ci/run first`);
   if (!/^## Unreleased\n\n(?!## )\S/m.test(read('CHANGELOG.md')))
     found.push('CHANGELOG.md has no section "## Unreleased" with lines: say what has changed');
   for (const [file, pattern, times] of PLACES) {
     const count = read(file).match(pattern)?.length ?? 0;
-    if (count < times) found.push(`${file}: expected the version at least ${times} times, found it ${count} times: see PLACES in tools/release.mjs`); // prettier-ignore
+    if (count < times)
+      found.push(
+        `${file}: expected the version at least ${times} times, found it ${count} times: see PLACES in tools/release.mjs`,
+      );
   }
   return found;
 }
@@ -113,12 +117,16 @@ function main() {
     try {
       take(version);
     } catch (error) {
-      say(`${error.message}\nNothing was tagged. To begin again: git restore . && git clean -d --force test/releases`); // prettier-ignore
+      say(
+        `${error.message}\nNothing was tagged. To begin again: git restore . && git clean -d --force test/releases`,
+      );
       return 1;
     }
   }
   if (!values['dry-run'])
-    say(`v${version} is tagged here. To publish it: git push --follow-tags, then what dist-packages has`); // prettier-ignore
+    say(
+      `v${version} is tagged here. To publish it: git push --follow-tags, then what dist-packages has`,
+    );
   return 0;
 }
 

@@ -48,7 +48,9 @@ if (files.length === 0) {
 }
 
 // They wait more than they compute; long ones hold loads that other work would disturb.
-const concurrency = long ? Math.min(3, availableParallelism() + 1) : Math.min(8, 3 * availableParallelism()); // prettier-ignore
+const concurrency = long
+  ? Math.min(3, availableParallelism() + 1)
+  : Math.min(8, 3 * availableParallelism());
 
 const program =
   major === undefined

@@ -6,7 +6,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-const ALONE = /^((gym\/)?test\/(e2e|interop|long)|test\/(dev|demos|environments\/code|platform|chaos)|gym\/test\/serve)\//; // prettier-ignore
+const ALONE =
+  /^((gym\/)?test\/(e2e|interop|long)|test\/(dev|demos|environments\/code|platform|chaos)|gym\/test\/serve)\//;
 const MOST_FILES = 10;
 /** Seconds; a longer file would hold up the others of its group. */
 const LONG = 8;

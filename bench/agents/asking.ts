@@ -7,12 +7,33 @@ import type { Answer, Ask, ChatBody } from './replay.js';
 
 const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'none' } as const;
 /** The engine's own defaults, as the gateway's batch has them. */
-const PLAIN = { ...REQUEST, model: 'simulator', max_tokens: 8000, min_tokens: 0, temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, stop_strings: [], stop_token_ids: [] }; // prettier-ignore
+const PLAIN = {
+  ...REQUEST,
+  model: 'simulator',
+  max_tokens: 8000,
+  min_tokens: 0,
+  temperature: 1,
+  top_p: 1,
+  top_k: -1,
+  min_p: 0,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  stop_strings: [],
+  stop_token_ids: [],
+};
 
 /** What a text says, as whoever renders by itself has to read it. */
 export function readText(text: string, turn: number): Pick<Answer, 'content' | 'tool_calls'> {
   const { content, tool_calls } = saidIn(text, { ...PARSERS, turn });
-  return { content, tool_calls: tool_calls.map(({ id, name, arguments: given }) => ({ id, type: 'function', function: { name, arguments: given } })) }; // prettier-ignore
+  return {
+    content,
+    tool_calls: tool_calls.map(({ id, name, arguments: given }) => ({
+      id,
+      type: 'function',
+      function: { name, arguments: given },
+    })),
+  };
 }
 
 /** Renders and samples; `said` has the text as it comes. */
@@ -24,7 +45,13 @@ export async function sampled(
     said = () => undefined,
     seed = PLAIN.seed,
     signal = new AbortController().signal,
-  }: { body: ChatBody; id: string; said?: (text: string) => void; seed?: number | null; signal?: AbortSignal }, // prettier-ignore
+  }: {
+    body: ChatBody;
+    id: string;
+    said?: (text: string) => void;
+    seed?: number | null;
+    signal?: AbortSignal;
+  },
 ): Promise<{ finish_reason: string; tokens: number }> {
   const { messages, tools } = body;
   const prompt_ids = await service.renderChat(
@@ -67,7 +94,12 @@ export const askEngine = (service: GenerationService): Ask => {
       },
     });
     const whole_ms = performance.now() - began;
-    return { ...readText(text, turn), first_ms: body.stream === true ? first_ms : null, whole_ms, tokens }; // prettier-ignore
+    return {
+      ...readText(text, turn),
+      first_ms: body.stream === true ? first_ms : null,
+      whole_ms,
+      tokens,
+    };
   };
 };
 
@@ -95,7 +127,8 @@ export const askChat =
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    if (given.status !== 200 || given.body === null) throw new Error(`${given.status} ${await given.text()}`); // prettier-ignore
+    if (given.status !== 200 || given.body === null)
+      throw new Error(`${given.status} ${await given.text()}`);
     let text = '';
     let first_ms: number | null = null;
     const decoder = new TextDecoder();
@@ -107,7 +140,13 @@ export const askChat =
     if (body.stream !== true) {
       const { choices, usage } = JSON.parse(text) as Event;
       const { content, tool_calls = [] } = choices[0]?.message ?? {};
-      return { content: content ?? '', tool_calls, first_ms: null, whole_ms, tokens: usage?.completion_tokens ?? 0 }; // prettier-ignore
+      return {
+        content: content ?? '',
+        tool_calls,
+        first_ms: null,
+        whole_ms,
+        tokens: usage?.completion_tokens ?? 0,
+      };
     }
     const events = text
       .split('\n')

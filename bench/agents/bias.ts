@@ -77,9 +77,18 @@ async function play({ begin, ask, end }: Arm, limit_ms: number): Promise<Used> {
 }
 
 const { path: directory, remove } = await makeTemporaryDirectory('bench-bias');
-const settings = { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: LENGTHS, ms_to_first_token: 0 }; // prettier-ignore
+const settings = {
+  tokens_per_second: TOKENS_PER_SECOND,
+  thinking_tokens: LENGTHS,
+  ms_to_first_token: 0,
+};
 const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({ base_url: `${simulator.url}/v1`, api_key: null, first_token_timeout_ms: 60_000, idle_timeout_ms: 60_000 }); // prettier-ignore
+const service = createVllmService({
+  base_url: `${simulator.url}/v1`,
+  api_key: null,
+  first_token_timeout_ms: 60_000,
+  idle_timeout_ms: 60_000,
+});
 const endings: (() => unknown)[] = [];
 const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
 const bed = await gatewayBed(context, { engine: service });
@@ -97,7 +106,10 @@ function byGateway(first_row: number): Arm {
     begin: async (call) => {
       const generation = { max_new_tokens: 8000 };
       const rollout = { max_seq_len: 8100 };
-      lives.set(call, await bed.open({ row: first_row + call, seed: hash32([call]), generation, rollout })); // prettier-ignore
+      lives.set(
+        call,
+        await bed.open({ row: first_row + call, seed: hash32([call]), generation, rollout }),
+      );
     },
     ask: async (call, { signal }) => {
       const reply = await lifeOf(call).post({ messages: messagesOf(call) }, { signal });
@@ -130,7 +142,8 @@ const anew: Arm = {
 };
 
 const UNLIMITED_MS = 600_000;
-const mean = (values: readonly number[]): number => values.reduce((sum, one) => sum + one, 0) / values.length; // prettier-ignore
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, one) => sum + one, 0) / values.length;
 try {
   const free = await play(byGateway(0), UNLIMITED_MS);
   const limit_ms = median(free.took_ms);
@@ -139,7 +152,9 @@ try {
     ['the gateway, limit at the median', await play(byGateway(CALLS), limit_ms)],
     ['sampled again, limit at the median', await play(anew, limit_ms)],
   ];
-  console.log(`${CALLS} calls, ${AT_ONCE} at once; limit ${(limit_ms / 1000).toFixed(2)} s; longest answer ${Math.max(...free.tokens)} tokens`); // prettier-ignore
+  console.log(
+    `${CALLS} calls, ${AT_ONCE} at once; limit ${(limit_ms / 1000).toFixed(2)} s; longest answer ${Math.max(...free.tokens)} tokens`,
+  );
   console.table(
     arms.map(([arm, { tokens, requests, begun, continued }]) => {
       const { ratio, low, high } = intervalOf(tokens, free.tokens);

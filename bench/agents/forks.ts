@@ -48,10 +48,16 @@ const THOUGHT = '<think>\nI look at what the last command said before I go on.\n
 const LAST: Message = { role: 'assistant', content: 'It is done: all tests pass.' };
 
 const spaced = (value: unknown): string =>
-  JSON.stringify(value, null, 1).replaceAll(/\n */g, ' ').replaceAll('{ ', '{').replaceAll(' }', '}'); // prettier-ignore
+  JSON.stringify(value, null, 1)
+    .replaceAll(/\n */g, ' ')
+    .replaceAll('{ ', '{')
+    .replaceAll(' }', '}');
 
 function textOf(message: Message, { answers: { thinks, has_no_spaces, own } }: Played): string {
-  const { content, tool_calls = [] } = message as { content: string | null; tool_calls?: ToolCall[] }; // prettier-ignore
+  const { content, tool_calls = [] } = message as {
+    content: string | null;
+    tool_calls?: ToolCall[];
+  };
   const calls = tool_calls.map(({ function: { name, arguments: given } }) => {
     const call = { name, [own ? 'parameters' : 'arguments']: JSON.parse(given) as unknown };
     const text = has_no_spaces ? JSON.stringify(call) : spaced(call);
@@ -64,7 +70,9 @@ function textOf(message: Message, { answers: { thinks, has_no_spaces, own } }: P
 /** One question after the other. */
 function startTemplates() {
   const program = fileURLToPath(new URL('templates.py', import.meta.url));
-  const child = spawn(python, [program, templates, tokenizers], { stdio: ['pipe', 'pipe', 'inherit'] }); // prettier-ignore
+  const child = spawn(python, [program, templates, tokenizers], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   let before: Promise<unknown> = Promise.resolve();
   const ask = <T>(question: object): Promise<T> => {
@@ -123,13 +131,18 @@ async function play(
 ): Promise<void> {
   const ids = new Map<string, string>();
   const renamed = (message: Message): Message => {
-    const { tool_calls, tool_call_id } = message as { tool_calls?: ToolCall[]; tool_call_id?: string }; // prettier-ignore
+    const { tool_calls, tool_call_id } = message as {
+      tool_calls?: ToolCall[];
+      tool_call_id?: string;
+    };
     // Llama's form has no text beside a call.
     const says = of.answers.own !== true || tool_calls === undefined;
     return {
       ...message,
       ...(!says && { content: '' }),
-      ...(tool_calls && { tool_calls: tool_calls.map((call) => ({ ...call, id: ids.get(call.id) ?? call.id })) }), // prettier-ignore
+      ...(tool_calls && {
+        tool_calls: tool_calls.map((call) => ({ ...call, id: ids.get(call.id) ?? call.id })),
+      }),
       ...(tool_call_id !== undefined && { tool_call_id: ids.get(tool_call_id) ?? tool_call_id }),
     };
   };
@@ -146,7 +159,9 @@ async function play(
 function sequencesOf(calls: readonly Call[]): Sequence[] {
   const sequences: Sequence[] = [];
   for (const { prompt, sampled } of calls) {
-    const before = sequences.find(({ ids }) => ids.length <= prompt.length && ids.every((id, k) => id === prompt[k])); // prettier-ignore
+    const before = sequences.find(
+      ({ ids }) => ids.length <= prompt.length && ids.every((id, k) => id === prompt[k]),
+    );
     const ids = [...prompt, ...sampled];
     if (before === undefined) sequences.push({ ids, sampled: sampled.length });
     else Object.assign(before, { ids, sampled: before.sampled + sampled.length });
@@ -177,12 +192,18 @@ const contenders = {
   gateway: async (conversation: Conversation, of: Played) => {
     const { engine, calls, told } = engineOf(of.model);
     const bed = await gatewayBed(context, { engine });
-    const life = await bed.open({ row: row++, settings: { tool_parser: 'hermes', reasoning_parser: 'qwen3' }, rollout: { max_seq_len: 200_000 } }); // prettier-ignore
+    const life = await bed.open({
+      row: row++,
+      settings: { tool_parser: 'hermes', reasoning_parser: 'qwen3' },
+      rollout: { max_seq_len: 200_000 },
+    });
     const answer = async (body: object, text: string): Promise<string[]> => {
       told.text = text;
       const { status, text: said } = await askAlone(life, { body: { ...body, stream: false } });
       if (status !== 200) throw new Error(`${status} ${said}`);
-      const { choices } = JSON.parse(said) as { choices: [{ message: { tool_calls?: ToolCall[] } }] }; // prettier-ignore
+      const { choices } = JSON.parse(said) as {
+        choices: [{ message: { tool_calls?: ToolCall[] } }];
+      };
       return (choices[0].message.tool_calls ?? []).map(({ id }) => id);
     };
     await play(conversation, { ...of, ask: answer });
@@ -202,7 +223,8 @@ function measured(all: readonly Sequence[][]): object {
     return parts.filter(({ ids }) => ids.length < longest);
   });
   const share = (of: (part: Sequence) => number): string => {
-    const sum = (parts: readonly Sequence[]): number => parts.reduce((total, part) => total + of(part), 0); // prettier-ignore
+    const sum = (parts: readonly Sequence[]): number =>
+      parts.reduce((total, part) => total + of(part), 0);
     return `${Math.round((100 * sum(forks)) / sum(all.flat()))} %`;
   };
   return {

@@ -21,7 +21,11 @@ serveParent(
   async () => {
     const lives: Address[] = [];
     for (let agent = 0; agent < Number(agents); agent++) {
-      const given = { row: row++, rollout: { max_seq_len: 200_000 }, generation: { max_new_tokens: 8000 } }; // prettier-ignore
+      const given = {
+        row: row++,
+        rollout: { max_seq_len: 200_000 },
+        generation: { max_new_tokens: 8000 },
+      };
       const { url, headers } = await bed.open(given);
       lives.push({ url, headers });
     }

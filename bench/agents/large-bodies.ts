@@ -14,7 +14,10 @@ const LINE = 'def look(at):  # a line as programs print it, with "quotes" and mo
 
 /** Messages of some 2 kB, as tools' results are. */
 const bodyOf = (megabytes: number): Buffer => {
-  const messages = Array.from({ length: megabytes * 500 }, (_, k) => ({ role: 'user', content: `${k} ${LINE.repeat(30)}` })); // prettier-ignore
+  const messages = Array.from({ length: megabytes * 500 }, (_, k) => ({
+    role: 'user',
+    content: `${k} ${LINE.repeat(30)}`,
+  }));
   return Buffer.from(JSON.stringify({ model: 'policy', messages }));
 };
 

@@ -46,7 +46,10 @@ async function round(
   { engine_pid, more, of }: { engine_pid: number; more: string; of: readonly Conversation[][] },
 ): Promise<Played> {
   const all = await asks();
-  const cpu = async (): Promise<[number, number]> => [pid === null ? 0 : await cpuMs(pid), await cpuMs(engine_pid)]; // prettier-ignore
+  const cpu = async (): Promise<[number, number]> => [
+    pid === null ? 0 : await cpuMs(pid),
+    await cpuMs(engine_pid),
+  ];
   const before = await cpu();
   const played = await Promise.all(
     of.flatMap((conversations, agent) =>
@@ -72,8 +75,13 @@ function costs(
     ms: played.reduce((total, one) => total + of(one), 0),
   });
   const [few, many] = [sum(short), sum(long)];
-  const token_ms = (many.ms / many.calls - few.ms / few.calls) / (many.tokens / many.calls - few.tokens / few.calls); // prettier-ignore
-  return { call_ms: few.ms / few.calls - token_ms * (few.tokens / few.calls), token_us: 1000 * token_ms }; // prettier-ignore
+  const token_ms =
+    (many.ms / many.calls - few.ms / few.calls) /
+    (many.tokens / many.calls - few.tokens / few.calls);
+  return {
+    call_ms: few.ms / few.calls - token_ms * (few.tokens / few.calls),
+    token_us: 1000 * token_ms,
+  };
 }
 
 const tokensIn = (played: readonly Played[]): number =>
@@ -101,11 +109,19 @@ function rowOf(name: string, played: readonly (readonly Played[])[]) {
 }
 
 const { path: directory, remove } = await makeTemporaryDirectory('bench-agents');
-const settings = { thinking_tokens: 0, seed: 7, max_model_len: 200_000, max_num_seqs: 256 }; // prettier-ignore
+const settings = { thinking_tokens: 0, seed: 7, max_model_len: 200_000, max_num_seqs: 256 };
 const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({ base_url: `${simulator.url}/v1`, api_key: null, first_token_timeout_ms: 60_000, idle_timeout_ms: 60_000 }); // prettier-ignore
+const service = createVllmService({
+  base_url: `${simulator.url}/v1`,
+  api_key: null,
+  first_token_timeout_ms: 60_000,
+  idle_timeout_ms: 60_000,
+});
 const started = async (name: string) => {
-  const child = await startProcess<object>(new URL(`./${name}.js`, import.meta.url), [`${simulator.url}/v1`, String(AGENTS)]); // prettier-ignore
+  const child = await startProcess<object>(new URL(`./${name}.js`, import.meta.url), [
+    `${simulator.url}/v1`,
+    String(AGENTS),
+  ]);
   const asks = async (): Promise<Ask[]> => ((await child.ask({})) as Address[]).map(askChat);
   return { pid: child.pid, asks, stop: () => child.stop() };
 };
@@ -128,12 +144,18 @@ for (const { most, tokens_per_second, calls } of PHASES) {
   const agents = Math.min(most, AGENTS);
   await simulator.change({ tokens_per_second });
   const of = Array.from({ length: agents }, (_, k) => agentOf(k, calls));
-  const played = Object.fromEntries(Object.keys(contenders).map((name) => [name, LENGTHS.map((): Played[] => [])])); // prettier-ignore
+  const played = Object.fromEntries(
+    Object.keys(contenders).map((name) => [name, LENGTHS.map((): Played[] => [])]),
+  );
   for (let k = -1; k < ROUNDS; k++)
     for (const [at, length] of LENGTHS.entries())
       for (const [name, contender] of Object.entries(contenders)) {
         if (k < 0 && at > 0) continue;
-        const one = await round(contender, { engine_pid: simulator.pid, more: MORE.repeat(length), of }); // prettier-ignore
+        const one = await round(contender, {
+          engine_pid: simulator.pid,
+          more: MORE.repeat(length),
+          of,
+        });
         if (k >= 0) played[name]?.[at]?.push(one);
       }
   console.log(`${agents} agents at once: ${names.join(', ')}`);

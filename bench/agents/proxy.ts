@@ -43,7 +43,14 @@ async function answer(response: ServerResponse, body: ChatBody): Promise<void> {
   if (body.stream !== true) {
     response.writeHead(200, { 'content-type': 'application/json' });
     const message = { role: 'assistant', content, ...(tool_calls.length > 0 && { tool_calls }) };
-    response.end(JSON.stringify({ ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason }], usage })); // prettier-ignore
+    response.end(
+      JSON.stringify({
+        ...head,
+        object: 'chat.completion',
+        choices: [{ index: 0, message, finish_reason }],
+        usage,
+      }),
+    );
     return;
   }
   say({ tool_calls: tool_calls.map((call, index) => ({ index, ...call })) }, { finish_reason });

@@ -24,14 +24,32 @@ const TASK =
 const STEPS: readonly [says: string, runs: string][] = [
   ['I will look at what is here before I change anything.', 'ls -la'],
   ['There is one module and one file of tests. I read the module first.', 'cat stats.py'],
-  ['The median takes the upper of the two middle values of an even list. Now the tests.', 'cat test_stats.py'],
-  ['Three tests. I run them to see which of them fail, and with what message.', 'python3 -m unittest test_stats 2>&1'],
-  ['Two fail: the median of an even list, and the mean of an empty one. I mend the median first, by the mean of both middle values.', 'python3 - <<\'END\'\nimport pathlib\nfile = pathlib.Path("stats.py")\ntext = file.read_text()\ntext = text.replace("    return ordered[middle]", "    if len(ordered) % 2:\\n        return ordered[middle]\\n    return (ordered[middle - 1] + ordered[middle]) / 2")\nfile.write_text(text)\nEND'],
-  ['I check the change before I go on.', 'cat stats.py && python3 -m unittest test_stats 2>&1 | tail -12'],
-  ['One is left: the mean of an empty list divides by zero. The test expects 0 there.', 'python3 - <<\'END\'\nimport pathlib\nfile = pathlib.Path("stats.py")\ntext = file.read_text()\ntext = text.replace("    return sum(values) / len(values)", "    return sum(values) / len(values) if values else 0")\nfile.write_text(text)\nEND'],
+  [
+    'The median takes the upper of the two middle values of an even list. Now the tests.',
+    'cat test_stats.py',
+  ],
+  [
+    'Three tests. I run them to see which of them fail, and with what message.',
+    'python3 -m unittest test_stats 2>&1',
+  ],
+  [
+    'Two fail: the median of an even list, and the mean of an empty one. I mend the median first, by the mean of both middle values.',
+    'python3 - <<\'END\'\nimport pathlib\nfile = pathlib.Path("stats.py")\ntext = file.read_text()\ntext = text.replace("    return ordered[middle]", "    if len(ordered) % 2:\\n        return ordered[middle]\\n    return (ordered[middle - 1] + ordered[middle]) / 2")\nfile.write_text(text)\nEND',
+  ],
+  [
+    'I check the change before I go on.',
+    'cat stats.py && python3 -m unittest test_stats 2>&1 | tail -12',
+  ],
+  [
+    'One is left: the mean of an empty list divides by zero. The test expects 0 there.',
+    'python3 - <<\'END\'\nimport pathlib\nfile = pathlib.Path("stats.py")\ntext = file.read_text()\ntext = text.replace("    return sum(values) / len(values)", "    return sum(values) / len(values) if values else 0")\nfile.write_text(text)\nEND',
+  ],
   ['Now all three should pass.', 'python3 -m unittest test_stats 2>&1'],
-  ['They do. I look for other uses of these functions, which the change may concern.', 'grep -rn "median\\|mean" --include=*.py . | head -20'],
-]; // prettier-ignore
+  [
+    'They do. I look for other uses of these functions, which the change may concern.',
+    'grep -rn "median\\|mean" --include=*.py . | head -20',
+  ],
+];
 const LAST =
   'The median of an even list is the mean of its two middle values now, and the mean of an empty list is 0. All three tests pass; nothing else uses these functions.';
 /** With which mini-swe-agent ends. */
@@ -47,7 +65,11 @@ const said = (step: number, ends: boolean) => {
   const [content = LAST, command = ends ? SUBMIT : null] = STEPS[step] ?? [];
   if (command === null) return { role: 'assistant', content };
   const given = JSON.stringify({ command, ...(!ends && { description: 'Runs a command' }) });
-  const call = { id: `call_${step}_0`, type: 'function', function: { name: 'bash', arguments: given } }; // prettier-ignore
+  const call = {
+    id: `call_${step}_0`,
+    type: 'function',
+    function: { name: 'bash', arguments: given },
+  };
   return { role: 'assistant', content, tool_calls: [call] };
 };
 
@@ -62,16 +84,29 @@ function answer(response: ServerResponse, { body, ends }: { body: Body; ends: bo
   const head = { id: `chatcmpl-${step}`, created: 1, model: 'policy' };
   if (body.stream !== true) {
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason }], usage })); // prettier-ignore
+    response.end(
+      JSON.stringify({
+        ...head,
+        object: 'chat.completion',
+        choices: [{ index: 0, message, finish_reason }],
+        usage,
+      }),
+    );
     return;
   }
   response.setHeader('content-type', 'text/event-stream');
   const { tool_calls = [], ...text } = message as { tool_calls?: object[] };
   const deltas = [text, ...tool_calls.map((call, index) => ({ tool_calls: [{ index, ...call }] }))];
   for (const delta of deltas)
-    response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`); // prettier-ignore
-  response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta: {}, finish_reason }] })}\n\n`); // prettier-ignore
-  response.end(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage })}\n\ndata: [DONE]\n\n`); // prettier-ignore
+    response.write(
+      `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`,
+    );
+  response.write(
+    `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta: {}, finish_reason }] })}\n\n`,
+  );
+  response.end(
+    `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage })}\n\ndata: [DONE]\n\n`,
+  );
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Body> {
@@ -134,24 +169,77 @@ async function run(
   await writeFile(path.join(cwd, 'stats.py'), CODE);
   await writeFile(path.join(cwd, 'test_stats.py'), TEST);
   const home = path.join(base, 'home');
-  const child = spawn(command, args, { cwd, stdio: ['ignore', 'ignore', 'inherit'], env: { PATH: process.env['PATH'], HOME: home, TZ: 'UTC', PYTHONDONTWRITEBYTECODE: '1', ...env } }); // prettier-ignore
+  const child = spawn(command, args, {
+    cwd,
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { PATH: process.env['PATH'], HOME: home, TZ: 'UTC', PYTHONDONTWRITEBYTECODE: '1', ...env },
+  });
   const code = await new Promise((resolve) => child.once('close', resolve));
   if (code !== 0) throw new Error(`${name} ended with ${String(code)}`);
 }
 
-const mini = ['mini', '--model', 'policy', '--model-class', 'litellm', '--task', TASK, '--exit-immediately', '--yolo', '-c', 'mini', ...['agent.cost_limit=0', 'model.cost_tracking=ignore_errors', 'model.model_kwargs.custom_llm_provider=openai', `model.model_kwargs.api_base=${url}`, 'model.model_kwargs.api_key=none'].flatMap((one) => ['-c', one])]; // prettier-ignore
-await run('mini-swe-agent', { command: [path.join(programs, mini[0] ?? ''), ...mini.slice(1)], env: { MSWEA_CONFIGURED: 'true', MSWEA_SILENT_STARTUP: 'true' } }); // prettier-ignore
+const mini = [
+  'mini',
+  '--model',
+  'policy',
+  '--model-class',
+  'litellm',
+  '--task',
+  TASK,
+  '--exit-immediately',
+  '--yolo',
+  '-c',
+  'mini',
+  ...[
+    'agent.cost_limit=0',
+    'model.cost_tracking=ignore_errors',
+    'model.model_kwargs.custom_llm_provider=openai',
+    `model.model_kwargs.api_base=${url}`,
+    'model.model_kwargs.api_key=none',
+  ].flatMap((one) => ['-c', one]),
+];
+await run('mini-swe-agent', {
+  command: [path.join(programs, mini[0] ?? ''), ...mini.slice(1)],
+  env: { MSWEA_CONFIGURED: 'true', MSWEA_SILENT_STARTUP: 'true' },
+});
 await run('openai-agents', {
   command: [path.join(programs, 'python'), '-c', OPENAI_AGENT, url, TASK],
 });
 const config = path.join(base, 'opencode.json');
-await writeFile(config, JSON.stringify({ provider: { gw: { npm: '@ai-sdk/openai-compatible', name: 'gw', options: { baseURL: url, apiKey: 'none' }, models: { policy: { name: 'policy', limit: { context: 100_000, output: 4096 } } } } }, model: 'gw/policy', small_model: 'gw/policy', permission: 'allow' })); // prettier-ignore
-await run('opencode', { command: [opencode, 'run', '--format', 'json', TASK], env: { OPENCODE_CONFIG: config, OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' } }); // prettier-ignore
+await writeFile(
+  config,
+  JSON.stringify({
+    provider: {
+      gw: {
+        npm: '@ai-sdk/openai-compatible',
+        name: 'gw',
+        options: { baseURL: url, apiKey: 'none' },
+        models: { policy: { name: 'policy', limit: { context: 100_000, output: 4096 } } },
+      },
+    },
+    model: 'gw/policy',
+    small_model: 'gw/policy',
+    permission: 'allow',
+  }),
+);
+await run('opencode', {
+  command: [opencode, 'run', '--format', 'json', TASK],
+  env: {
+    OPENCODE_CONFIG: config,
+    OPENCODE_DISABLE_MODELS_FETCH: '1',
+    OPENCODE_DISABLE_AUTOUPDATE: '1',
+  },
+});
 server.close();
 server.closeAllConnections();
 
-const lines = conversations.map((one) => `${JSON.stringify(one).replaceAll(base, '').replaceAll(release(), '6.1.0').replaceAll(path.dirname(opencode), '/bin')}\n`); // prettier-ignore
+const lines = conversations.map(
+  (one) =>
+    `${JSON.stringify(one).replaceAll(base, '').replaceAll(release(), '6.1.0').replaceAll(path.dirname(opencode), '/bin')}\n`,
+);
 await writeFile(RECORDED, lines.join(''));
 await rm(base, { recursive: true, force: true });
 for (const { agent: name, asked, messages } of conversations)
-  console.log(`${name}: ${asked.length} requests, ${JSON.stringify(messages).length} characters of messages at the end`); // prettier-ignore
+  console.log(
+    `${name}: ${asked.length} requests, ${JSON.stringify(messages).length} characters of messages at the end`,
+  );

@@ -30,7 +30,10 @@ const LAST = 'It is done: all tests pass.';
 /** On one line, as the simulator reads it. */
 function scriptOf(answer: Message | undefined, more: string): string {
   const { content = LAST, tool_calls = [] } = (answer ?? {}) as Partial<Answer>;
-  const calls = tool_calls.map(({ function: { name, arguments: given } }) => `<tool_call>{"name": ${JSON.stringify(name)}, "arguments": ${given}}</tool_call>`); // prettier-ignore
+  const calls = tool_calls.map(
+    ({ function: { name, arguments: given } }) =>
+      `<tool_call>{"name": ${JSON.stringify(name)}, "arguments": ${given}}</tool_call>`,
+  );
   return `${more}${content} ${calls.join('')}`.replaceAll('\n', ' ').trim();
 }
 

@@ -36,7 +36,12 @@ type Arm = (typeof ARMS)[keyof typeof ARMS];
 const { path: directory, remove } = await makeTemporaryDirectory('bench-saved');
 const settings = { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: TOKENS };
 const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({ base_url: `${simulator.url}/v1`, api_key: null, first_token_timeout_ms: 60_000, idle_timeout_ms: 60_000 }); // prettier-ignore
+const service = createVllmService({
+  base_url: `${simulator.url}/v1`,
+  api_key: null,
+  first_token_timeout_ms: 60_000,
+  idle_timeout_ms: 60_000,
+});
 const endings: (() => unknown)[] = [];
 const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
 const bed = await gatewayBed(context, { engine: service });
@@ -46,7 +51,6 @@ async function play(
   life: Life,
   { prints, signal }: { prints: boolean; signal: AbortSignal },
 ): Promise<void> {
-  // prettier-ignore
   const messages = [{ role: 'user', content: 'Task.' }];
   for (let call = 0; call < CALLS; call++) {
     const reply = await life.post({ messages, stream: true }, { signal });
@@ -59,14 +63,21 @@ async function play(
 }
 
 function tokensOf(trajectory: Trajectory): number {
-  const answers = trajectory.calls.map(({ sampled }, turn) => sampled ?? openAnswer(trajectory, turn)); // prettier-ignore
+  const answers = trajectory.calls.map(
+    ({ sampled }, turn) => sampled ?? openAnswer(trajectory, turn),
+  );
   return answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
 }
 
 let row = 0;
 /** One life is killed after a share of its run, and another one ends. */
 async function twoLives({ restart, prints }: Arm, share: number) {
-  const opening = { row: row++, restart, generation: { max_new_tokens: 1000 }, rollout: { max_seq_len: 8000 } }; // prettier-ignore
+  const opening = {
+    row: row++,
+    restart,
+    generation: { max_new_tokens: 1000 },
+    rollout: { max_seq_len: 8000 },
+  };
   const seed = hash32([opening.row]);
   const first = await bed.open({ ...opening, seed });
   const gone = new AbortController();
@@ -83,7 +94,9 @@ async function twoLives({ restart, prints }: Arm, share: number) {
   await second.session.end('over');
   await second.journal.release();
   const { trajectory } = second.journal;
-  const diverged = trajectory.calls.flatMap(({ line }, call) => line.cause === 'diverged' ? [divergenceText(trajectory, call) ?? ''] : []); // prettier-ignore
+  const diverged = trajectory.calls.flatMap(({ line }, call) =>
+    line.cause === 'diverged' ? [divergenceText(trajectory, call) ?? ''] : [],
+  );
   return { sampled: tokensOf(trajectory) - before, seconds, diverged, ...trainedIn(trajectory) };
 }
 
@@ -113,7 +126,9 @@ try {
         'calls trained twice': all.reduce((sum, { twice }) => sum + twice, 0),
       });
     }
-  console.log(`${AGENTS} agents at once, ${CALLS} calls of ${TOKENS} tokens at ${TOKENS_PER_SECOND} tokens/s`); // prettier-ignore
+  console.log(
+    `${AGENTS} agents at once, ${CALLS} calls of ${TOKENS} tokens at ${TOKENS_PER_SECOND} tokens/s`,
+  );
   console.table(rows);
   console.log(example);
 } finally {

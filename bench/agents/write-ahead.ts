@@ -29,7 +29,12 @@ const context = { after: (end: () => unknown) => endings.push(end) } as unknown 
 const { path: directory, remove } = await makeTemporaryDirectory('bench-write-ahead');
 const settings = { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: TOKENS };
 const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const engine = createVllmService({ base_url: `${simulator.url}/v1`, api_key: null, first_token_timeout_ms: 60_000, idle_timeout_ms: 60_000 }); // prettier-ignore
+const engine = createVllmService({
+  base_url: `${simulator.url}/v1`,
+  api_key: null,
+  first_token_timeout_ms: 60_000,
+  idle_timeout_ms: 60_000,
+});
 
 /** Its journals are written as always, and nobody waits for that. */
 const unwaited = (store: TrajectoryStore): TrajectoryStore => ({
@@ -60,7 +65,11 @@ interface Delays {
 
 async function read({ url, headers }: Address): Promise<Delays> {
   const began = performance.now();
-  const body = JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Go.' }], stream: true }); // prettier-ignore
+  const body = JSON.stringify({
+    model: 'policy',
+    messages: [{ role: 'user', content: 'Go.' }],
+    stream: true,
+  });
   const reply = await fetch(`${url}/chat/completions`, { method: 'POST', headers, body });
   let [text, read_to, said, late, first_ms] = ['', 0, 0, 0, 0];
   for await (const part of reply.body!.pipeThrough(new TextDecoderStream())) {
@@ -81,7 +90,11 @@ async function read({ url, headers }: Address): Promise<Delays> {
 async function together(addresses: readonly Address[]): Promise<Delays> {
   const all = await Promise.all(addresses.map(read));
   const mid = (of: (one: Delays) => number): number => median(all.map(of));
-  return { first_ms: mid(({ first_ms }) => first_ms), mean_ms: mid(({ mean_ms }) => mean_ms), end_ms: mid(({ end_ms }) => end_ms) }; // prettier-ignore
+  return {
+    first_ms: mid(({ first_ms }) => first_ms),
+    mean_ms: mid(({ mean_ms }) => mean_ms),
+    end_ms: mid(({ end_ms }) => end_ms),
+  };
 }
 
 let row = 0;
@@ -105,7 +118,10 @@ try {
     endings.push(server.stop);
     stores['PostgreSQL'] = (await postgresStore(context, server)).store;
   }
-  const proxy = await startProcess<object>(new URL('./proxy.js', import.meta.url), [`${simulator.url}/v1`, String(STREAMS)]); // prettier-ignore
+  const proxy = await startProcess<object>(new URL('./proxy.js', import.meta.url), [
+    `${simulator.url}/v1`,
+    String(STREAMS),
+  ]);
   endings.push(() => proxy.stop());
   const rows = [];
   for (const [name, store] of Object.entries(stores)) {
@@ -114,7 +130,11 @@ try {
       'not waited for': gatewayOf(await gatewayBed(context, { engine, store: unwaited(store) })),
       'a proxy': async () => together((await proxy.ask({})) as Address[]),
     };
-    const played = Object.entries(contenders).map(([contender, play]) => ({ contender, play, all: new Array<Delays>() })); // prettier-ignore
+    const played = Object.entries(contenders).map(([contender, play]) => ({
+      contender,
+      play,
+      all: new Array<Delays>(),
+    }));
     for (let k = -1; k < ROUNDS; k++)
       for (const { play, all } of played) {
         const delays = await play();
@@ -130,11 +150,15 @@ try {
         'first token, ms': Number(mid(({ first_ms }) => first_ms).toFixed(0)),
         'a token, ms': Number(mean_ms.toFixed(0)),
         'answer, ms': Number(mid(({ end_ms }) => end_ms).toFixed(0)),
-        'a token: written ahead, beside it': Number((median(own.map((one) => one.mean_ms)) / mean_ms).toFixed(2)), // prettier-ignore
+        'a token: written ahead, beside it': Number(
+          (median(own.map((one) => one.mean_ms)) / mean_ms).toFixed(2),
+        ),
       });
     }
   }
-  console.log(`${STREAMS} streams of ${TOKENS} tokens at ${TOKENS_PER_SECOND} tokens/s, ${ROUNDS} rounds in turns`); // prettier-ignore
+  console.log(
+    `${STREAMS} streams of ${TOKENS} tokens at ${TOKENS_PER_SECOND} tokens/s, ${ROUNDS} rounds in turns`,
+  );
   console.table(rows);
 } finally {
   for (const end of endings.reverse()) await end();

@@ -43,7 +43,12 @@ const { values } = parseArgs({
     help: { type: 'boolean', short: 'h', default: false },
   },
 });
-const [slow = 0, fast = 0, turns = 0, rounds = 0] = [values.slow, values.fast, values.turns, values.rounds].map(Number); // prettier-ignore
+const [slow = 0, fast = 0, turns = 0, rounds = 0] = [
+  values.slow,
+  values.fast,
+  values.turns,
+  values.rounds,
+].map(Number);
 if (values.help || ![slow, fast, turns, rounds].every((one) => Number.isInteger(one) && one > 0)) {
   console.log(USAGE);
   process.exit(values.help ? 0 : 2);
@@ -66,7 +71,6 @@ const start = async (
   { client, samplesFile }: Stack,
   { id, ...change }: Record<string, unknown> & { id: string },
 ) =>
-  // prettier-ignore
   await client.workflow.start('rolloutBatch', {
     workflowId: id,
     taskQueue: TASK_QUEUE,
@@ -102,7 +106,8 @@ async function playFast(stack: Stack, { id, root }: { id: string; root: string }
   });
   const { counts } = (await handle.result()) as BatchResult;
   const wall_s = Date.now() / 1000 - began_s;
-  if (counts.completed !== fast) throw new Error(`${id}: expected ${fast} rollouts, got ${JSON.stringify(counts)}`); // prettier-ignore
+  if (counts.completed !== fast)
+    throw new Error(`${id}: expected ${fast} rollouts, got ${JSON.stringify(counts)}`);
   return { wall_s, ...(await timesOf(path.join(root, id, 'journals'), began_s)) };
 }
 
@@ -142,7 +147,10 @@ function report(alone: readonly Played[], beside: readonly Played[]): string {
     const [one, other] = [median(alone.map(of)), median(beside.map(of))];
     return [what, one.toFixed(2), other.toFixed(2), (other / one).toFixed(2)];
   });
-  return table([`${fast} rollouts of ${turns} turns`, 's alone', `s beside ${slow} slow ones`, 'ratio'], rows); // prettier-ignore
+  return table(
+    [`${fast} rollouts of ${turns} turns`, 's alone', `s beside ${slow} slow ones`, 'ratio'],
+    rows,
+  );
 }
 
 const say = (line: string): void => {
@@ -151,12 +159,23 @@ const say = (line: string): void => {
 const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
 const folder = path.join(PROJECT_ROOT, '.rollouts', `beside-${process.pid}`);
 const settings = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768 };
-const stack = await startStack({ rollouts: Math.max(slow, fast) }, { cliPath: cli.path, folder, settings: { ...settings, ...FAST } }); // prettier-ignore
-const slowEngine = await startSimulatorProcess({ directory: folder, port: 0, settings: { ...settings, ...SLOW }, logs: false }); // prettier-ignore
+const stack = await startStack(
+  { rollouts: Math.max(slow, fast) },
+  { cliPath: cli.path, folder, settings: { ...settings, ...FAST } },
+);
+const slowEngine = await startSimulatorProcess({
+  directory: folder,
+  port: 0,
+  settings: { ...settings, ...SLOW },
+  logs: false,
+});
 const parsed = workerConfig(stack, { task_queue: TASK_QUEUE, turn_slice: null, memory: MEMORY });
 const [usual] = Object.values(parsed.generation);
 if (usual === undefined) throw new Error('expected a generation service, got none');
-const config = { ...parsed, generation: { ...parsed.generation, slow: { ...usual, base_urls: [`${slowEngine.url}/v1`] } } }; // prettier-ignore
+const config = {
+  ...parsed,
+  generation: { ...parsed.generation, slow: { ...usual, base_urls: [`${slowEngine.url}/v1`] } },
+};
 const worker = await startWorkerProcess({ directory: stack.folder, config });
 const root = outputsRoot(config);
 try {

@@ -107,7 +107,10 @@ const tokensOf = ({ tokens, turns }: JournalBytes): number => tokens / turns;
 
 /** A line of tokens has a part of its own and one for each token: two runs with lines of different lengths tell them apart. */
 function linesOf(whole: JournalBytes, streamed: JournalBytes): Figures['journal'] {
-  const line = ({ of_flushes, flushes, tokens }: JournalBytes) => ({ bytes: of_flushes / flushes, tokens: tokens / flushes }); // prettier-ignore
+  const line = ({ of_flushes, flushes, tokens }: JournalBytes) => ({
+    bytes: of_flushes / flushes,
+    tokens: tokens / flushes,
+  });
   const [a, b] = [line(whole), line(streamed)];
   const token = (b.bytes - a.bytes) / (b.tokens - a.tokens);
   return {
@@ -142,7 +145,6 @@ export function postgresIn(page: string): Figures['postgres'] {
     wal_bytes_turn === undefined ||
     Number.isNaN(cpu_ms_turn + wal_bytes_turn)
   )
-    // prettier-ignore
     throw new Error('bench/README.md: expected a row of turns of 3 s in postgres, got none');
   return { cpu_ms_turn, wal_bytes_turn, ...TURN_OF_STORES };
 }

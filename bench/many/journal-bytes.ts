@@ -21,7 +21,15 @@ const OF_TURNS = new Set(['request', 'generation', 'observation']);
 
 export async function journalBytes(folder: string): Promise<JournalBytes> {
   const names = (await readdir(folder)).filter((name) => name.endsWith('.jsonl')).slice(0, MOST);
-  const sum: JournalBytes = { rollouts: names.length, turns: 0, flushes: 0, tokens: 0, of_flushes: 0, of_turns: 0, of_rollouts: 0 }; // prettier-ignore
+  const sum: JournalBytes = {
+    rollouts: names.length,
+    turns: 0,
+    flushes: 0,
+    tokens: 0,
+    of_flushes: 0,
+    of_turns: 0,
+    of_rollouts: 0,
+  };
   for (const name of names)
     for (const text of (await readFile(path.join(folder, name), 'utf8')).split('\n'))
       if (text !== '') add(sum, text);

@@ -53,7 +53,9 @@ function readOptions(): ManyOptions & { json: string | null; figures: boolean } 
   });
   const [rollouts, workers, turns] = [values.rollouts, values.workers, values.turns].map(Number);
   const tokens = values.tokens === undefined ? null : Number(values.tokens);
-  const isWrong = [rollouts, workers, turns, tokens ?? 1].some((one) => !(Number.isInteger(one) && Number(one) > 0)); // prettier-ignore
+  const isWrong = [rollouts, workers, turns, tokens ?? 1].some(
+    (one) => !(Number.isInteger(one) && Number(one) > 0),
+  );
   if (values.help || isWrong || Number(turns) < 4 || Number(rollouts) % REPEATS !== 0) {
     console.log(USAGE);
     process.exit(values.help ? 0 : 2);
@@ -127,7 +129,9 @@ async function writeFigures(options: ManyOptions, cliPath: string): Promise<void
 
 const { json, figures, ...options } = readOptions();
 const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
-say(`${machine()}, Temporal CLI ${cli.version}, load average before it ${(loadavg()[0] ?? 0).toFixed(1)}`); // prettier-ignore
+say(
+  `${machine()}, Temporal CLI ${cli.version}, load average before it ${(loadavg()[0] ?? 0).toFixed(1)}`,
+);
 if (figures) await writeFigures(options, cli.path);
 else {
   const run = await playOne(options, cli.path);

@@ -33,7 +33,12 @@ const cpuMs = (): number => {
 
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-many-'));
 const settings = { skill: 0, max_num_seqs: 100_000, thinking_tokens: 0, ms_to_first_token: 6000 };
-const simulator = await startSimulatorProcess({ directory: folder, port: 0, settings, logs: false }); // prettier-ignore
+const simulator = await startSimulatorProcess({
+  directory: folder,
+  port: 0,
+  settings,
+  logs: false,
+});
 const samples = puzzleSamples(rollouts / REPEATS).map((sample) => `${JSON.stringify(sample)}\n`);
 await writeFile(path.join(folder, 'samples.jsonl'), samples.join(''));
 const player = await createPlayer({
@@ -79,8 +84,24 @@ try {
   const each = (ms: number): string => (ms / rollouts).toFixed(2);
   console.log(
     table(
-      ['rollouts that wait', 'KiB of heap each', 'KiB resident each', 'open files', 'CPU ms each until it waits', 'CPU ms each from then on'], // prettier-ignore
-      [[String(rollouts), kib('heapUsed'), kib('rss'), String(files), each(cpuWaiting - cpuBefore), each(cpuMs() - cpuWaiting)]], // prettier-ignore
+      [
+        'rollouts that wait',
+        'KiB of heap each',
+        'KiB resident each',
+        'open files',
+        'CPU ms each until it waits',
+        'CPU ms each from then on',
+      ],
+      [
+        [
+          String(rollouts),
+          kib('heapUsed'),
+          kib('rss'),
+          String(files),
+          each(cpuWaiting - cpuBefore),
+          each(cpuMs() - cpuWaiting),
+        ],
+      ],
     ),
   );
 } finally {

@@ -114,7 +114,10 @@ export async function loopBetween(
   const middle = (values: number[]): number =>
     values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
   const last = (take: (second: Second) => number): number =>
-    seconds.reduce((sum, own) => sum + (own.length === 0 ? 0 : take(own[own.length - 1] as Second)), 0); // prettier-ignore
+    seconds.reduce(
+      (sum, own) => sum + (own.length === 0 ? 0 : take(own[own.length - 1] as Second)),
+      0,
+    );
   return {
     p50_ms: middle(all.map(({ p50_ms }) => p50_ms)),
     p99_ms: middle(all.map(({ p99_ms }) => p99_ms)),

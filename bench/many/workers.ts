@@ -52,5 +52,7 @@ function checkPlaces(config: Config, rollouts: number): void {
   if (Math.min(generations, cached_workflows) >= rollouts) return;
   const why =
     cutByOpenFiles(config) ?? `worker.memory ${config.worker.memory} has no room for more`;
-  throw new Error(`expected room for ${rollouts} rollouts in each worker, got ${generations} generations and ${cached_workflows} workflows: ${why}`); // prettier-ignore
+  throw new Error(
+    `expected room for ${rollouts} rollouts in each worker, got ${generations} generations and ${cached_workflows} workflows: ${why}`,
+  );
 }

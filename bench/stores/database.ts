@@ -27,7 +27,12 @@ export interface StorePlace {
 
 export async function startDatabase(outputs: string): Promise<Database> {
   const server = await startPostgres({ fsync: 'on', max_wal_size: '4GB' });
-  await migratePostgres({ url: server.url, schema: SCHEMA, max_connections: 2, outputs: { root: outputs } }); // prettier-ignore
+  await migratePostgres({
+    url: server.url,
+    schema: SCHEMA,
+    max_connections: 2,
+    outputs: { root: outputs },
+  });
   const pool = new pg.Pool({ connectionString: server.url, max: 2 });
   return {
     ...server,
@@ -45,7 +50,13 @@ export async function startDatabase(outputs: string): Promise<Database> {
 export function openBenchStore({ kind, root, url }: StorePlace): OpenStore {
   const bounds = { max_cached_bytes: 0, max_request_bytes: 1_000_000 };
   if (kind === 'postgres')
-    return openPostgresStore({ url, schema: SCHEMA, max_connections: 8, outputs: { root }, ...bounds }); // prettier-ignore
+    return openPostgresStore({
+      url,
+      schema: SCHEMA,
+      max_connections: 8,
+      outputs: { root },
+      ...bounds,
+    });
   return {
     store: createFileStore({ root, ...bounds }),
     ids: () => Promise.resolve({ store: null, results: null }),

@@ -87,9 +87,23 @@ const coresOf = ({ cpu_ms, database, store, wall_s }: Paced): number =>
   (cpu_ms + (store === 'postgres' ? database.cpu_ms : 0)) / 1000 / wall_s;
 
 function tableOf(paced: readonly Paced[]): string {
-  const head = ['store', 'rollouts and their commits', 'rollouts at once', 'commits/s', 'lines/s', 'trajectories/s', 'CPU ms/trajectory worker', 'CPU ms/trajectory PostgreSQL', 'lines/s and core', 'trajectories/s and core', 'commits a transaction', 'commit ms median', 'p99']; // prettier-ignore
+  const head = [
+    'store',
+    'rollouts and their commits',
+    'rollouts at once',
+    'commits/s',
+    'lines/s',
+    'trajectories/s',
+    'CPU ms/trajectory worker',
+    'CPU ms/trajectory PostgreSQL',
+    'lines/s and core',
+    'trajectories/s and core',
+    'commits a transaction',
+    'commit ms median',
+    'p99',
+  ];
   const rows = paced.map((one) => {
-    const { store, way, lanes, commits, lines, rollouts, wall_s, cpu_ms, database, latency } = one; // prettier-ignore
+    const { store, way, lanes, commits, lines, rollouts, wall_s, cpu_ms, database, latency } = one;
     const inTables = (text: string): string => (store === 'postgres' ? text : '-');
     const core_s = wall_s * coresOf(one);
     return [

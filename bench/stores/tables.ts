@@ -176,13 +176,22 @@ function tableOf(cells: readonly Cell[], [few, many]: TablesOptions['rollouts'])
     { title: 'ms', beside: false, value: ({ ms }) => ms },
     { title: 'ms beside another batch', beside: true, value: ({ ms }) => ms },
   ];
-  const head = ['one batch of 1,000', ...columns.flatMap(({ title }) => [`${title}: ${few} in the tables`, `${many}`, 'ratio'])]; // prettier-ignore
+  const head = [
+    'one batch of 1,000',
+    ...columns.flatMap(({ title }) => [`${title}: ${few} in the tables`, `${many}`, 'ratio']),
+  ];
   const rows = [...new Set(cells.map(({ operation }) => operation))].map((operation) => [
     operation,
     ...columns.flatMap(({ beside, value }) => {
-      const [small = NaN, large = NaN] = [few, many].map(
-        (size) =>
-        median(cells.filter((cell) => cell.size === size && cell.beside === beside && cell.operation === operation).map(value)), // prettier-ignore
+      const [small = NaN, large = NaN] = [few, many].map((size) =>
+        median(
+          cells
+            .filter(
+              (cell) =>
+                cell.size === size && cell.beside === beside && cell.operation === operation,
+            )
+            .map(value),
+        ),
       );
       const text = (number: number, digits: number): string =>
         Number.isNaN(number) ? '-' : number.toFixed(digits);

@@ -123,7 +123,9 @@ async function playOne(
   );
   const turns = Number(metrics['total_turns']);
   if (counts.completed !== rollouts || turns !== rollouts * TURNS)
-    throw new Error(`${batchId}: expected ${rollouts * TURNS} turns, got ${turns} and ${JSON.stringify(counts)}`); // prettier-ignore
+    throw new Error(
+      `${batchId}: expected ${rollouts * TURNS} turns, got ${turns} and ${JSON.stringify(counts)}`,
+    );
   await sleep(SETTLE_MS);
   const after = await now();
   const each = (part: keyof TurnCost): number => (after[part] - before[part]) / turns;
@@ -161,7 +163,14 @@ export function turnsTable(measured: readonly (TurnsOptions & { costs: TurnCosts
       const { worker, postgres, temporal, wal_bytes } = costs[kind];
       const inTables = (value: number, digits: number): string =>
         kind === 'postgres' ? value.toFixed(digits) : '-';
-      return [nameOf(options), kind, worker.toFixed(2), inTables(postgres, 2), temporal.toFixed(2), inTables(wal_bytes, 0)]; // prettier-ignore
+      return [
+        nameOf(options),
+        kind,
+        worker.toFixed(2),
+        inTables(postgres, 2),
+        temporal.toFixed(2),
+        inTables(wal_bytes, 0),
+      ];
     }),
   );
   const verdicts = measured.map(({ costs, ...options }) => {

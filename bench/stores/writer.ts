@@ -62,7 +62,8 @@ async function write(order: WriteOrder, store: TrajectoryStore): Promise<Written
   };
   await Promise.all(Array.from({ length: lanes }, lane));
   const sorted = latencies.sort((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0; // prettier-ignore
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
   return {
     rollouts,
     commits: latencies.length + rollouts,

@@ -69,7 +69,15 @@ async function playLaw(bed: PolicyBed, { groups, seed }: Size): Promise<Arm> {
     rollouts,
     ({ row, repeat }) => VALUES * row + Math.floor(repeat / REPEATS),
   );
-  return { name: 'law', lengths, dropped: 0, failed: failures.length, over_lag: 0, wasted: 0, steps: 1 }; // prettier-ignore
+  return {
+    name: 'law',
+    lengths,
+    dropped: 0,
+    failed: failures.length,
+    over_lag: 0,
+    wasted: 0,
+    steps: 1,
+  };
 }
 
 async function playStream(
@@ -127,15 +135,32 @@ interface Size {
   seed: number;
 }
 
-const COLUMNS = ['groups of', 'out', 'delivered', 'dropped', 'failed', 'rows over max_lag', 'mean length', 'KS p beside the law', 'tokens never delivered', 'steps']; // prettier-ignore
+const COLUMNS = [
+  'groups of',
+  'out',
+  'delivered',
+  'dropped',
+  'failed',
+  'rows over max_lag',
+  'mean length',
+  'KS p beside the law',
+  'tokens never delivered',
+  'steps',
+];
 
 export async function bias(size: Size): Promise<void> {
-  console.log(`${size.groups} groups of ${REPEATS}, seed ${size.seed}; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`); // prettier-ignore
+  console.log(
+    `${size.groups} groups of ${REPEATS}, seed ${size.seed}; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`,
+  );
   const arms: Arm[] = [];
   for (const name of ['law', 'wait', 'drop'] as const) {
     const bed = await startBed(name);
     try {
-      arms.push(name === 'law' ? await playLaw(bed, size) : await playStream(bed, { ...size, when_stale: name })); // prettier-ignore
+      arms.push(
+        name === 'law'
+          ? await playLaw(bed, size)
+          : await playStream(bed, { ...size, when_stale: name }),
+      );
     } finally {
       await bed.end();
     }

@@ -79,7 +79,9 @@ async function keptIn(
   await store.createBatch({ batch_id: stream_id, request, samples: [sampleOf('one')] });
   const activities = stepActivities(store, { warn: console.error });
   const stream = openStream(await planOf(store));
-  console.log(`\n${heading(['groups up to', 'a step, ms', 'the trainer waits, ms', 'the stream is found, ms', `${place.kind}: MB`, things, 'process MB'])}`); // prettier-ignore
+  console.log(
+    `\n${heading(['groups up to', 'a step, ms', 'the trainer waits, ms', 'the stream is found, ms', `${place.kind}: MB`, things, 'process MB'])}`,
+  );
   for (let tenth = 1; tenth <= TENTHS; tenth++) {
     const since = performance.now();
     const before = stream.pacing().next_step;
@@ -101,7 +103,16 @@ async function planOf(store: TrajectoryStore): Promise<StreamPlan> {
   const { num_repeats } = request;
   const pacing = { ...request, samples: 1 };
   const found = await findState(streamFacts(stream_id, store.facts), { num_repeats });
-  return { stream_id, service: null, pacing, limits: {}, filter: null, max_replacements: 1, keep_steps: KEEP_STEPS, found } as unknown as StreamPlan; // prettier-ignore
+  return {
+    stream_id,
+    service: null,
+    pacing,
+    limits: {},
+    filter: null,
+    max_replacements: 1,
+    keep_steps: KEEP_STEPS,
+    found,
+  } as unknown as StreamPlan;
 }
 
 interface Playing {

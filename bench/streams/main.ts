@@ -20,5 +20,8 @@ const parts: Record<string, () => Promise<void>> = {
   share: () => share({ steps: Number(n ?? 2) }),
 };
 const part = parts[what];
-if (part === undefined) throw new Error(`expected ${Object.keys(parts).join(', ')}, got ${what === '' ? 'nothing' : what}`); // prettier-ignore
+if (part === undefined)
+  throw new Error(
+    `expected ${Object.keys(parts).join(', ')}, got ${what === '' ? 'nothing' : what}`,
+  );
 await part();

@@ -69,12 +69,25 @@ export async function many({ groups }: { groups: number }): Promise<void> {
       `\n${heading(['groups up to', 'a step, s', 'CPU ms a group', 'worker MB', 'store MB', 'inodes'])}`,
     );
     for (const [i, { wall_s, cpu_ms, worker_mb, store }] of tenths.entries())
-      console.log(row([((i + 1) * groups) / TENTHS, (wall_s / (steps / TENTHS)).toFixed(2), cpu_ms.toFixed(1), worker_mb.toFixed(0), store.mb.toFixed(1), store.inodes])); // prettier-ignore
+      console.log(
+        row([
+          ((i + 1) * groups) / TENTHS,
+          (wall_s / (steps / TENTHS)).toFixed(2),
+          cpu_ms.toFixed(1),
+          worker_mb.toFixed(0),
+          store.mb.toFixed(1),
+          store.inodes,
+        ]),
+      );
     const [, second, ...rest] = tenths;
-    console.log(`\nlast tenth / second tenth: ${((rest.at(-1)?.cpu_ms ?? 0) / (second?.cpu_ms ?? 1)).toFixed(3)} of CPU; mean ${mean(tenths.map(({ cpu_ms }) => cpu_ms)).toFixed(1)} ms a group`); // prettier-ignore
+    console.log(
+      `\nlast tenth / second tenth: ${((rest.at(-1)?.cpu_ms ?? 0) / (second?.cpu_ms ?? 1)).toFixed(3)} of CPU; mean ${mean(tenths.map(({ cpu_ms }) => cpu_ms)).toFixed(1)} ms a group`,
+    );
     for (const runId of runs) {
       const description = await bed.server().client.workflow.getHandle('many', runId).describe();
-      console.log(`run ${runId}: ${description.historyLength} events, ${description.historySize ?? '?'} bytes`); // prettier-ignore
+      console.log(
+        `run ${runId}: ${description.historyLength} events, ${description.historySize ?? '?'} bytes`,
+      );
     }
   } finally {
     await bed.end();

@@ -3,7 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyBed } from '../../test/harness/policy-bed.js';
 import { startPolicyBed } from '../../test/harness/policy-bed.js';
 import { median } from '../measure.js';
-import { heading, MAX_NEW_TOKENS, now_s, pace, ROLLOUT, row, samplesOf, THINKING_TOKENS, trainOn } from './play.js'; // prettier-ignore
+import {
+  heading,
+  MAX_NEW_TOKENS,
+  now_s,
+  pace,
+  ROLLOUT,
+  row,
+  samplesOf,
+  THINKING_TOKENS,
+  trainOn,
+} from './play.js';
 
 /**
  * The cost of pacing: a stream compared with an unpaced loop, with its trainer alone, and with a batch for each step.
@@ -71,7 +81,13 @@ async function engineBound(for_s: number): Promise<string> {
       return await pace(bed.journals('batch'), { from_s, for_s });
     },
   ]);
-  return row(['engine-bound, tokens/s', paced.toFixed(0), 'unpaced', unpaced.toFixed(0), (paced / unpaced).toFixed(3)]); // prettier-ignore
+  return row([
+    'engine-bound, tokens/s',
+    paced.toFixed(0),
+    'unpaced',
+    unpaced.toFixed(0),
+    (paced / unpaced).toFixed(3),
+  ]);
 }
 
 /** An engine with room to spare, and a trainer with a fixed time per step. */
@@ -83,7 +99,13 @@ async function trainerBound(for_s: number): Promise<string> {
     const times = came.slice(3).map((at, i) => at - (came[i + 2] ?? at));
     const own = 1000 / train_ms;
     const measured = 1000 / median(times);
-    return row(['trainer-bound, steps/s', measured.toFixed(3), "trainer's own", own.toFixed(3), (measured / own).toFixed(3)]); // prettier-ignore
+    return row([
+      'trainer-bound, steps/s',
+      measured.toFixed(3),
+      "trainer's own",
+      own.toFixed(3),
+      (measured / own).toFixed(3),
+    ]);
   } finally {
     await bed.end();
   }
@@ -107,12 +129,20 @@ async function stragglers(for_s: number): Promise<string> {
       return steps / (now_s() - began);
     },
   ]);
-  return row(['lengths 1:50, steps/s', streamed.toFixed(3), 'a batch each', batched.toFixed(3), (streamed / batched).toFixed(2)]); // prettier-ignore
+  return row([
+    'lengths 1:50, steps/s',
+    streamed.toFixed(3),
+    'a batch each',
+    batched.toFixed(3),
+    (streamed / batched).toFixed(2),
+  ]);
 }
 
 const COLUMNS = ['bound by', 'stream', 'beside', '', 'ratio'];
 
 export async function pacing({ for_s }: { for_s: number }): Promise<void> {
-  console.log(`${for_s} s each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}\n\n${heading(COLUMNS)}`); // prettier-ignore
+  console.log(
+    `${for_s} s each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}\n\n${heading(COLUMNS)}`,
+  );
   for (const play of [engineBound, trainerBound, stragglers]) console.log(await play(for_s));
 }

@@ -63,7 +63,10 @@ async function steps(bed: PolicyBed, count: number): Promise<Measured> {
   const alone_s = await stepSeconds(bed, { id, steps: count, from: 1 });
   const batch = bed.batch('many');
   // Enough for all steps.
-  await batch.start({ ...puzzleRequest({ samples: MANY, num_repeats: 2 }, REQUEST), max_in_flight: MANY }); // prettier-ignore
+  await batch.start({
+    ...puzzleRequest({ samples: MANY, num_repeats: 2 }, REQUEST),
+    max_in_flight: MANY,
+  });
   await untilRunning(bed, { id: 'many', least: MANY });
   const beside_s = await stepSeconds(bed, { id, steps: count, from: count + 1 });
   await stop(bed, id);
@@ -101,7 +104,15 @@ export async function share({ steps: count }: { steps: number }): Promise<void> 
       const server = shares ? 'with shares' : 'in order of arrival';
       const measured = { 'a step': await steps(bed, count), 'a batch of 8': await batches(bed) };
       for (const [what, { alone_s, beside_s }] of Object.entries(measured))
-        console.log(row([server, what, alone_s.toFixed(1), beside_s.toFixed(1), (beside_s / alone_s).toFixed(1)])); // prettier-ignore
+        console.log(
+          row([
+            server,
+            what,
+            alone_s.toFixed(1),
+            beside_s.toFixed(1),
+            (beside_s / alone_s).toFixed(1),
+          ]),
+        );
     } finally {
       await bed.end();
     }

@@ -44,13 +44,19 @@ function* answer(
   const middle = MIDDLE[wire];
   for (let at = 0; at < tokens; at += each) {
     const count = Math.min(each, tokens - at);
-    const event = merged(Array.from({ length: count }, (_, i) => middle[(at + i) % middle.length] ?? { choices: [] })); // prettier-ignore
+    const event = merged(
+      Array.from({ length: count }, (_, i) => middle[(at + i) % middle.length] ?? { choices: [] }),
+    );
     const [choice = {}] = event.choices;
     if (at === 0 && wire === 'completions') choice['prompt_token_ids'] = prompt;
     if (at + count === tokens) choice['finish_reason'] = 'length';
     yield event;
   }
-  const usage = { prompt_tokens: prompt.length, total_tokens: prompt.length + tokens, completion_tokens: tokens }; // prettier-ignore
+  const usage = {
+    prompt_tokens: prompt.length,
+    total_tokens: prompt.length + tokens,
+    completion_tokens: tokens,
+  };
   yield { ...middle[0], choices: [], usage };
 }
 

@@ -60,7 +60,9 @@ function readOptions() {
 }
 
 async function startEngine(): Promise<{ url: string; stop: () => void }> {
-  const child = fork(new URL('./engine.ts', import.meta.url), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }); // prettier-ignore
+  const child = fork(new URL('./engine.ts', import.meta.url), {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
   const [url] = (await once(child, 'message')) as [string];
   return {
     url,
@@ -89,7 +91,14 @@ async function measureCase(
     for (const stage of stages)
       for (const { name, ask } of players) {
         const base_url = `${engine}/${TOKENS}-${each}-${gap_ms}/v1`;
-        const order = { stage, base_url, wire, streams: STREAMS, tokens: TOKENS, batch_id: `b${batches++}` }; // prettier-ignore
+        const order = {
+          stage,
+          base_url,
+          wire,
+          streams: STREAMS,
+          tokens: TOKENS,
+          batch_id: `b${batches++}`,
+        };
         const { cpu_ms } = (await ask(order)) as Taken;
         if (round === 0) continue;
         const key = `${name} ${stage}`;

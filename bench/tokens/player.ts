@@ -47,16 +47,30 @@ const load = async <T>(file: string): Promise<T> =>
 const { createVllmService } = await load<typeof VllmService>('generation/vllm/vllm-service.js');
 const { sample } = await load<typeof Sample>('sampling/sample.js');
 const { tapeOf } = await load<typeof TapeModule>('sampling/tape.js');
-const { applyLine, emptyTrajectory } = await load<typeof TrajectoryModule>('model/journal/trajectory.js'); // prettier-ignore
+const { applyLine, emptyTrajectory } = await load<typeof TrajectoryModule>(
+  'model/journal/trajectory.js',
+);
 const { openAnswer } = await load<typeof OpenAnswers>('model/journal/open-answers.js');
 const { createFileStore } = await load<typeof FileStore>('trajectories/files/file-store.js');
 const { openPostgresStore } = await load<typeof Postgres>('trajectories/postgres/open.js');
 
 const PROMPT = Array.from({ length: 200 }, (_, i) => 1000 + i);
 const bounds = { max_cached_bytes: 0, max_request_bytes: 1_000_000 };
-const stores = JSON.parse(place) as Pick<StorePlace, 'root'> & { url: string | null; schema: string }; // prettier-ignore
+const stores = JSON.parse(place) as Pick<StorePlace, 'root'> & {
+  url: string | null;
+  schema: string;
+};
 const files = createFileStore({ root: stores.root, ...bounds });
-const opened = stores.url === null ? null : openPostgresStore({ url: stores.url, schema: stores.schema, max_connections: 8, outputs: { root: stores.root }, ...bounds }); // prettier-ignore
+const opened =
+  stores.url === null
+    ? null
+    : openPostgresStore({
+        url: stores.url,
+        schema: stores.schema,
+        max_connections: 8,
+        outputs: { root: stores.root },
+        ...bounds,
+      });
 
 const requestOf = ({ tokens }: Order): GenerationRequest => ({
   prompt_ids: PROMPT,
@@ -73,14 +87,18 @@ const requestOf = ({ tokens }: Order): GenerationRequest => ({
 
 const bodyOf = (order: Order): string => JSON.stringify({ prompt: requestOf(order).prompt_ids });
 const urlOf = ({ base_url, wire }: Order): string =>
-  wire === 'completions' ? `${base_url}/completions` : `${base_url.replace(/\/v1$/, '')}/inference/v1/generate`; // prettier-ignore
+  wire === 'completions'
+    ? `${base_url}/completions`
+    : `${base_url.replace(/\/v1$/, '')}/inference/v1/generate`;
 
 /** The bytes alone, of one connection. */
 function readSocket(order: Order): Promise<void> {
   const { hostname, port, pathname } = new URL(urlOf(order));
   const body = bodyOf(order);
   const socket = connect(Number(port), hostname);
-  socket.write(`POST ${pathname} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`); // prettier-ignore
+  socket.write(
+    `POST ${pathname} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
   socket.resume();
   return new Promise((resolve, reject) => {
     socket.once('end', resolve).once('error', reject);
@@ -88,7 +106,11 @@ function readSocket(order: Order): Promise<void> {
 }
 
 async function readHttp(order: Order): Promise<void> {
-  const { body } = await request(urlOf(order), { method: 'POST', body: bodyOf(order), bodyTimeout: 0 }); // prettier-ignore
+  const { body } = await request(urlOf(order), {
+    method: 'POST',
+    body: bodyOf(order),
+    bodyTimeout: 0,
+  });
   body.resume();
   await new Promise((resolve, reject) => body.once('end', resolve).once('error', reject));
 }
@@ -129,8 +151,11 @@ async function sampleInto(
   tape: Tape,
   { order, service }: { order: Order; service: GenerationService },
 ) {
-  // prettier-ignore
-  const call = callOf({ prompt_ids: PROMPT, room: order.tokens, settings: { ...callOf().settings, model: 'tiny' } }); // prettier-ignore
+  const call = callOf({
+    prompt_ids: PROMPT,
+    room: order.tokens,
+    settings: { ...callOf().settings, model: 'tiny' },
+  });
   const outcome = await sample(call, {
     tape,
     pool: {
@@ -156,10 +181,12 @@ async function journalled(
   order: Order,
   { row, service }: { row: number; service: GenerationService },
 ) {
-  // prettier-ignore
   const store = order.stage === 'file' ? files : opened?.store;
   if (store === undefined) throw new Error('no PostgreSQL');
-  const journal = await store.claim({ batch_id: order.batch_id, row, repeat: 0 }, { activity: 'playTurns' }); // prettier-ignore
+  const journal = await store.claim(
+    { batch_id: order.batch_id, row, repeat: 0 },
+    { activity: 'playTurns' },
+  );
   await journal.append(entryOf(author('').start()));
   const count = await sampleInto(tapeOf(journal, 0), { order, service });
   await journal.commit();
@@ -168,7 +195,13 @@ async function journalled(
 
 async function take(order: Order): Promise<Taken> {
   const { base_url, wire, stage, tokens } = order;
-  const service = createVllmService({ base_url, wire, api_key: null, first_token_timeout_ms: 60_000, idle_timeout_ms: 60_000 }); // prettier-ignore
+  const service = createVllmService({
+    base_url,
+    wire,
+    api_key: null,
+    first_token_timeout_ms: 60_000,
+    idle_timeout_ms: 60_000,
+  });
   const one = async (row: number): Promise<void> => {
     if (stage === 'socket' || stage === 'http') {
       await (stage === 'socket' ? readSocket(order) : readHttp(order));

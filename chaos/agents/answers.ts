@@ -27,7 +27,9 @@ function streamOf(answering: Parameters<typeof firstEvent>[0]): string {
     ...piecesFrom(reading, BEGINNING).news.flatMap((one) => newsEvents(answering, one)),
     ...lastEvents(answering, {}),
   ];
-  return [...events.map((event) => `data: ${JSON.stringify(event)}\n\n`), 'data: [DONE]\n\n'].join(''); // prettier-ignore
+  return [...events.map((event) => `data: ${JSON.stringify(event)}\n\n`), 'data: [DONE]\n\n'].join(
+    '',
+  );
 }
 
 /** The call that bytes are of; null: they do not say it yet. */

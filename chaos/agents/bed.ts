@@ -42,7 +42,10 @@ export async function startAgentsBed(
     name: 'chaos-agents',
     own_server: true,
     simulator: SIMULATOR,
-    environments: Object.assign(environmentsOf({ logs, service: service.url }), ...real.map((agent) => agent.environments)) as WorkerConfig['environments'], // prettier-ignore
+    environments: Object.assign(
+      environmentsOf({ logs, service: service.url }),
+      ...real.map((agent) => agent.environments),
+    ) as WorkerConfig['environments'],
     roles: (worker) => (worker === GATEWAY ? ['environment'] : ['workflow', 'generation']),
     worker: {
       heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s`,
@@ -56,7 +59,8 @@ export async function startAgentsBed(
     for (const ending of endings.splice(0).reverse()) await ending();
   };
   try {
-    const stored = store === 'file' ? inFiles(await startRecoveryBed(options)) : await inPostgres(options); // prettier-ignore
+    const stored =
+      store === 'file' ? inFiles(await startRecoveryBed(options)) : await inPostgres(options);
     endings.push(stored.end);
     const worker = await stored.bed.startWorker(STORE, WORKER);
     const gateway = await stored.bed.startWorker(STORE, GATEWAY);
@@ -80,7 +84,8 @@ export async function ownTemporaryFolder(): Promise<TemporaryDirectory> {
     path: folder,
     remove: async () => {
       process.env['TMPDIR'] = before;
-      if ((process.env['KEEP_TEST_FILES'] ?? '') === '') await rm(folder, { recursive: true, force: true, maxRetries: 3 }); // prettier-ignore
+      if ((process.env['KEEP_TEST_FILES'] ?? '') === '')
+        await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };
 }

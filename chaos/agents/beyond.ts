@@ -62,7 +62,10 @@ export function beyondJournals(
     result.beyond_most = Math.max(result.beyond_most, beyond);
     result.beyond_limit += limit;
     result.hit += limits.length;
-    if (beyond > limit) result.over.push(`${name}: expected at most ${limit} tokens beyond its journal (${limits.length} kills), got ${beyond} of ${own.length} requests`); // prettier-ignore
+    if (beyond > limit)
+      result.over.push(
+        `${name}: expected at most ${limit} tokens beyond its journal (${limits.length} kills), got ${beyond} of ${own.length} requests`,
+      );
   }
   return result;
 }
@@ -105,7 +108,8 @@ function limitOf(
   const most = MOST_TOKENS + Math.ceil(commit_s * tokens_per_second);
   const lost = Math.max(...open.map((stream) => mostWithin(stream, { from: at, to, window_ms })));
   // The engine goes on until it sees that nobody listens.
-  const late = victim === 'gateway' ? open.reduce((sum, stream) => sum + sentAfter(stream, at), 0) : 0; // prettier-ignore
+  const late =
+    victim === 'gateway' ? open.reduce((sum, stream) => sum + sentAfter(stream, at), 0) : 0;
   return Math.min(most, lost) + late;
 }
 

@@ -20,7 +20,9 @@ export async function untilEnded(id: string, { server, timeout_ms }: Waiting): P
     (await workflow.getHandle(id).describe()).status.name !== 'RUNNING';
   try {
     for (const end = performance.now() + timeout_ms; performance.now() < end;) {
-      const hasEnded = await within({ what: 'the server', timeout_ms: CALL_MS }, look()).catch(() => false); // prettier-ignore
+      const hasEnded = await within({ what: 'the server', timeout_ms: CALL_MS }, look()).catch(
+        () => false,
+      );
       if (hasEnded) return;
       await sleep(EVERY_MS);
     }

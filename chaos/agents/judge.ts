@@ -73,9 +73,11 @@ export function judge(evidence: Evidence): Judged {
     ...beyondJournals(folded, evidence),
     sampled_again: sampledAgain(evidence),
     ...compared(heard, folded),
-    miscounted: answers === null ? [] : [...folded].flatMap(([id, one]) => miscounted(id, { one, answers })), // prettier-ignore
+    miscounted:
+      answers === null ? [] : [...folded].flatMap(([id, one]) => miscounted(id, { one, answers })),
     diverged: calls.filter(({ line }) => line.cause === 'diverged').length,
-    abandoned: all.filter((one) => one.calls.some((call) => !isKnown(call, one.lives.length))).length, // prettier-ignore
+    abandoned: all.filter((one) => one.calls.some((call) => !isKnown(call, one.lives.length)))
+      .length,
     rewards_wrong: rewardsWrong(evidence),
   };
 }
@@ -148,13 +150,17 @@ function miscounted(
 ): string[] {
   const fewest = answers - (lives.length - 1);
   if (calls.length <= answers && calls.length >= fewest) return [];
-  return [`${id}: expected ${answers} samples (${fewest} or more with ${lives.length} lives), got ${calls.length}`]; // prettier-ignore
+  return [
+    `${id}: expected ${answers} samples (${fewest} or more with ${lives.length} lives), got ${calls.length}`,
+  ];
 }
 
 function rewardsWrong({ rows, rewards }: Pick<Evidence, 'rows' | 'rewards'>): string[] {
   if (rewards === null) return [];
   return rows.flatMap(({ row, rollout_id, total_reward }) => {
     const expected = rewards.get(row);
-    return expected === total_reward ? [] : [`${rollout_id}: expected reward ${expected ?? 'none'}, got ${total_reward}`]; // prettier-ignore
+    return expected === total_reward
+      ? []
+      : [`${rollout_id}: expected reward ${expected ?? 'none'}, got ${total_reward}`];
   });
 }

@@ -37,7 +37,6 @@ function killsOf(
   { bed, worker, gateway }: AgentsBed,
   victims: readonly Victim[],
 ): Partial<Record<Victim, Kill>> {
-  // prettier-ignore
   const all: Record<Victim, Kill> = {
     gateway: () => gateway.kill(),
     worker: () => worker.kill(),
@@ -84,7 +83,6 @@ async function play({
   real = null,
   ...expected
 }: Playing): Promise<Played> {
-  // prettier-ignore
   const { bed, storeOf, logs } = stage;
   const batch_id = `agents-${name}`;
   const log = await followLog(requestLogOf(bed.directory));
@@ -101,7 +99,9 @@ async function play({
   const duration_s = (performance.now() - began) / 1000;
   const { rollouts: rows, failures, failure: why } = await batch.outcome();
   if (why !== null) throw new Error(`batch ${batch_id}: ${why.type}: ${why.message}`);
-  const heard = (await readHeard(logs)).filter(({ rollout_id }) => rollout_id.startsWith(`${batch_id}/`)); // prettier-ignore
+  const heard = (await readHeard(logs)).filter(({ rollout_id }) =>
+    rollout_id.startsWith(`${batch_id}/`),
+  );
   const left = await leftBy(stage, { heard, real });
   const judged = judge({
     ...{ rows, failures, heard, struck, ...expected },
@@ -147,15 +147,41 @@ async function* playAll(
 ): AsyncGenerator<RunReport, void> {
   const own = { bed, options, answers: ANSWERS };
   if (options.programs + options.served > 0) {
-    const quiet = await play({ ...own, name: 'undisturbed', request: requestOf({ ...options, repeats: 1 }), victims: [], rewards: null }); // prettier-ignore
+    const quiet = await play({
+      ...own,
+      name: 'undisturbed',
+      request: requestOf({ ...options, repeats: 1 }),
+      victims: [],
+      rewards: null,
+    });
     yield quiet.report;
     const request = requestOf({ ...options, repeats: REPEATS });
-    yield (await play({ ...own, name: 'killed', request, victims: options.victims, rewards: quiet.rewards })).report; // prettier-ignore
+    yield (
+      await play({
+        ...own,
+        name: 'killed',
+        request,
+        victims: options.victims,
+        rewards: quiet.rewards,
+      })
+    ).report;
   }
   for (const one of real) {
     const { name, request } = one;
     const rewards = new Map(request.samples.map((_, row) => [row, 1]));
-    yield (await play({ bed, options, name, request, victims: ['gateway'], most: 2, real: one, rewards, answers: null })).report; // prettier-ignore
+    yield (
+      await play({
+        bed,
+        options,
+        name,
+        request,
+        victims: ['gateway'],
+        most: 2,
+        real: one,
+        rewards,
+        answers: null,
+      })
+    ).report;
   }
 }
 
@@ -166,7 +192,9 @@ async function main(): Promise<void> {
   }
   const options = readOptions(process.argv.slice(2));
   const { seed, store, programs, served, victims, json } = options;
-  say(`chaos of agents, store ${store}, seed ${seed}: ${programs} programs, ${served} of a service, kills of ${victims.join(', ')}`); // prettier-ignore
+  say(
+    `chaos of agents, store ${store}, seed ${seed}: ${programs} programs, ${served} of a service, kills of ${victims.join(', ')}`,
+  );
   const runs: RunReport[] = [];
   const temporary = await ownTemporaryFolder();
   const real = await realAgents(options, { say });

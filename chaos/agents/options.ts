@@ -27,11 +27,13 @@ export interface Options extends Omit<Workload, 'repeats'>, Programs {
 /** Throws the usage if the arguments are invalid. */
 export function readOptions(args: readonly string[]): Options {
   const { store, seed, rollouts, served, only, json, mini, opencode } = valuesOf(args);
-  if (store !== 'file' && store !== 'postgres') wrong(`--store: expected file or postgres, got ${store}`); // prettier-ignore
+  if (store !== 'file' && store !== 'postgres')
+    wrong(`--store: expected file or postgres, got ${store}`);
   const programs = numberFrom(rollouts, '--rollouts') ?? 160;
   const names = only?.split(',') ?? VICTIMS;
   const unknown = names.find((name) => !VICTIMS.some((victim) => victim === name));
-  if (unknown !== undefined) wrong(`--only: expected some of ${VICTIMS.join(', ')}, got ${unknown}`); // prettier-ignore
+  if (unknown !== undefined)
+    wrong(`--only: expected some of ${VICTIMS.join(', ')}, got ${unknown}`);
   return {
     store,
     seed: numberFrom(seed, '--seed') ?? randomInt(1_000_000),
@@ -46,7 +48,16 @@ export function readOptions(args: readonly string[]): Options {
 
 function valuesOf(args: readonly string[]) {
   const one = { type: 'string' } as const;
-  const options = { store: { ...one, default: 'file' }, seed: one, rollouts: one, served: one, only: one, mini: one, opencode: one, json: one }; // prettier-ignore
+  const options = {
+    store: { ...one, default: 'file' },
+    seed: one,
+    rollouts: one,
+    served: one,
+    only: one,
+    mini: one,
+    opencode: one,
+    json: one,
+  };
   try {
     return parseArgs({ args: [...args], options }).values;
   } catch (error) {

@@ -27,10 +27,34 @@ export interface Programs {
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'agent');
 const FUNCTION = path.join(EXAMPLE, 'function.py');
-const MINI = ['--model=policy', '--model-class=litellm', '--task={prompt}', '--yolo', '--exit-immediately', '-cmini', '-cagent.cost_limit=0', '-cmodel.cost_tracking=ignore_errors', '-cmodel.model_kwargs.custom_llm_provider=openai', '-cmodel.model_kwargs.api_base={base_url}', '-cmodel.model_kwargs.api_key={key}']; // prettier-ignore
+const MINI = [
+  '--model=policy',
+  '--model-class=litellm',
+  '--task={prompt}',
+  '--yolo',
+  '--exit-immediately',
+  '-cmini',
+  '-cagent.cost_limit=0',
+  '-cmodel.cost_tracking=ignore_errors',
+  '-cmodel.model_kwargs.custom_llm_provider=openai',
+  '-cmodel.model_kwargs.api_base={base_url}',
+  '-cmodel.model_kwargs.api_key={key}',
+];
 /** OpenCode's instructions and tools are longer than the rest of a conversation. */
 const CONTEXT = 49_152;
-const OPENCODE = { provider: { gw: { npm: '@ai-sdk/openai-compatible', name: 'gw', options: { baseURL: '{env:OPENAI_BASE_URL}', apiKey: '{env:OPENAI_API_KEY}' }, models: { policy: { name: 'policy', limit: { context: CONTEXT - 2048, output: 1024 } } } } }, model: 'gw/policy', small_model: 'gw/policy', permission: 'allow' }; // prettier-ignore
+const OPENCODE = {
+  provider: {
+    gw: {
+      npm: '@ai-sdk/openai-compatible',
+      name: 'gw',
+      options: { baseURL: '{env:OPENAI_BASE_URL}', apiKey: '{env:OPENAI_API_KEY}' },
+      models: { policy: { name: 'policy', limit: { context: CONTEXT - 2048, output: 1024 } } },
+    },
+  },
+  model: 'gw/policy',
+  small_model: 'gw/policy',
+  permission: 'allow',
+};
 const SETTINGS = '/tmp/opencode.json';
 
 /** Those that are there. `say` names the others. */
@@ -42,15 +66,50 @@ export async function realAgents(
   const mini = found(programs.mini, { what: 'mini-swe-agent (--mini)', say });
   if (mini !== null) {
     const env = { MSWEA_CONFIGURED: 'true', MSWEA_SILENT_STARTUP: 'true' };
-    agents.push(await agentOf('mini', { program: mini, command: (own) => [own, ...MINI], env, setup: SETUP, functions: 4, repeats: 3 })); // prettier-ignore
+    agents.push(
+      await agentOf('mini', {
+        program: mini,
+        command: (own) => [own, ...MINI],
+        env,
+        setup: SETUP,
+        functions: 4,
+        repeats: 3,
+      }),
+    );
   }
   const opencode = found(programs.opencode, { what: 'OpenCode (--opencode)', say });
   if (opencode !== null) {
-    const env = { OPENCODE_CONFIG: SETTINGS, OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }; // prettier-ignore
-    const setup: Given['setup'] = ['sh', '-c', `printf %s "$1" > ${SETTINGS}; shift; exec "$@"`, 'sh', JSON.stringify(OPENCODE), ...SETUP]; // prettier-ignore
+    const env = {
+      OPENCODE_CONFIG: SETTINGS,
+      OPENCODE_DISABLE_MODELS_FETCH: '1',
+      OPENCODE_DISABLE_AUTOUPDATE: '1',
+    };
+    const setup: Given['setup'] = [
+      'sh',
+      '-c',
+      `printf %s "$1" > ${SETTINGS}; shift; exec "$@"`,
+      'sh',
+      JSON.stringify(OPENCODE),
+      ...SETUP,
+    ];
     // It puts an argument with blanks into quotes.
-    const command: Given['command'] = (own) => ['sh', '-c', 'printf %s "$1" | "$0" run --format json', own, '{prompt}']; // prettier-ignore
-    agents.push(await agentOf('opencode', { program: opencode, command, env, setup, functions: 3, repeats: 2 })); // prettier-ignore
+    const command: Given['command'] = (own) => [
+      'sh',
+      '-c',
+      'printf %s "$1" | "$0" run --format json',
+      own,
+      '{prompt}',
+    ];
+    agents.push(
+      await agentOf('opencode', {
+        program: opencode,
+        command,
+        env,
+        setup,
+        functions: 3,
+        repeats: 2,
+      }),
+    );
   }
   return agents;
 }
@@ -79,9 +138,11 @@ async function agentOf(
   name: RealAgent['name'],
   { program, command, env, setup, functions, repeats }: Given,
 ): Promise<RealAgent> {
-  // prettier-ignore
   const text = await readFile(path.join(EXAMPLE, 'samples.jsonl'), 'utf8');
-  const samples = text.split('\n').slice(0, functions).map((line) => JSON.parse(describedCalls(line)) as object); // prettier-ignore
+  const samples = text
+    .split('\n')
+    .slice(0, functions)
+    .map((line) => JSON.parse(describedCalls(line)) as object);
   // A virtual environment, or a package: what it runs is below it.
   const root = path.dirname(path.dirname(name === 'mini' ? program : await realpath(program)));
   return {
@@ -133,10 +194,16 @@ function naming(root: string): string[] {
     }
   };
   const what = (pid: string): string =>
-    said(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) + said(() => readlinkSync(`/proc/${pid}/exe`)); // prettier-ignore
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && what(name).includes(`${root}/`)); // prettier-ignore
+    said(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) +
+    said(() => readlinkSync(`/proc/${pid}/exe`));
+  return readdirSync('/proc').filter(
+    (name) => /^\d+$/.test(name) && what(name).includes(`${root}/`),
+  );
 }
 
 /** OpenCode's tool wants a description; that of mini-swe-agent does not mind. */
 const describedCalls = (line: string): string =>
-  line.replaceAll('\\"arguments\\": {\\"command\\"', '\\"arguments\\": {\\"description\\": \\"Runs\\", \\"command\\"'); // prettier-ignore
+  line.replaceAll(
+    '\\"arguments\\": {\\"command\\"',
+    '\\"arguments\\": {\\"description\\": \\"Runs\\", \\"command\\"',
+  );

@@ -30,7 +30,9 @@ export function judgedRun(run: Omit<RunReport, 'broken'>, victims: readonly Vict
   const { answers_used, logs } = run;
   const isKilled = run.name !== 'undisturbed';
   const broken = [
-    ...NONE.filter((name) => run[name] !== 0).map((name) => `${name}: expected 0, got ${run[name]}`), // prettier-ignore
+    ...NONE.filter((name) => run[name] !== 0).map(
+      (name) => `${name}: expected 0, got ${run[name]}`,
+    ),
     ...LISTS.flatMap((name) => shown(name, run[name])),
     ...(logs && answers_used === 0 ? ['answers_used: expected some, got 0'] : []),
     ...victims
@@ -51,9 +53,9 @@ export function linesOfRun(run: RunReport): string[] {
   const text = [
     `agents ${run.name}: ${kills.length === 0 ? 'no kills' : `kills: ${kills.join(', ')}`}`,
     `rollouts ${run.rollouts}, lost ${run.lost}, lives ${run.lives}, samples ${run.calls}`,
-    `requests ${run.requests}, answers used ${run.answers_used}, different ${run.different.length}, taken back ${run.taken_back.length}`, // prettier-ignore
-    `tokens ${run.tokens}, beyond the journals ${run.beyond} (of one call at most ${run.beyond_most}; ${run.hit} hit, which may cost ${run.beyond_limit})`, // prettier-ignore
-    `rewards wrong ${run.rewards_wrong.length}, left behind ${run.left.length}; ${run.duration_s.toFixed(0)} s`, // prettier-ignore
+    `requests ${run.requests}, answers used ${run.answers_used}, different ${run.different.length}, taken back ${run.taken_back.length}`,
+    `tokens ${run.tokens}, beyond the journals ${run.beyond} (of one call at most ${run.beyond_most}; ${run.hit} hit, which may cost ${run.beyond_limit})`,
+    `rewards wrong ${run.rewards_wrong.length}, left behind ${run.left.length}; ${run.duration_s.toFixed(0)} s`,
   ].join('; ');
   return verdictLines(text, run.broken);
 }

@@ -81,7 +81,9 @@ export function requestOf({ programs, served, repeats }: Workload): AgentsReques
 const sampleOf = (task_name: string, task: number) => {
   const numbers = Array.from({ length: CALLS }, (_, k) => 1 + ((task + 3 * k) % 7));
   const lines = numbers.map((n) => `Call: ${JSON.stringify({ name: 'add', arguments: { n } })}`);
-  const content = [`Task ${task}: add, then say that it is done.`, ...lines, 'Answer: done'].join('\n'); // prettier-ignore
+  const content = [`Task ${task}: add, then say that it is done.`, ...lines, 'Answer: done'].join(
+    '\n',
+  );
   return { message_log: [{ role: 'user', content }], task_name, extra_env_info: {} };
 };
 

@@ -39,7 +39,9 @@ export async function operate(
         held === null ? null : await namedWithin(subject, { held, operated, current });
       operated.operations.push(current);
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
-      say(`  ${subject.name}: ${current} (${seconds} s${named_s === null ? '' : `, named after ${named_s.toFixed(1)} s`})`); // prettier-ignore
+      say(
+        `  ${subject.name}: ${current} (${seconds} s${named_s === null ? '' : `, named after ${named_s.toFixed(1)} s`})`,
+      );
     }
     await untilItPlays(subject, current);
   } catch (error) {
@@ -85,7 +87,9 @@ async function namedWithin(
       // What was under way when it struck plays to its end.
       if (bytes !== before) [before, still_since] = [bytes, performance.now()];
       if (still_s() > patienceOf(looked)) {
-        operated.problems.push(`${current}: not named within ${still_s().toFixed(1)} s: expected ${String(held.says)}, got ${waits ?? 'nothing'}`); // prettier-ignore
+        operated.problems.push(
+          `${current}: not named within ${still_s().toFixed(1)} s: expected ${String(held.says)}, got ${waits ?? 'nothing'}`,
+        );
         break;
       }
       await sleep(250);

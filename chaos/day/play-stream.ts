@@ -56,7 +56,8 @@ export async function playStream(
     await eventually(wait, async () => (await subject.children()).length === 0);
     const { lag, problems, ...judged } = await judgeStream(stream, { steps, ...SIZE });
     problems.push(...lost);
-    if (lag.over === 0) problems.push('no token was too old: nothing has shown that masks are right'); // prettier-ignore
+    if (lag.over === 0)
+      problems.push('no token was too old: nothing has shown that masks are right');
     if (lag.unknown > 0) problems.push(`${lag.unknown} tokens have no known age`);
     const labels = await bed.check(ID);
     return { operated, played: { name: 'stream', ...judged, problems, labels } };

@@ -32,7 +32,10 @@ export async function playKills(
         say(linesOfKills(report).join('\n'));
       } catch (error) {
         const said = await logTail(path.join(stack.directory, 'up.log'), 12);
-        not_played.push({ name: `kills during a ${name}`, reason: `${describeError(error)}\n${said}` }); // prettier-ignore
+        not_played.push({
+          name: `kills during a ${name}`,
+          reason: `${describeError(error)}\n${said}`,
+        });
       }
     const { code } = await stack.stop();
     if (code !== 0) not_played.push({ name: 'Ctrl-C', reason: `npm start ended with ${code}` });

@@ -71,7 +71,10 @@ export async function startKilledStack(): Promise<KilledStack> {
       logFile: log,
       ends: 'kernel',
     });
-  const up = await command(['up', '--no-batch', '--config', source, '--simulator', simulator], logFile); // prettier-ignore
+  const up = await command(
+    ['up', '--no-batch', '--config', source, '--simulator', simulator],
+    logFile,
+  );
   const config = path.join(directory, '.rollouts', 'temporal.yaml');
   try {
     const { ended } = await untilStarted(up, {

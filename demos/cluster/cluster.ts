@@ -34,7 +34,10 @@ export async function runCluster(options: ClusterOptions): Promise<number> {
       const code = await runBatch(session, { cluster, options });
       const { signal } = session.interrupts;
       if (!options.exit && !signal.aborted) {
-        const programs = await putPrograms(session.place.folder, { cli: session.cli, env: process.env }); // prettier-ignore
+        const programs = await putPrograms(session.place.folder, {
+          cli: session.cli,
+          env: process.env,
+        });
         session.screen.say(linesOf(programs, cluster));
         await untilAborted(signal);
       }

@@ -82,7 +82,20 @@ export async function preparePostgres({
   const programs = user.uid === undefined ? binaries : await reachable(binaries, folder);
   await run(
     path.join(programs, 'initdb'),
-    ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
+    [
+      '-D',
+      data,
+      '-U',
+      'admin',
+      '-A',
+      'scram-sha-256',
+      `--pwfile=${secret}`,
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--no-instructions',
+    ],
     { ...user, cwd: folder },
   );
   return {
@@ -103,7 +116,12 @@ export function postgresArgs({
   port: number;
   settings: Record<string, string>;
 }): string[] {
-  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
+  const all = {
+    port: String(port),
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    ...settings,
+  };
   return ['-D', data, ...Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
 }
 

@@ -7,9 +7,18 @@ import { renderLine, spread } from '../../src/client/text-line.js';
 
 /** The displayed fields of a line of the trainer's metrics.jsonl. */
 type MetricsLine =
-  | { kind: 'step'; at: number; step: number; reward: number; length: number; tokens: number; lag: number; ratio: number }
+  | {
+      kind: 'step';
+      at: number;
+      step: number;
+      reward: number;
+      length: number;
+      tokens: number;
+      lag: number;
+      ratio: number;
+    }
   | { kind: 'held_out'; at: number; step: number; reward: number }
-  | { kind: 'start' | 'end'; at: number }; // prettier-ignore
+  | { kind: 'start' | 'end'; at: number };
 
 /** A kill, as in kills.jsonl. */
 export interface Kill {
@@ -110,4 +119,6 @@ export const lastedFor = (metrics: readonly MetricsLine[]): number =>
 
 /** The reward of the last evaluation; null before the first. */
 export const lastHeldOut = (metrics: readonly MetricsLine[]): number | null =>
-  heldOutOf(metrics).toSorted((a, b) => a.step - b.step).at(-1)?.reward ?? null; // prettier-ignore
+  heldOutOf(metrics)
+    .toSorted((a, b) => a.step - b.step)
+    .at(-1)?.reward ?? null;

@@ -47,7 +47,10 @@ export async function killInTurn(options: KillOptions): Promise<void> {
   const random = createRandom(seed);
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
   const logged = (): Promise<number> =>
-    stat(path.join(folder, 'engine.jsonl')).then(({ size }) => size, () => 0); // prettier-ignore
+    stat(path.join(folder, 'engine.jsonl')).then(
+      ({ size }) => size,
+      () => 0,
+    );
   let count = 0;
   for (let turn = 0; most === null || count < most; turn++) {
     const before = await logged();

@@ -45,7 +45,10 @@ const MAX_SAID = 32 * 1024 * 1024;
  */
 export async function attachCapture(result: Members, observing: Observing): Promise<void> {
   const { row, attempt, store } = observing;
-  const said = [CAPTURE, OBSERVATIONS, TRAJECTORY].reduce((sum, key) => sum + (result.get(key)?.length ?? 0), 0); // prettier-ignore
+  const said = [CAPTURE, OBSERVATIONS, TRAJECTORY].reduce(
+    (sum, key) => sum + (result.get(key)?.length ?? 0),
+    0,
+  );
   if (said > MAX_SAID)
     throw new Error(`expected at most ${MAX_SAID} characters of observations, got ${said}`);
   const rollout_id = captureId(row, attempt);
@@ -54,7 +57,9 @@ export async function attachCapture(result: Members, observing: Observing): Prom
       ? null
       : await captureOf({ ...observing, store, rollout_id });
   const [trajectory, observations] = [valueOf(result, TRAJECTORY), valueOf(result, OBSERVATIONS)];
-  const isRedacted = [trajectory, observations].some((value) => hasGap(value, 'multimodal_history_redacted')); // prettier-ignore
+  const isRedacted = [trajectory, observations].some((value) =>
+    hasGap(value, 'multimodal_history_redacted'),
+  );
   const shown = capture === null || !isRedacted ? capture : withoutPayloads(capture);
   if (shown !== null && result.has(OBSERVATIONS)) addGap(shown, 'agent_observation_join_failed');
   // What the agent captured itself keeps its place.
@@ -62,9 +67,14 @@ export async function attachCapture(result: Members, observing: Observing): Prom
   const evidence = shown ?? (isObject(own) ? own : null);
   const isObserved = [CAPTURE, OBSERVATIONS, TRAJECTORY].some((key) => result.has(key));
   if (shown === null && !isObserved) return;
-  const task = ['task_id', 'problem_id', 'instance_id'].map((key) => row.row[key] ?? null).find((value) => value !== null); // prettier-ignore
+  const task = ['task_id', 'problem_id', 'instance_id']
+    .map((key) => row.row[key] ?? null)
+    .find((value) => value !== null);
   const record = trajectoryRecord(
-    { task_id: task === undefined ? String(row.key.task) : strOf(task), rollout_id: rollout_id ?? rolloutName(row.key) }, // prettier-ignore
+    {
+      task_id: task === undefined ? String(row.key.task) : strOf(task),
+      rollout_id: rollout_id ?? rolloutName(row.key),
+    },
     { trajectory, observations, capture: evidence },
   );
   const written = formatJson(record);
@@ -93,7 +103,11 @@ async function captureOf({
     return captureRecord(rollout_id, await store.read(rollout_id, since));
   } catch (error) {
     say(`The captured calls of rollout ${rollout_id} cannot be read: ${describeError(error)}`);
-    const capture = captureRecord(rollout_id, { exchanges: [], unreadable: 0, is_incomplete: true }); // prettier-ignore
+    const capture = captureRecord(rollout_id, {
+      exchanges: [],
+      unreadable: 0,
+      is_incomplete: true,
+    });
     return { ...capture, gaps: [{ code: 'model_call_capture_unreadable' }] };
   }
 }
@@ -131,7 +145,9 @@ function withoutPayloads(capture: JsonObject): JsonObject {
   if (!Array.isArray(calls)) return capture;
   const bare = calls.map((call) =>
     isObject(call)
-      ? Object.fromEntries(Object.entries(call).filter(([key]) => !PAYLOADS.some((name) => name === key))) // prettier-ignore
+      ? Object.fromEntries(
+          Object.entries(call).filter(([key]) => !PAYLOADS.some((name) => name === key)),
+        )
       : call,
   );
   return { ...capture, calls: bare };

@@ -47,7 +47,8 @@ export function createCaptureStore(dir: string): CaptureStore {
     read: async (rolloutId, since) => {
       const is_incomplete = await exists(markOf(rolloutId));
       const text = await textOf(fileOf(rolloutId));
-      if (text === null) return is_incomplete ? { exchanges: [], unreadable: 0, is_incomplete } : null; // prettier-ignore
+      if (text === null)
+        return is_incomplete ? { exchanges: [], unreadable: 0, is_incomplete } : null;
       const lines = text
         .split('\n')
         .filter((line) => line.trim() !== '')
@@ -83,7 +84,8 @@ async function textOf(file: string): Promise<string | null> {
     const found = await handle.stat();
     if (!found.isFile()) throw new Error(`${file}: expected a file`);
     const { size } = found;
-    if (size > MAX_BYTES) throw new Error(`${file}: expected at most ${MAX_BYTES} bytes, got ${size}`); // prettier-ignore
+    if (size > MAX_BYTES)
+      throw new Error(`${file}: expected at most ${MAX_BYTES} bytes, got ${size}`);
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, 0);
     return buffer.toString('utf8', 0, bytesRead);
   } finally {

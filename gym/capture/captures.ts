@@ -37,7 +37,9 @@ export function createCaptures({
     },
     attach: ({ result, row, attempt }, since) =>
       attachCapture(result, { row, attempt, since, store, say }).catch((error: unknown) => {
-        say(`What was observed of ${rolloutName(row.key)} stays as its agent said it: ${describeError(error)}`); // prettier-ignore
+        say(
+          `What was observed of ${rolloutName(row.key)} stays as its agent said it: ${describeError(error)}`,
+        );
       }),
   };
 }

@@ -56,7 +56,9 @@ function ofChat(choices: JsonObject[]): Said {
 
 function ofMessages(content: JsonObject[]): Said {
   const calls = content.filter(({ type }) => type === 'tool_use');
-  const thoughts = content.filter(({ type }) => type === 'thinking' || type === 'redacted_thinking'); // prettier-ignore
+  const thoughts = content.filter(
+    ({ type }) => type === 'thinking' || type === 'redacted_thinking',
+  );
   return said(
     calls.map(({ id, name, input }) => ({
       call_id: id ?? null,

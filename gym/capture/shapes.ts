@@ -64,11 +64,26 @@ const TURN: Shape = [
   list('model_calls', CALL_REF),
 ];
 const RESPONSE_METADATA: Shape = [
-  ...['response_id', 'model_ref', 'model', 'dialect', 'status_code', 'response_status', 'finish_reason', 'error_category'].map((name) => maybe(name)), // prettier-ignore
+  ...[
+    'response_id',
+    'model_ref',
+    'model',
+    'dialect',
+    'status_code',
+    'response_status',
+    'finish_reason',
+    'error_category',
+  ].map((name) => maybe(name)),
   float('latency_ttft_ms'),
 ];
 const TOKEN_STATS: Shape = [
-  ...['prompt_tokens', 'completion_tokens', 'reasoning_tokens', 'total_tokens', 'cached_tokens'].map((name) => maybe(name)), // prettier-ignore
+  ...[
+    'prompt_tokens',
+    'completion_tokens',
+    'reasoning_tokens',
+    'total_tokens',
+    'cached_tokens',
+  ].map((name) => maybe(name)),
 ];
 const MODEL_CALL: Shape = [
   maybe('model_call_id'),

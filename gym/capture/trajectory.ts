@@ -25,7 +25,8 @@ export function trajectoryRecord(identity: Identity, evidence: Evidence): JsonOb
   const parts = ofAgent(identity, evidence.trajectory);
   addObservations(parts, evidence.observations);
   addCalls(parts, objectsIn(evidence.capture?.['calls']));
-  for (const gap of objectsIn(evidence.capture?.['gaps'])) parts.gaps.push(shaped(gap, GAP) ?? gapOf('model_call_capture_gap_invalid')); // prettier-ignore
+  for (const gap of objectsIn(evidence.capture?.['gaps']))
+    parts.gaps.push(shaped(gap, GAP) ?? gapOf('model_call_capture_gap_invalid'));
   if (parts.model_calls.length === 0) parts.gaps.push(gapOf('model_calls_unavailable'));
   if (parts.turns.length === 0) parts.gaps.push(gapOf('turns_unavailable'));
   const isHeard = parts.invocations.some(({ conversation }) => (conversation as Json[]).length > 0);
@@ -66,7 +67,9 @@ function byTime(a: JsonObject, b: JsonObject): number {
   const at = (turn: JsonObject, field: string): number => numberOf(turn[field]) ?? 0;
   const [left, right] = [textIn(a['invocation_id']), textIn(b['invocation_id'])];
   const byInvocation = left < right ? -1 : left > right ? 1 : 0;
-  return at(a, 'timestamp') - at(b, 'timestamp') || byInvocation || at(a, 'turn_no') - at(b, 'turn_no'); // prettier-ignore
+  return (
+    at(a, 'timestamp') - at(b, 'timestamp') || byInvocation || at(a, 'turn_no') - at(b, 'turn_no')
+  );
 }
 
 function ofAgent(identity: Identity, raw: Json | undefined): Parts {
@@ -76,7 +79,9 @@ function ofAgent(identity: Identity, raw: Json | undefined): Parts {
   if (read === null)
     return { ...none, gaps: [gapOf('producer_trajectory_invalid', 'ValidationError')] };
   const { task_id, rollout_id } = identity;
-  const others = Object.entries({ task_id, rollout_id }).filter(([key, value]) => read[key] !== value); // prettier-ignore
+  const others = Object.entries({ task_id, rollout_id }).filter(
+    ([key, value]) => read[key] !== value,
+  );
   const names = others.map(([name]) => name).join(',');
   const turns = objectsIn(read['turns']);
   return {
@@ -183,7 +188,17 @@ function completed(before: JsonObject, call: JsonObject): JsonObject {
 }
 
 /** From the call itself; what it does not contain is null. */
-const METADATA = ['response_id', 'model_ref', 'model', 'dialect', 'status_code', 'response_status', 'finish_reason', 'error_category', 'latency_ttft_ms']; // prettier-ignore
+const METADATA = [
+  'response_id',
+  'model_ref',
+  'model',
+  'dialect',
+  'status_code',
+  'response_status',
+  'finish_reason',
+  'error_category',
+  'latency_ttft_ms',
+];
 
 function projectedCall(call: JsonObject): JsonObject {
   const count = (name: string): Json => {

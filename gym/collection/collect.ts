@@ -142,7 +142,8 @@ async function collectOn(
       request.config.num_samples_in_parallel,
       deployment.folder !== null,
     ];
-    for (const text of aboutParallel(parallel, { rows: prepared.rows.length, isLocal })) screen.say(text); // prettier-ignore
+    for (const text of aboutParallel(parallel, { rows: prepared.rows.length, isLocal }))
+      screen.say(text);
     // From here on files change.
     signal.throwIfAborted();
     const captures = createCaptures({ capture_dir: request.capture_dir, say: screen.say });

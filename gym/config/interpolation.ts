@@ -51,7 +51,13 @@ export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
   const steps = { left: MOST_STEPS };
   const resolveIn = (value: Json, path: string[]): Json => {
     if (typeof value === 'string') {
-      const scope = { root: config, env, steps, open: [path.join('.')], parents: path.slice(0, -1) }; // prettier-ignore
+      const scope = {
+        root: config,
+        env,
+        steps,
+        open: [path.join('.')],
+        parents: path.slice(0, -1),
+      };
       return attempt(value, { scope, unresolved });
     }
     if (Array.isArray(value))
@@ -77,7 +83,14 @@ export function resolveTakenOut(
   const steps = { left: MOST_STEPS };
   const taken = (value: Json, path: string[]): Json => {
     if (typeof value !== 'string') return value;
-    const scope = { root: config, env, steps, open: [path.join('.')], parents: path.slice(0, -1), isShallow: true }; // prettier-ignore
+    const scope = {
+      root: config,
+      env,
+      steps,
+      open: [path.join('.')],
+      parents: path.slice(0, -1),
+      isShallow: true,
+    };
     return attempt(value, { scope, unresolved });
   };
   const mapping = taken(config[key] ?? null, [key]);

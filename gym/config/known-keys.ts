@@ -10,9 +10,16 @@ import { isObject } from '../../src/platform/json/lossless.js';
  * uploaded.
  */
 export const EFFECTIVE_KEYS = new Set([
-  'config_paths', 'head_server', 'default_host', 'observability_enabled', 'model_call_capture_dir',
-  'mlflow_tracking_uri', 'mlflow_tracking_token', 'mlflow_experiment_name', 'mlflow_run_name',
-]); // prettier-ignore
+  'config_paths',
+  'head_server',
+  'default_host',
+  'observability_enabled',
+  'model_call_capture_dir',
+  'mlflow_tracking_uri',
+  'mlflow_tracking_token',
+  'mlflow_experiment_name',
+  'mlflow_run_name',
+]);
 
 /**
  * These concern servers, installation, exporters and other commands, or older releases: accepted, without effect on a

@@ -57,7 +57,12 @@ export interface DataMetrics {
 
 export function createDataMetrics(): DataMetrics {
   let examples = 0;
-  const ofRows = { tools: emptySpread(), words: emptySpread(), turns: emptySpread(), temperature: emptySpread() }; // prettier-ignore
+  const ofRows = {
+    tools: emptySpread(),
+    words: emptySpread(),
+    turns: emptySpread(),
+    temperature: emptySpread(),
+  };
   const fields = new Map<string, Spread | Texts>();
   let own = new Map<string, Spread | Texts>();
   return {
@@ -123,7 +128,8 @@ function observeFields(row: JsonObject, fields: Map<string, Spread | Texts>): vo
       const number = numberIn(item);
       if (number === null && typeof item !== 'string') continue;
       const known = fields.get(name);
-      const field = known ?? (number === null ? { distinct: new Set<string>(), total: 0 } : emptySpread()); // prettier-ignore
+      const field =
+        known ?? (number === null ? { distinct: new Set<string>(), total: 0 } : emptySpread());
       if (known === undefined) fields.set(name, field);
       if ('distinct' in field && typeof item === 'string') {
         field.distinct.add(item);

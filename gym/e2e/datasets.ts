@@ -92,7 +92,8 @@ function sourcesOf(entry: JsonObject): Sources {
   };
   const [gitlab, huggingface] = [find('gitlab'), find('huggingface')];
   const both = gitlab !== null && huggingface !== null;
-  const one = gitlab === null ? { type: 'huggingface', ...huggingface } : { type: 'gitlab', ...gitlab }; // prettier-ignore
+  const one =
+    gitlab === null ? { type: 'huggingface', ...huggingface } : { type: 'gitlab', ...gitlab };
   return { gitlab, huggingface, source: both || (gitlab ?? huggingface) === null ? null : one };
 }
 

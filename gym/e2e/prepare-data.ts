@@ -70,7 +70,11 @@ async function refuseMissing(datasets: Dataset[], places: Places): Promise<void>
     const get = how_to_get === null ? 'put it there' : `get it by: ${how_to_get}`;
     await need(jsonl_fpath, `dataset ${name} of ${agent}; ${get}`);
     const prompt = promptOf(dataset);
-    if (prompt !== null) await need(prompt, `prompt of dataset ${name} of ${agent}; it comes with Gym: run in its checkout, or with --search-dir CHECKOUT`); // prettier-ignore
+    if (prompt !== null)
+      await need(
+        prompt,
+        `prompt of dataset ${name} of ${agent}; it comes with Gym: run in its checkout, or with --search-dir CHECKOUT`,
+      );
   }
   if (missing.length === 0) return;
   throw new Error(`data files are missing (nothing is downloaded here):\n${missing.join('\n')}`);

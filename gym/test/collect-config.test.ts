@@ -201,7 +201,10 @@ describe('what is wrong', () => {
       /num_samples_in_parallel \(expected 0 or more, got -2\.0\)/,
     );
     await refuses([...IN_OUT, '+skills=5'], /skills \(expected object, got 5\)/);
-    await refuses([...IN_OUT, '+skills=[1, {a: 9007199254740993}]'], /skills \(expected object, got \[1,\{"a":9007199254740993\}\]\)/); // prettier-ignore
+    await refuses(
+      [...IN_OUT, '+skills=[1, {a: 9007199254740993}]'],
+      /skills \(expected object, got \[1,\{"a":9007199254740993\}\]\)/,
+    );
   });
 
   test('an unknown field is named, with the nearest one', async () => {
@@ -210,7 +213,9 @@ describe('what is wrong', () => {
       /num_repeat: unknown field\. Did you mean num_repeats\?/,
     );
     const { notes } = await collect(...IN_OUT, '+zzzzzz=4');
-    assert.deepEqual(notes, ['WARNING: not known here, and ignored: zzzzzz (a newer NeMo Gym may have it)']); // prettier-ignore
+    assert.deepEqual(notes, [
+      'WARNING: not known here, and ignored: zzzzzz (a newer NeMo Gym may have it)',
+    ]);
     await refuses(
       [...IN_OUT, '--num-repeat', '4'],
       /unrecognized argument --num-repeat\. Did you mean --num-repeats\?/,

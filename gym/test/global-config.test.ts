@@ -123,7 +123,13 @@ describe('the global configuration', () => {
 
   describe('has interpolations in overrides as Hydra and OmegaConf resolve them', () => {
     type Case = [string, { value?: Json; error?: string }];
-    const { base, environment_variables, cases } = golden('override-interpolations.json') as unknown as { base: string[]; environment_variables: Record<string, string>; cases: Case[] }; // prettier-ignore
+    const { base, environment_variables, cases } = golden(
+      'override-interpolations.json',
+    ) as unknown as {
+      base: string[];
+      environment_variables: Record<string, string>;
+      cases: Case[];
+    };
     for (const [given, { value, error }] of cases) {
       test(`+k=${given}: ${error ?? 'the value'} is as recorded`, async () => {
         const args = [...base, `+k=${given}`];

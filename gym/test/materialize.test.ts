@@ -175,7 +175,8 @@ describe('prompts', () => {
   });
 
   test('options and tools keep the order of names that are whole numbers, in prompt and row', async () => {
-    const tools = '[{"name":"t","parameters":{"properties":{"2":{"type":"string"},"1":{"type":"integer"}}}}]'; // prettier-ignore
+    const tools =
+      '[{"name":"t","parameters":{"properties":{"2":{"type":"string"},"1":{"type":"integer"}}}}]';
     const [row] = await withPrompt(
       'user: "{options}"\n',
       `{"7": 0, "options": {"3": "c", "1": "a", "2": {"9": 1.0, "8": []}}, "5": 0, "responses_create_params": {"tools": ${tools}}}`,
@@ -184,7 +185,9 @@ describe('prompts', () => {
     const said = `"input":[{"role":"user","content":"{'3': 'c', '1': 'a', '2': {'9': 1.0, '8': []}}"}]`;
     assert.ok(line.includes(`"responses_create_params":{"tools":${tools},${said}}`), line);
     assert.match(line, /^\{"7":0,"options":\{"3":"c","1":"a","2":\{"9":1\.0,"8":\[\]\}\},"5":0,/);
-    const sample = JSON.parse(sampleOf(row!, { environment: 'e', max_attempts: 1, run_timeout: null })) as { extra_env_info: { row: string } }; // prettier-ignore
+    const sample = JSON.parse(
+      sampleOf(row!, { environment: 'e', max_attempts: 1, run_timeout: null }),
+    ) as { extra_env_info: { row: string } };
     assert.match(sample.extra_env_info.row, /^\{"7":0,"options":\{"3":"c",/);
   });
 

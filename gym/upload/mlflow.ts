@@ -219,7 +219,11 @@ export function mlflowSettings(config: JsonObject): MlflowSettings | string | nu
   const [url, experiment, run] = [of('tracking_uri'), of('experiment_name'), of('run_name')];
   if (experiment === null && run === null) return null;
   if (url === null || experiment === null || run === null) {
-    const missing = Object.entries({ mlflow_tracking_uri: url, mlflow_experiment_name: experiment, mlflow_run_name: run }); // prettier-ignore
+    const missing = Object.entries({
+      mlflow_tracking_uri: url,
+      mlflow_experiment_name: experiment,
+      mlflow_run_name: run,
+    });
     const names = missing.filter(([, value]) => value === null).map(([name]) => name);
     return `nothing is uploaded to MLflow: ${names.join(' and ')} missing`;
   }

@@ -127,7 +127,9 @@ export function createRunAttempt({
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
-    const beat = (): void => { context.heartbeat(details); }; // prettier-ignore
+    const beat = (): void => {
+      context.heartbeat(details);
+    };
     const reportWaiting = createWaitReporter({ details, held, mayTell }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
@@ -220,7 +222,13 @@ async function failureAfter(
 }
 
 const detailsAfter = (
-  { waiting = 0, since = null, checkpoint = null, holds = false, ...before }: Partial<HeartbeatDetails>, // prettier-ignore
+  {
+    waiting = 0,
+    since = null,
+    checkpoint = null,
+    holds = false,
+    ...before
+  }: Partial<HeartbeatDetails>,
   held: HoldClock,
 ): HeartbeatDetails => ({
   waiting,

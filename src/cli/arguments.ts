@@ -31,5 +31,7 @@ export function integerOf(
 ): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
-  throw new UsageError(`${option}: expected an integer, ${least} or more, got ${JSON.stringify(text)}`); // prettier-ignore
+  throw new UsageError(
+    `${option}: expected an integer, ${least} or more, got ${JSON.stringify(text)}`,
+  );
 }

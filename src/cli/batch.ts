@@ -40,7 +40,8 @@ export async function startCommand(args: string[]): Promise<number> {
   });
   const { 'input-file': file, watch, restart, config } = values;
   if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
-  if (restart && values.id === undefined) throw new UsageError('--restart: expected --id ID, of the batch that is played again'); // prettier-ignore
+  if (restart && values.id === undefined)
+    throw new UsageError('--restart: expected --id ID, of the batch that is played again');
   const batchId = values.id === undefined ? newId(file) : checkedId(values.id);
   const request = await readRequest(file);
   const { server, taskQueue } = await temporalSettings(config);

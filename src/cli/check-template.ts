@@ -32,7 +32,10 @@ export async function checkTemplateCommand(args: string[]): Promise<number> {
   const settings = settingsNamed(name, { among, what: 'service', file: values.config });
   const chat_template_kwargs = kwargsOf(values['template-kwargs']);
   const log = pino({ level: 'silent' });
-  const pool = createPool({ name, settings, config }, { env: process.env, log, replies: createAllowance(0) }); // prettier-ignore
+  const pool = createPool(
+    { name, settings, config },
+    { env: process.env, log, replies: createAllowance(0) },
+  );
   const signal = AbortSignal.timeout(toMs(LONGEST));
   try {
     const [described] = await pool.describe(signal);

@@ -37,21 +37,33 @@ export async function attend(
   const answers = await occupied();
   if (answers !== null) {
     await close();
-    throw new Error(`${joins.url}: another process has this address (it ${answers}), so nothing was started: end it, such as an engine whose attend was killed, or give this one an address of its own`); // prettier-ignore
+    throw new Error(
+      `${joins.url}: another process has this address (it ${answers}), so nothing was started: end it, such as an engine whose attend was killed, or give this one an address of its own`,
+    );
   }
   const instance = joins.instance ?? randomUUID().slice(0, 8);
   const child = spawn(program, args, { stdio: 'inherit' });
   const exited = exitOf(child);
   const over = new AbortController();
-  void exited.catch(() => null).then(() => { over.abort(); }); // prettier-ignore
+  void exited
+    .catch(() => null)
+    .then(() => {
+      over.abort();
+    });
   const url = joins.url;
   const forget = pass(child, () => {
-    void drainAndEnd(child, { policy, url, drain_limit, isIdle: async () => isIdle(await text(`${root}/metrics`)) }); // prettier-ignore
+    void drainAndEnd(child, {
+      policy,
+      url,
+      drain_limit,
+      isIdle: async () => isIdle(await text(`${root}/metrics`)),
+    });
   });
   try {
     while (!over.signal.aborted && (await text(`${root}/health`)) === null)
       await pause(over.signal);
-    if (!over.signal.aborted) await persistently(() => policy.update('join', { ...joins, instance }), over.signal); // prettier-ignore
+    if (!over.signal.aborted)
+      await persistently(() => policy.update('join', { ...joins, instance }), over.signal);
     return await exited;
   } finally {
     forget();
@@ -88,7 +100,9 @@ async function persistently(ask: () => Promise<unknown>, signal: AbortSignal): P
     } catch (error) {
       say(`cannot join: ${describeError(error)}`);
     }
-    await sleep(Math.min(60_000, LOOK_EVERY_MS * 2 ** failures), undefined, { signal }).catch(() => undefined); // prettier-ignore
+    await sleep(Math.min(60_000, LOOK_EVERY_MS * 2 ** failures), undefined, { signal }).catch(
+      () => undefined,
+    );
   }
 }
 
@@ -145,7 +159,13 @@ function askEngine(url: string) {
   const { exchange, close } = createHttpClient({ connect_timeout_ms: 1000, keep_alive_ms: 0 });
   const root = url.replace(/\/v1\/?$/, '');
   const get = (at: string) =>
-    exchange({ method: 'GET', url: at, timeout_ms: ANSWER_MS, signal: new AbortController().signal, max_bytes: ANSWER_BYTES }); // prettier-ignore
+    exchange({
+      method: 'GET',
+      url: at,
+      timeout_ms: ANSWER_MS,
+      signal: new AbortController().signal,
+      max_bytes: ANSWER_BYTES,
+    });
   return {
     root,
     text: async (at: string): Promise<string | null> => {

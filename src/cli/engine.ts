@@ -36,7 +36,11 @@ export async function engineCommand([verb = '', ...all]: string[]): Promise<numb
     throw new UsageError('expected a command behind --, of attend alone: -- vllm serve …');
   const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
   if (Object.keys(services).length > 0)
-    settingsNamed(service, { among: services, what: 'service', file: values.config ?? DEFAULT_FILE }); // prettier-ignore
+    settingsNamed(service, {
+      among: services,
+      what: 'service',
+      file: values.config ?? DEFAULT_FILE,
+    });
   const policy = await connectPolicy(server, { service, task_queue });
   const joins = {
     url: url ?? '',

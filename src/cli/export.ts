@@ -58,7 +58,8 @@ async function completedIn(outputs: BatchOutputs): Promise<number | null> {
 
 async function withoutResult(place: Place, store: TrajectoryStore): Promise<string> {
   const request = await store.findRequest(place.id);
-  if (request === null) return `no batch ${place.id} in ${store.name}${await meantBatch(place.id, store)}`; // prettier-ignore
+  if (request === null)
+    return `no batch ${place.id} in ${store.name}${await meantBatch(place.id, store)}`;
   if (request.stream !== undefined && place.step === null)
     return `${place.id} is a stream: --step N exports one of its steps`;
   return `${nameOf(place)} has no result yet: it runs, or it is not kept, or starting its id again continues it`;

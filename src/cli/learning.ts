@@ -98,10 +98,14 @@ function partsOf(engine: Engine, options: EngineOptions): EngineParts {
   if (trainer !== 'own' && trainer !== 'trl')
     throw new UsageError(`--trainer: expected own or trl, got ${JSON.stringify(trainer)}`);
   if (trainer === 'trl' && (engine !== 'torch' || options['shuffle-advantages']))
-    throw new UsageError('--trainer trl: expected neither another --engine nor --shuffle-advantages'); // prettier-ignore
+    throw new UsageError(
+      '--trainer trl: expected neither another --engine nor --shuffle-advantages',
+    );
   if (engine === 'example') return { vllm: null, torch: null };
   if (send || sleep !== '0')
-    throw new UsageError('--send, --sleep: expected no other --engine and no other --trainer beside them'); // prettier-ignore
+    throw new UsageError(
+      '--send, --sleep: expected no other --engine and no other --trainer beside them',
+    );
   if (engine === 'torch') return { vllm: null, torch: torchOf(trainer, process.env) };
   // A vLLM takes minutes to start, and its speed per token is its own.
   if (chaos || tick !== undefined)

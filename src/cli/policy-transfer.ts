@@ -42,7 +42,6 @@ export function transferInput(
   verb: TransferVerb,
   { values, file }: { values: Values; file: object },
 ): object {
-  // prettier-ignore
   const given = fieldsOf[verb](values);
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...file, ...Object.fromEntries(set) };

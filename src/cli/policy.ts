@@ -14,7 +14,13 @@ import { checkJson } from '../platform/json/fault-place.js';
 import { placeOf } from '../platform/s3/bucket.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
-import { carryOut, isTransferVerb, TRANSFER_OPTIONS, TRANSFER_VERBS, transferInput } from './policy-transfer.js'; // prettier-ignore
+import {
+  carryOut,
+  isTransferVerb,
+  TRANSFER_OPTIONS,
+  TRANSFER_VERBS,
+  transferInput,
+} from './policy-transfer.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = {
@@ -43,7 +49,11 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   const { service } = values;
   const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
   if (Object.keys(services).length > 0)
-    settingsNamed(service, { among: services, what: 'service', file: values.config ?? DEFAULT_FILE }); // prettier-ignore
+    settingsNamed(service, {
+      among: services,
+      what: 'service',
+      file: values.config ?? DEFAULT_FILE,
+    });
   const policy = await connectPolicy(server, { service, task_queue });
   try {
     if (verb === 'publish') return await publish(policy, input);

@@ -130,7 +130,8 @@ async function look(
     const isWaited = !closed && answer.progress !== null;
     return { closed, begun_ms, ...answer, ...(isWaited && (await queuedFor(server, taskQueue))) };
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
+    if (error instanceof WorkflowNotFoundError)
+      return { closed: true, progress: null, trouble: forgotten(batchId) };
     const { address } = server;
     const trouble = silenceOf(error, { address, workflowId: batchId });
     return { closed: false, progress: null, trouble };

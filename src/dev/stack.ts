@@ -111,7 +111,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { folder, supervisor, for_program } = options;
   const from = for_program ? portsOf(folder) : { server: 7233, ui: 8233, simulator: 8000 };
   const server = await planServer(folder, from);
-  const given = await loadConfig(options.config, { missing: for_program, directory: path.dirname(folder) }); // prettier-ignore
+  const given = await loadConfig(options.config, {
+    missing: for_program,
+    directory: path.dirname(folder),
+  });
   const engine = engineOf(options, given);
   const simulatorPort =
     engine === null ? await firstFreePort(from.simulator, Object.values(server.ports)) : null;

@@ -42,7 +42,9 @@ async function tendOn(before: Record<string, string>, options: TendOptions): Pro
     const use = said.ends_unused ? await useOf(folder) : 'used';
     if (use === 'used') unusedSince = null;
     else unusedSince ??= performance.now();
-    const isOver = use === 'left' || (unusedSince !== null && performance.now() - unusedSince > (options.grace_ms ?? GRACE_MS)); // prettier-ignore
+    const isOver =
+      use === 'left' ||
+      (unusedSince !== null && performance.now() - unusedSince > (options.grace_ms ?? GRACE_MS));
     if (!isOver) continue;
     await forgetRunning(folder);
     // Who came meanwhile may have read that it runs.

@@ -78,7 +78,13 @@ export async function up(options: UpOptions): Promise<number> {
   const root = path.dirname(folder);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
     if (program !== null) await forgetEarlier(folder);
-    const stack = await startStack({ ...place, ...options, config, own, for_program: program !== null }); // prettier-ignore
+    const stack = await startStack({
+      ...place,
+      ...options,
+      config,
+      own,
+      for_program: program !== null,
+    });
     const client = await connectBatchClient(onLoopback(stack));
     const over = new AbortController();
     const signal = AbortSignal.any([interrupts.signal, over.signal]);

@@ -82,7 +82,9 @@ function attachNow(
   if (match === 'wait') return 'wait';
   if (match === 'mismatch') return MISMATCH;
   const number = match === 'new' ? asked.number : match.attach;
-  const call = life.calls.get(number) ?? newCall({ key, request, turn: null, is_known: true, is_delivered: false }); // prettier-ignore
+  const call =
+    life.calls.get(number) ??
+    newCall({ key, request, turn: null, is_known: true, is_delivered: false });
   life.calls.set(number, call);
   // An answer of an earlier life is an answer: the program goes on in what it may do.
   if (!call.is_known && isAnswered(life, call)) life.limit.answered();

@@ -49,7 +49,7 @@ export async function beginCall(
   const tokens = prompt.ids.length;
   if (tokens >= max_seq_len) throw new Refused(contextFull({ tokens, most: max_seq_len }));
   const { calls, materials } = trajectory;
-  const entries = callEntries(request, { calls, materials, tree, life, prompt, isKnown }); // prettier-ignore
+  const entries = callEntries(request, { calls, materials, tree, life, prompt, isKnown });
   const begins = entries.some((entry) => entry.kind === 'call' && entry.cause !== undefined);
   checkLimit(trajectory, { settings, begins });
   const turn = calls.length;
@@ -58,7 +58,10 @@ export async function beginCall(
   tree.grow(calls);
   await appended;
   if (calls[turn] === undefined)
-    throw new Fault({ type: 'StoreFault', message: `call ${turn} was not taken: the journal has another writer` }); // prettier-ignore
+    throw new Fault({
+      type: 'StoreFault',
+      message: `call ${turn} was not taken: the journal has another writer`,
+    });
   return turn;
 }
 
@@ -82,8 +85,11 @@ async function rendered(
     return await promptFor(request, { calls, materials, tree, life, history, glue, render });
   } catch (error) {
     if (!isTemplateRefusal(error)) throw error;
-    const said = error.at === null ? error.message : error.message.replaceAll(error.at, 'the engine'); // prettier-ignore
-    throw badRequest(`messages: the policy's chat template refuses them: ${said}`, { param: 'messages' }); // prettier-ignore
+    const said =
+      error.at === null ? error.message : error.message.replaceAll(error.at, 'the engine');
+    throw badRequest(`messages: the policy's chat template refuses them: ${said}`, {
+      param: 'messages',
+    });
   }
 }
 

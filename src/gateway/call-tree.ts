@@ -75,7 +75,10 @@ function enter({ nodes, places, asked }: Index, { line }: JournalCall): void {
   const inherited = parent === null ? 0 : (message ?? lengthIn(nodes, parent));
   const root = rootOf({ system, tools });
   const node: Node = { root, parent, inherited, own: [], end: null };
-  const shared = parent === null || inherited === 0 ? undefined : hashIn(nodes, { call: parent, messages: inherited }); // prettier-ignore
+  const shared =
+    parent === null || inherited === 0
+      ? undefined
+      : hashIn(nodes, { call: parent, messages: inherited });
   let hash = shared ?? root;
   places.add(root);
   for (const one of news) {

@@ -21,7 +21,11 @@ const headOf = (answering: Answering) => ({
 
 const usageOf = ({ call: { prompt_length, sampled } }: Answering) => {
   const completion_tokens = sampled?.token_ids.length ?? 0;
-  return { prompt_tokens: prompt_length, completion_tokens, total_tokens: prompt_length + completion_tokens }; // prettier-ignore
+  return {
+    prompt_tokens: prompt_length,
+    completion_tokens,
+    total_tokens: prompt_length + completion_tokens,
+  };
 };
 
 const finishOf = ({ call: { answer, sampled } }: Answering): string =>
@@ -110,7 +114,9 @@ export function newsEvents(answering: Answering, news: News): Event[] {
   const deltas = [
     ...(reasoning === '' ? [] : [thoughts(reasoning)]),
     ...(content === '' ? [] : [{ content }]),
-    ...tool_calls.calls.map((call, k) => ({ tool_calls: [{ index: tool_calls.from + k, ...wireCall(call) }] })), // prettier-ignore
+    ...tool_calls.calls.map((call, k) => ({
+      tool_calls: [{ index: tool_calls.from + k, ...wireCall(call) }],
+    })),
   ];
   return deltas.map((delta) => event(answering, { delta }));
 }

@@ -74,7 +74,9 @@ export function readChatRequest(
 function requestIn(body: Record<string, unknown>, limits: RequestLimits): AgentRequest {
   const fields = checked(Fields, { value: body, where: '' });
   if ((fields.n ?? 1) !== 1)
-    throw badRequest(`n: expected 1, got ${fields.n}: send one request for each answer`, { param: 'n' }); // prettier-ignore
+    throw badRequest(`n: expected 1, got ${fields.n}: send one request for each answer`, {
+      param: 'n',
+    });
   const ignored = new Set(ignoredIn(body));
   const messages = fields.messages.map((value, k) => {
     const where = `messages[${k}]`;
@@ -83,7 +85,10 @@ function requestIn(body: Record<string, unknown>, limits: RequestLimits): AgentR
     return messageIn(message, where);
   });
   if (messages.at(-1)?.role === 'assistant')
-    throw badRequest('messages: expected a last one of role user or tool, got assistant: an answer that is begun (prefill) is not continued', { param: 'messages' }); // prettier-ignore
+    throw badRequest(
+      'messages: expected a last one of role user or tool, got assistant: an answer that is begun (prefill) is not continued',
+      { param: 'messages' },
+    );
   const conversation = splitSystem(messages, limits.role_map);
   if (conversation.messages.length === 0)
     throw badRequest('messages: expected one that is no system message', { param: 'messages' });
@@ -93,7 +98,11 @@ function requestIn(body: Record<string, unknown>, limits: RequestLimits): AgentR
     ...conversation,
     tools,
     tool_choice: body['tool_choice'] ?? null,
-    asked: { ...askedIn(fields), ...structured, ...(ignored.size > 0 && { ignored: named(ignored) }) }, // prettier-ignore
+    asked: {
+      ...askedIn(fields),
+      ...structured,
+      ...(ignored.size > 0 && { ignored: named(ignored) }),
+    },
     stream: fields.stream ?? false,
   };
 }
@@ -116,7 +125,9 @@ function messageIn(message: Message, where: string): CallMessage {
   const isAnswer = role === 'assistant';
   const reasoning = isAnswer ? (message.reasoning_content ?? message.reasoning) : undefined;
   if (role === 'tool' && tool_call_id === undefined)
-    throw badRequest(`${where}.tool_call_id: expected the id of a tool call, got none`, { param: `${where}.tool_call_id` }); // prettier-ignore
+    throw badRequest(`${where}.tool_call_id: expected the id of a tool call, got none`, {
+      param: `${where}.tool_call_id`,
+    });
   return {
     role: role === 'developer' ? 'system' : role,
     content: contentText(message.content, { where: `${where}.content`, isOptional: isAnswer }),
@@ -151,7 +162,9 @@ function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequ
     const isObject = isRecord(tool) || tool instanceof KeptJson;
     const type = isObject ? fieldIn(tool, 'type') : undefined;
     if (!isObject || typeof type !== 'string')
-      throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, { param: `tools[${k}]` }); // prettier-ignore
+      throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, {
+        param: `tools[${k}]`,
+      });
     if (type !== 'function') {
       ignored.add(`tools (${type})`);
       return false;
@@ -169,16 +182,42 @@ function structuredIn(format: unknown, { structured }: RequestLimits): Pick<Aske
   const type = isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'type') : undefined;
   if (type === 'text') return {};
   if (structured !== 'allow')
-    throw badRequest(`response_format: expected none, got ${preview(type ?? format)}: it changes what the policy samples (structured: allow permits it)`, { param: 'response_format' }); // prettier-ignore
+    throw badRequest(
+      `response_format: expected none, got ${preview(type ?? format)}: it changes what the policy samples (structured: allow permits it)`,
+      { param: 'response_format' },
+    );
   if (type !== 'json_object' && type !== 'json_schema')
-    throw badRequest(`response_format.type: expected text, json_object or json_schema, got ${preview(type)}`, { param: 'response_format' }); // prettier-ignore
+    throw badRequest(
+      `response_format.type: expected text, json_object or json_schema, got ${preview(type)}`,
+      { param: 'response_format' },
+    );
   return { structured: writeJson(format) };
 }
 
 /** Fields that say something about the answer, and are read. */
-const READ = new Set(['model', 'messages', 'tools', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'stop', 'logprobs', 'top_logprobs', 'response_format']); // prettier-ignore
+const READ = new Set([
+  'model',
+  'messages',
+  'tools',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'stop',
+  'logprobs',
+  'top_logprobs',
+  'response_format',
+]);
 /** Fields that say nothing about it. */
-const ASIDE = new Set(['user', 'metadata', 'store', 'service_tier', 'prompt_cache_key', 'safety_identifier', 'client_metadata']); // prettier-ignore
+const ASIDE = new Set([
+  'user',
+  'metadata',
+  'store',
+  'service_tier',
+  'prompt_cache_key',
+  'safety_identifier',
+  'client_metadata',
+]);
 
 const ignoredIn = (body: Record<string, unknown>): string[] =>
   Object.keys(body).filter(

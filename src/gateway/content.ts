@@ -11,7 +11,9 @@ export function contentText(
   if (content == null && isOptional) return '';
   if (Array.isArray(content))
     return content.map((part, k) => partText(part, `${where}[${k}]`)).join('\n');
-  throw badRequest(`${where}: expected a string or a list of parts, got ${preview(content)}`, { param: where }); // prettier-ignore
+  throw badRequest(`${where}: expected a string or a list of parts, got ${preview(content)}`, {
+    param: where,
+  });
 }
 
 const TEXTS = new Set(['text', 'input_text', 'output_text']);
@@ -22,8 +24,14 @@ function partText(part: unknown, where: string): string {
   if (typeof type === 'string' && TEXTS.has(type) && typeof text === 'string')
     return wellFormed(text);
   if (type === 'image_url' || type === 'input_image')
-    throw badRequest(`${where}: ${pictureProblem(image_url)}`, { param: where, code: 'unsupported_picture' }); // prettier-ignore
-  throw badRequest(`${where}: expected a part of type text with a text, got ${preview(type ?? part)}`, { param: where }); // prettier-ignore
+    throw badRequest(`${where}: ${pictureProblem(image_url)}`, {
+      param: where,
+      code: 'unsupported_picture',
+    });
+  throw badRequest(
+    `${where}: expected a part of type text with a text, got ${preview(type ?? part)}`,
+    { param: where },
+  );
 }
 
 /** Nothing in a request makes this program or an engine open an address. */

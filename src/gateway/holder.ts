@@ -27,7 +27,8 @@ export interface Elsewhere {
 const NO_KEY: Refusal = {
   status: 401,
   code: 'invalid_api_key',
-  message: 'expected the key of a rollout (Authorization: Bearer, x-api-key, or /k/<key>/v1), got none or another one', // prettier-ignore
+  message:
+    'expected the key of a rollout (Authorization: Bearer, x-api-key, or /k/<key>/v1), got none or another one',
 };
 const DEAD: Refusal = {
   status: 409,

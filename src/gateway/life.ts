@@ -126,7 +126,8 @@ export function track(life: Life, work: Promise<unknown>): Promise<void> {
       () => undefined,
       (error: unknown) => {
         // A journal in other hands, or one that cannot be written: the next attempt answers.
-        if (!isStoreFault(error)) process.emitWarning(error instanceof Error ? error : String(error)); // prettier-ignore
+        if (!isStoreFault(error))
+          process.emitWarning(error instanceof Error ? error : String(error));
         stop(life, ended('moved'));
         life.broke(error);
       },

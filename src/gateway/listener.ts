@@ -108,7 +108,12 @@ function createHttpServer(answer: Answer): HttpServer {
     noRequest(new Error('CONNECT: this is no proxy'), socket);
   });
   server.on('clientError', (error: Error, socket: Duplex) => {
-    behind(last.get(socket), { socket, then: () => { noRequest(error, socket); } }); // prettier-ignore
+    behind(last.get(socket), {
+      socket,
+      then: () => {
+        noRequest(error, socket);
+      },
+    });
   });
   return server;
 }

@@ -64,7 +64,7 @@ export function matchCall(asking: Asking, { calls, named, replays }: Known): Mat
   // A client closes before it asks again, but both may come by other ways.
   if (!has_waited && known.some(({ connections }) => connections > 0)) return 'wait';
   // Also one that a connection, pooled by a proxy perhaps, has had for less than five seconds.
-  const retried = known.findLast((one) => (one.is_delivered || one.is_handed) && !one.is_continued); // prettier-ignore
+  const retried = known.findLast((one) => (one.is_delivered || one.is_handed) && !one.is_continued);
   return retried === undefined ? 'new' : { attach: retried.call };
 }
 

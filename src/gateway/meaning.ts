@@ -61,12 +61,19 @@ const sorted = (members: [name: string, meaning: string][]): string =>
     .join(',')}}`;
 
 /** Without thoughts, which many agents leave out. Answers are equal up to blanks at their end. */
-const meaningOfMessage = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string[] => [
+const meaningOfMessage = ({
+  role,
+  content,
+  tool_calls = [],
+  tool_call_id = '',
+}: CallMessage): string[] => [
   role,
   role === 'assistant' ? content.trimEnd() : content,
-  JSON.stringify(tool_calls.map(({ id, name, arguments: given }) => [id, name, meaningOfJson(given)])),
+  JSON.stringify(
+    tool_calls.map(({ id, name, arguments: given }) => [id, name, meaningOfJson(given)]),
+  ),
   tool_call_id,
-]; // prettier-ignore
+];
 
 /** A request with the hashes of all its beginnings, each made from the one before it. */
 export interface HashedRequest extends AgentRequest {

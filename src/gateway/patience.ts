@@ -50,7 +50,11 @@ export const tooLong = (ms: number): Refusal => ({
 export const ended = (why: 'over' | 'moved'): Refusal =>
   why === 'over'
     ? { status: 410, code: 'rollout_ended', message: 'this rollout has ended: end the program' }
-    : { status: 503, code: 'rollout_moves', message: 'this rollout is between two attempts: ask again' }; // prettier-ignore
+    : {
+        status: 503,
+        code: 'rollout_moves',
+        message: 'this rollout is between two attempts: ask again',
+      };
 
 export const gatewayFailed = (error: unknown): Refusal => ({
   status: 500,

@@ -42,7 +42,8 @@ export function piecesFrom(
   }
   for (;;) {
     const call = calls[to.calls];
-    const at = call === undefined ? content.length : (reading.calls_at?.[to.calls] ?? content.length); // prettier-ignore
+    const at =
+      call === undefined ? content.length : (reading.calls_at?.[to.calls] ?? content.length);
     const part = content.slice(0, at);
     for (const end of endsIn(part, { from: to.content, ended: ended || call !== undefined })) {
       news.push({ ...none, content: part.slice(to.content, end) });

@@ -26,7 +26,14 @@ export interface Prompt {
 /** What needs the engine; others may begin calls meanwhile. Throws what `render` throws. */
 export async function promptFor(
   request: HashedRequest,
-  { calls, tree, life, history, glue, render }: Session & { history: 'append' | 'template'; glue: Glue; render: RenderConversation }, // prettier-ignore
+  {
+    calls,
+    tree,
+    life,
+    history,
+    glue,
+    render,
+  }: Session & { history: 'append' | 'template'; glue: Glue; render: RenderConversation },
 ): Promise<Prompt> {
   const parent = history === 'append' ? tree.parentOf(request, life) : null;
   const answered = parent === null ? undefined : calls[parent];
@@ -95,7 +102,8 @@ function newMaterials(
   { materials }: Pick<Calls, 'materials'>,
 ): MaterialEntry[] {
   const all: MaterialEntry[] = [];
-  if (system_hash !== null && system !== null) all.push({ kind: 'material', hash: system_hash, system }); // prettier-ignore
+  if (system_hash !== null && system !== null)
+    all.push({ kind: 'material', hash: system_hash, system });
   if (hashed_tools !== null) all.push({ kind: 'material', ...hashed_tools });
   return all.filter(({ hash }) => !materials.has(hash));
 }
@@ -174,7 +182,10 @@ function longestShared(calls: readonly JournalCall[], ids: readonly number[]): S
     let end = Math.min(begun, before);
     if (end === begun) end += equal(line.prompt_ids, { ids, from: end });
     const tokens = sampled?.token_ids ?? [];
-    const isWhole = end === prompt_length && tokens.length > 0 && equal(tokens, { ids, from: end }) === tokens.length; // prettier-ignore
+    const isWhole =
+      end === prompt_length &&
+      tokens.length > 0 &&
+      equal(tokens, { ids, from: end }) === tokens.length;
     if (isWhole) end += tokens.length;
     shared.push(end);
     if (end > (longest?.ids ?? 0)) longest = { call: number, ids: end };

@@ -88,7 +88,11 @@ async function textOf(
   const whole = (await call.telling?.textOf(count)) ?? '';
   const min_tokens = settings.generation.min_tokens;
   const isStopped = typeof stop_reason === 'string';
-  const text = !isStopped ? whole : min_tokens === 0 ? beforeStop(whole, stops) : beforeLast(whole, stop_reason); // prettier-ignore
+  const text = !isStopped
+    ? whole
+    : min_tokens === 0
+      ? beforeStop(whole, stops)
+      : beforeLast(whole, stop_reason);
   const said = call.telling?.said() ?? '';
   return text.startsWith(said) ? text : said;
 }
@@ -98,7 +102,10 @@ function beforeLast(text: string, stop: string): string {
   return at === -1 ? text : text.slice(0, at);
 }
 
-type Settings = Pick<RolloutSettings, 'model' | 'policy_version' | 'max_version_span' | 'max_seq_len'> & { generation: GenerationSettings }; // prettier-ignore
+type Settings = Pick<
+  RolloutSettings,
+  'model' | 'policy_version' | 'max_version_span' | 'max_seq_len'
+> & { generation: GenerationSettings };
 
 /** The batch's, with what the answer has to look like where that is allowed. */
 function settingsFor({ line }: Pick<JournalCall, 'line'>, settings: RolloutSettings): Settings {
@@ -109,8 +116,10 @@ function settingsFor({ line }: Pick<JournalCall, 'line'>, settings: RolloutSetti
 }
 
 function structureOf(format: unknown): GenerationSettings['structured_outputs'] {
-  const within = isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'json_schema') : undefined; // prettier-ignore
-  const schema = isRecord(within) || within instanceof KeptJson ? fieldIn(within, 'schema') : undefined; // prettier-ignore
+  const within =
+    isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'json_schema') : undefined;
+  const schema =
+    isRecord(within) || within instanceof KeptJson ? fieldIn(within, 'schema') : undefined;
   return isRecord(schema) || schema instanceof KeptJson ? { json: schema } : { json_object: true };
 }
 
@@ -121,7 +130,12 @@ const stopsOf = ({ line }: Pick<JournalCall, 'line'>, { generation }: Settings):
 /** How many tokens its answer may have. */
 const roomOf = (
   { line, prompt_length }: Pick<JournalCall, 'line' | 'prompt_length'>,
-  { generation, max_seq_len }: Pick<RolloutSettings, 'max_seq_len'> & { generation: Pick<GenerationSettings, 'max_new_tokens'> }, // prettier-ignore
+  {
+    generation,
+    max_seq_len,
+  }: Pick<RolloutSettings, 'max_seq_len'> & {
+    generation: Pick<GenerationSettings, 'max_new_tokens'>;
+  },
 ): number =>
   Math.min(
     generation.max_new_tokens,

@@ -80,7 +80,7 @@ const pathOf = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, '').s
 const noRoute = (named: string): Refusal => ({
   status: 404,
   code: 'unknown_url',
-  message: `unknown request URL: ${named.slice(0, 200)}: expected POST /v1/chat/completions or GET /v1/models`, // prettier-ignore
+  message: `unknown request URL: ${named.slice(0, 200)}: expected POST /v1/chat/completions or GET /v1/models`,
 });
 
 const models = ({ playing }: Session): object => ({
@@ -90,7 +90,13 @@ const models = ({ playing }: Session): object => ({
 
 async function chat(
   { request, response, expects }: Exchange,
-  { session, bodies, requests, times, gone }: Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal }, // prettier-ignore
+  {
+    session,
+    bodies,
+    requests,
+    times,
+    gone,
+  }: Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal },
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;

@@ -39,7 +39,9 @@ export async function give(giving: Giving, { stream, asked }: How): Promise<void
     isCut = true;
     call.news.tell();
   });
-  const last = await (stream ? events({ ...giving, asked }, () => isCut) : whole(giving, () => isCut)); // prettier-ignore
+  const last = await (stream
+    ? events({ ...giving, asked }, () => isCut)
+    : whole(giving, () => isCut));
   if (last === null) {
     attached.cut();
     return;
@@ -121,7 +123,8 @@ async function events(giving: Giving & Pick<How, 'asked'>, isCut: () => boolean)
         hasBegun = true;
         place = to;
         if (text !== '') await send(text);
-        if (reading.ended) return [...lastEvents(answering, asked).map(data), 'data: [DONE]\n\n'].join(''); // prettier-ignore
+        if (reading.ended)
+          return [...lastEvents(answering, asked).map(data), 'data: [DONE]\n\n'].join('');
         continue;
       }
       const refusal = call.refusal ?? ending();

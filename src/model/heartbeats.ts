@@ -8,7 +8,10 @@ const MOST_MS = 600_000;
  * are seen in workers' reports, and who has lost the journal finds a foreign line in it.
  */
 export const heartbeatFor = (
-  { heartbeat_timeout_ms, heartbeat_grows }: { heartbeat_timeout_ms: number; heartbeat_grows: boolean }, // prettier-ignore
+  {
+    heartbeat_timeout_ms,
+    heartbeat_grows,
+  }: { heartbeat_timeout_ms: number; heartbeat_grows: boolean },
   in_flight: number,
 ): number =>
   heartbeat_grows

@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { AttemptSettings, GenerationSettings, Overlong, Semantics, TrainResampled, TrainSeparate } from './batch-request.js'; // prettier-ignore
+import {
+  AttemptSettings,
+  GenerationSettings,
+  Overlong,
+  Semantics,
+  TrainResampled,
+  TrainSeparate,
+} from './batch-request.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';

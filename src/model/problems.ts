@@ -35,7 +35,9 @@ function flatten(issue: z.core.$ZodIssue, input: unknown): Problem[] {
   }
   const got = valueAt(input, issue.path);
   // Only zod calls an object with any keys a record.
-  const said = issue.message.replace(/^Invalid input: /, '').replace(/^expected record\b/, 'expected object'); // prettier-ignore
+  const said = issue.message
+    .replace(/^Invalid input: /, '')
+    .replace(/^expected record\b/, 'expected object');
   const quoted = /\bgot\b|unknown|required/.test(said)
     ? said
     : `${stripReceived(said)}, got ${preview(got)}`;

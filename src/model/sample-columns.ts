@@ -17,7 +17,16 @@ const PROMPT = 'prompt';
 const OWN = ['message_log', 'task_name', 'stop_strings', 'idx', 'loss_multiplier', 'length'];
 
 /** What data sets call a prompt and its answer, the likeliest first. */
-const PROMPTS = ['prompt', 'messages', 'question', 'problem', 'instruction', 'query', 'input', 'text']; // prettier-ignore
+const PROMPTS = [
+  'prompt',
+  'messages',
+  'question',
+  'problem',
+  'instruction',
+  'query',
+  'input',
+  'text',
+];
 const ANSWERS = ['ground_truth', 'answer', 'solution', 'expected_answer', 'target', 'label'];
 
 /** What probably maps a row without a prompt that is one of a data set as it came; null: it looks like nothing known. */
@@ -44,11 +53,22 @@ function columnRead(row: object, probable: Columns): string | null {
 /** As the Python client says it of such rows. `pair`: of a column and its new name; `mapped`: what has all pairs. */
 export function unmapped(
   row: object,
-  { probable, pair, mapped }: { probable: Columns; pair: (column: string, name: string) => string; mapped: (pairs: string[]) => string }, // prettier-ignore
+  {
+    probable,
+    pair,
+    mapped,
+  }: {
+    probable: Columns;
+    pair: (column: string, name: string) => string;
+    mapped: (pairs: string[]) => string;
+  },
 ): string {
   const pairs = Array.from(probable, ([column, name]) => pair(column, name));
   const read = columnRead(row, probable);
-  const own = read === null ? '' : `; a column that the environment reads by its own name: ${pair(read, `${ENVIRONMENT}${read}`)}`; // prettier-ignore
+  const own =
+    read === null
+      ? ''
+      : `; a column that the environment reads by its own name: ${pair(read, `${ENVIRONMENT}${read}`)}`;
   return `expected a sample, whose prompt is message_log, got columns ${previews(Object.keys(row))}; probably ${mapped(pairs)} maps them${own}`;
 }
 

@@ -115,7 +115,10 @@ export async function* linesOf(
 
 async function piecesOf(file: string, from: number): Promise<Pieces> {
   const handle = await openToRead(file);
-  const chunks = handle.createReadStream({ ...(from > 0 && { start: from }), highWaterMark: CHUNK_BYTES }); // prettier-ignore
+  const chunks = handle.createReadStream({
+    ...(from > 0 && { start: from }),
+    highWaterMark: CHUNK_BYTES,
+  });
   return { name: path.basename(file), chunks: chunks as AsyncIterable<Buffer> };
 }
 

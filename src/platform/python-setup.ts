@@ -97,7 +97,18 @@ const withPip = (python: string, { folder, python: own, requirements }: PythonIn
   tool: 'pip',
   commands: [
     [python, '-m', 'venv', '--clear', folder],
-    [own, '-m', 'pip', 'install', '--quiet', '--retries', '2', '--timeout', '30', ...required(requirements)], // prettier-ignore
+    [
+      own,
+      '-m',
+      'pip',
+      'install',
+      '--quiet',
+      '--retries',
+      '2',
+      '--timeout',
+      '30',
+      ...required(requirements),
+    ],
   ] as CommandLine[],
 });
 

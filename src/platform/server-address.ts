@@ -14,7 +14,8 @@ const MALFORMED = /^Invalid address/;
 
 /** What to do about an error of connecting. `setting`: the one that counts for the address. */
 export function addressRemedy(said: string, setting: string): string {
-  if (MALFORMED.test(said)) return `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`; // prettier-ignore
+  if (MALFORMED.test(said))
+    return `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`;
   if (/certificate/i.test(said))
     return 'name the file of the authority that signed its certificate in TEMPORAL_TLS_SERVER_CA_CERT_PATH, or in temporal.toml';
   if (/wrong version number/i.test(said))

@@ -203,7 +203,8 @@ async function sampleWatched(
       const isPublished = (await policy.latest()) !== null;
       // Each token from there on may be of either version.
       const isTooVague = !isPublished && isTooMixed(context, next);
-      if (!isTooVague) await stream.recorder.relabel({ from: isPublished ? offset : from, policy_version: null }); // prettier-ignore
+      if (!isTooVague)
+        await stream.recorder.relabel({ from: isPublished ? offset : from, policy_version: null });
       if (!isPublished && (isTooVague || isTooMixed(context))) stream.leave('starts_over');
     },
   });

@@ -76,7 +76,9 @@ function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> 
   try {
     return sequencesOf(line);
   } catch (cause) {
-    throw new Error(`line ${number}: expected a row, got another text: ${describeError(cause)}`, { cause }); // prettier-ignore
+    throw new Error(`line ${number}: expected a row, got another text: ${describeError(cause)}`, {
+      cause,
+    });
   }
 }
 

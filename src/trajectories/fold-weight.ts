@@ -27,7 +27,11 @@ export function heldBytes(line: JournalLine, line_bytes: number): number {
     case 'generation':
       return LINE_BYTES + line_bytes;
     case 'observation':
-      return LINE_BYTES + line.token_ids.length * ID_BYTES + OBJECT_WEIGHT * (line_bytes - line.token_ids.length * 2); // prettier-ignore
+      return (
+        LINE_BYTES +
+        line.token_ids.length * ID_BYTES +
+        OBJECT_WEIGHT * (line_bytes - line.token_ids.length * 2)
+      );
     case 'start': {
       const ids = line.prompt.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
       return ids * ID_BYTES + OBJECT_WEIGHT * line_bytes;

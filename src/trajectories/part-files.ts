@@ -45,7 +45,9 @@ export function writing(
     const before = reached.offsets[kind] ?? 0;
     reached = { ...reached, offsets: { ...reached.offsets, [kind]: before + piece.bytes.length } };
   };
-  const arrow: Packing | null = kinds.includes('sequences') ? packing((bytes, rows) => put('sequences', { bytes, rows })) : null; // prettier-ignore
+  const arrow: Packing | null = kinds.includes('sequences')
+    ? packing((bytes, rows) => put('sequences', { bytes, rows }))
+    : null;
   const report = (): void => {
     if (arrow?.isWhole !== false) position = reached;
   };

@@ -24,7 +24,9 @@ export function agentProblems({ worker, environments }: Deployed): Found[] {
     ...Object.entries(environments).flatMap(([name, settings]) => {
       if (settings.kind !== 'agent') return [];
       if (settings.verify === null)
-        return settings.run.command === null ? [] : [{ path: ['environments', name, 'verify'], message: UNJUDGED }]; // prettier-ignore
+        return settings.run.command === null
+          ? []
+          : [{ path: ['environments', name, 'verify'], message: UNJUDGED }];
       const what = verifierProblem(settings.verify, environments);
       return what === null ? [] : [{ path: ['environments', name, 'verify'], message: what }];
     }),

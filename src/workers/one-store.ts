@@ -52,7 +52,14 @@ export async function findOtherStores(
       const said = differenceOf(ids, { own, results: outputsRoot(config) });
       if (said === null) return [];
       const { what, remedy } = said;
-      return [{ queue: queue.name, seen, what: `worker ${worker} of task queue ${queue.name} has ${what}`, remedy }]; // prettier-ignore
+      return [
+        {
+          queue: queue.name,
+          seen,
+          what: `worker ${worker} of task queue ${queue.name} has ${what}`,
+          remedy,
+        },
+      ];
     });
   });
   return (await Promise.all(found)).flat();

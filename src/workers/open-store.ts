@@ -96,7 +96,9 @@ function endpointIn(variable: string, env: NodeJS.ProcessEnv): string {
   const text = (env[variable] ?? '').trim();
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
   const got = text === '' ? 'nothing' : 'another text';
-  throw new Error(`store.outputs.endpoint_env: ${variable}: expected a URL such as https://minio:9000, got ${got}`); // prettier-ignore
+  throw new Error(
+    `store.outputs.endpoint_env: ${variable}: expected a URL such as https://minio:9000, got ${got}`,
+  );
 }
 
 /** Errors name where the URL is, never its content. */

@@ -167,7 +167,8 @@ const transferActivities = (heartbeat_ms: number): PolicyActivities =>
     cancellationType: WRITES_FIRST,
   });
 
-type TransferActivity = 'beginTransfer' | 'finishTransfer' | 'abandonTransfer' | 'sleepEngines' | 'wakeEngines'; // prettier-ignore
+type TransferActivity =
+  'beginTransfer' | 'finishTransfer' | 'abandonTransfer' | 'sleepEngines' | 'wakeEngines';
 
 /** Each touches all engines at once, and is always completed. */
 export const transferActivity =

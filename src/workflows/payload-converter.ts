@@ -16,7 +16,12 @@ export const payloadConverter: PayloadConverter = {
   toPayload: (value) => {
     if (isUndecodable(value)) return value.payload as Payload;
     if (!isJson(value)) return defaultPayloadConverter.toPayload(value);
-    return CAME.get(value) ?? { metadata: { encoding: bytesOf(JSON_PLAIN) }, data: bytesOf(writeJson(value)) }; // prettier-ignore
+    return (
+      CAME.get(value) ?? {
+        metadata: { encoding: bytesOf(JSON_PLAIN) },
+        data: bytesOf(writeJson(value)),
+      }
+    );
   },
   fromPayload: decoded as PayloadConverter['fromPayload'],
 };
@@ -28,7 +33,8 @@ const JSON_PLAIN = 'json/plain';
 function decoded(payload: Payload): unknown {
   const encoding = encodingOf(payload);
   try {
-    const value = encoding === JSON_PLAIN ? parsed(payload) : defaultPayloadConverter.fromPayload(payload); // prettier-ignore
+    const value =
+      encoding === JSON_PLAIN ? parsed(payload) : defaultPayloadConverter.fromPayload(payload);
     if (isObject(value)) CAME.set(value, payload);
     return value;
   } catch (error) {

@@ -122,7 +122,8 @@ const BY_TURNS = {
 /** Plays as many turns as fit into a turn slice, or one turn in two activities. */
 async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
   const { plan, progress } = next;
-  const [first, then] = plan.plays === 'in_slices' ? ['playTurns' as const] : BY_TURNS[progress.phase]; // prettier-ignore
+  const [first, then] =
+    plan.plays === 'in_slices' ? ['playTurns' as const] : BY_TURNS[progress.phase];
   const played = await run(first, next);
   if (then === undefined) return played;
   view.progressed(played);

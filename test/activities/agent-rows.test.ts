@@ -46,12 +46,19 @@ describe('an agent is sent', () => {
   });
 
   test('another rollout of the same task for each repeat', async (t) => {
-    const body = await sentTo(await benchOf(t), { request: requestOf({ num_repeats: 4 }), repeat: 2 }); // prettier-ignore
+    const body = await sentTo(await benchOf(t), {
+      request: requestOf({ num_repeats: 4 }),
+      repeat: 2,
+    });
     assert.match(body ?? '', /^\{"_ng_task_index":3,"_ng_rollout_index":2,/);
   });
 
   test('in a stream the task that its group is, also when its sample comes again', async (t) => {
-    const request = StreamRequest.parse({ samples: { path: 's.jsonl' }, groups_per_step: 1, num_repeats: 4 }); // prettier-ignore
+    const request = StreamRequest.parse({
+      samples: { path: 's.jsonl' },
+      groups_per_step: 1,
+      num_repeats: 4,
+    });
     const body = await sentTo(await benchOf(t), { request, row: 5, repeat: 1 });
     assert.match(body ?? '', /^\{"_ng_task_index":5,"_ng_rollout_index":1,/);
   });
@@ -59,7 +66,10 @@ describe('an agent is sent', () => {
   test("the request's sampling, where its environment stamps it", async (t) => {
     const request = requestOf({ generation: { temperature: 0.5, max_new_tokens: 64 } });
     const body = await sentTo(await benchOf(t, 'request'), { request });
-    assert.match(body ?? '', /\{"input":"x","temperature":0\.5,"top_p":1\.0,"max_output_tokens":64\}/); // prettier-ignore
+    assert.match(
+      body ?? '',
+      /\{"input":"x","temperature":0\.5,"top_p":1\.0,"max_output_tokens":64\}/,
+    );
   });
 });
 

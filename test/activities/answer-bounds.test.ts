@@ -14,10 +14,17 @@ const MIB = 2 ** 20;
 /** The outcome of a step of a rollout whose sample brought this state, and what the journal says then. */
 async function stepped(
   t: Parameters<typeof activityBench>[0],
-  { answer, state = {}, before = [] }: { answer: ScriptedAnswer; state?: Record<string, unknown>; before?: string[] }, // prettier-ignore
+  {
+    answer,
+    state = {},
+    before = [],
+  }: { answer: ScriptedAnswer; state?: Record<string, unknown>; before?: string[] },
 ) {
   const service = { ...scriptedService([]), tokenize: () => Promise.resolve([1]) };
-  const bench = await activityBench(t, { environment: scriptedEnvironment([answer]), replicas: [service] }); // prettier-ignore
+  const bench = await activityBench(t, {
+    environment: scriptedEnvironment([answer]),
+    replicas: [service],
+  });
   await bench.started({ extra_env_info: state });
   const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
   for (const [turn, content] of [...before, null].entries()) {

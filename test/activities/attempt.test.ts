@@ -114,7 +114,9 @@ describe('an engine that is away', () => {
   test('is reported while a batch is planned', async (t) => {
     const service = scriptedService([], { describe: () => Promise.reject(away()) });
     const bench = await activityBench(t, { service });
-    const input = { samples: [{ message_log: [{ role: 'user', content: 'x' }], task_name: 'task' }] }; // prettier-ignore
+    const input = {
+      samples: [{ message_log: [{ role: 'user', content: 'x' }], task_name: 'task' }],
+    };
     const { waiting } = await bench.run('planBatch', { input, workflow_id: 'batch' });
     assert.equal(waiting.length, 1);
   });
@@ -167,7 +169,10 @@ describe('heartbeats', () => {
   });
 
   test('end with the attempt', async (t) => {
-    const bench = await activityBench(t, { service: scriptedService([says('x')]), deployment: { heartbeat_timeout_ms: 25 } }); // prettier-ignore
+    const bench = await activityBench(t, {
+      service: scriptedService([says('x')]),
+      deployment: { heartbeat_timeout_ms: 25 },
+    });
     await bench.started();
     const { heartbeats } = await bench.run('generateTurn', { input: AT });
     const { length } = heartbeats;
@@ -191,7 +196,9 @@ describe('heartbeats', () => {
     );
     await assert.rejects(failing);
     const second = mockAttempt({ heartbeatDetails: heartbeats.at(-1) });
-    const found = await second.run(() => runAttempt(({ checkpoint }) => Promise.resolve(checkpoint))); // prettier-ignore
+    const found = await second.run(() =>
+      runAttempt(({ checkpoint }) => Promise.resolve(checkpoint)),
+    );
     assert.deepEqual(found, { row: 7 });
   });
 });
@@ -258,9 +265,14 @@ describe('an attempt', () => {
     await assert.rejects(failing, /the worker is lost/);
     const second = mockAttempt({ heartbeatDetails: heartbeats.at(-1), waited_ms: 60_000 });
     const since = performance.now();
-    const elapsed = Number(await second.run(() => runAttempt(({ elapsed_ms }) => Promise.resolve(elapsed_ms())))); // prettier-ignore
+    const elapsed = Number(
+      await second.run(() => runAttempt(({ elapsed_ms }) => Promise.resolve(elapsed_ms()))),
+    );
     const own = performance.now() - since;
-    assert.ok(elapsed >= 60_000 - held.most && elapsed <= 60_000 - held.least + own, `${elapsed} ms`); // prettier-ignore
+    assert.ok(
+      elapsed >= 60_000 - held.most && elapsed <= 60_000 - held.least + own,
+      `${elapsed} ms`,
+    );
   });
 });
 
@@ -268,7 +280,10 @@ describe('a fault becomes a failure', () => {
   test('of its type and message, without details, since the data is in the journal', () => {
     const failure = toFailure(new Fault({ type: 'GenerationRejected', message: '400: no' }));
     assert.ok(failure instanceof ApplicationFailure);
-    assert.deepEqual([failure.type, failure.message, failure.nonRetryable], ['GenerationRejected', '400: no', true]); // prettier-ignore
+    assert.deepEqual(
+      [failure.type, failure.message, failure.nonRetryable],
+      ['GenerationRejected', '400: no', true],
+    );
     assert.deepEqual(failure.details ?? [], []);
   });
 
@@ -283,7 +298,10 @@ describe('a fault becomes a failure', () => {
     const cause = new Error('said \u001b[31mred\u202e');
     const failure = toFailure(new TypeError('bug', { cause }));
     assert.ok(failure instanceof ApplicationFailure);
-    assert.deepEqual([failure.type, failure.message, failure.nonRetryable], ['TypeError', 'bug: said red�', false]); // prettier-ignore
+    assert.deepEqual(
+      [failure.type, failure.message, failure.nonRetryable],
+      ['TypeError', 'bug: said red�', false],
+    );
     assert.doesNotMatch(failure.stack ?? '', /[\u001b\u202e]/);
   });
 
@@ -299,7 +317,10 @@ describe('a fault becomes a failure', () => {
     const cause = new Error('header Bearer sk-unknown-0123456789');
     const failure = toFailure(new TypeError('sk-unknown-0123456789 is invalid', { cause }));
     assert.ok(failure instanceof ApplicationFailure);
-    assert.deepEqual([failure.type, failure.message], ['TypeError', '[secret] is invalid: header Bearer [secret]']); // prettier-ignore
+    assert.deepEqual(
+      [failure.type, failure.message],
+      ['TypeError', '[secret] is invalid: header Bearer [secret]'],
+    );
     assert.match(failure.stack ?? '', /attempt\.test\.ts/);
     assert.doesNotMatch(failure.stack ?? '', /sk-unknown/);
   });

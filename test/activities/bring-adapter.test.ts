@@ -21,11 +21,23 @@ describe('an adapter', () => {
     const file = path.join(await temporaryFolder(t), 'adapter.json');
     await writeFile(file, '{"seed": 1}');
     const { files } = await lookAt(file);
-    const target = { ...Publish.parse({ version: 2, weights: { kind: 'lora', path: file } }), files }; // prettier-ignore
-    await engine.label(base === null ? 'default' : String(base), { within_ms: 1000, signal: new AbortController().signal }); // prettier-ignore
+    const target = {
+      ...Publish.parse({ version: 2, weights: { kind: 'lora', path: file } }),
+      files,
+    };
+    await engine.label(base === null ? 'default' : String(base), {
+      within_ms: 1000,
+      signal: new AbortController().signal,
+    });
     await records.change((now) => {
-      const served = base === null ? { ...now!, target: null, weights: {} } : concluded(withReplica(now!, { replica: URL, state: 'current', version: base })); // prettier-ignore
-      return withTarget(served, { ...target, lora: adapterNamed(served, { service: 'default', target }) }); // prettier-ignore
+      const served =
+        base === null
+          ? { ...now!, target: null, weights: {} }
+          : concluded(withReplica(now!, { replica: URL, state: 'current', version: base }));
+      return withTarget(served, {
+        ...target,
+        lora: adapterNamed(served, { service: 'default', target }),
+      });
     });
     engine.calls.splice(0);
     const bring = () => world.bench.result('updateReplica', { ...ORDER, version: 2 });
@@ -39,7 +51,10 @@ describe('an adapter', () => {
       const { epoch } = await entry();
       await bring();
       const after = await entry();
-      assert.deepEqual([after.state, after.version, after.base, after.epoch], ['current', 2, base, epoch]); // prettier-ignore
+      assert.deepEqual(
+        [after.state, after.version, after.base, after.epoch],
+        ['current', 2, base, epoch],
+      );
       const { name } = adapterOf(after)!;
       assert.deepEqual(engine.calls, ['said', 'adapters', `load ${name}`, 'adapters']);
       // Another attempt finds it there.

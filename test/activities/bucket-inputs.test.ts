@@ -57,14 +57,32 @@ describe('in a bucket', { skip: noS3 }, () => {
   test('no request reaches other objects', async (t) => {
     const { bucket, read } = await inputs(t);
     const outside = bucket.name.replace(/inputs$/, 'secret.jsonl');
-    for (const name of [outside, `${bucket.name}/../secret.jsonl`, '../secret.jsonl', './a', 'a//b', 's3://other/a.jsonl']) // prettier-ignore
-      await assert.rejects(read(name), refused(/^samples\.path: expected an object below inputs_dir, got /)); // prettier-ignore
-    assert.deepEqual(s3.requests.filter((one) => one.includes('secret')), []); // prettier-ignore
+    for (const name of [
+      outside,
+      `${bucket.name}/../secret.jsonl`,
+      '../secret.jsonl',
+      './a',
+      'a//b',
+      's3://other/a.jsonl',
+    ])
+      await assert.rejects(
+        read(name),
+        refused(/^samples\.path: expected an object below inputs_dir, got /),
+      );
+    assert.deepEqual(
+      s3.requests.filter((one) => one.includes('secret')),
+      [],
+    );
   });
 
   test('an object that is missing, torn or empty is a request to correct, by its name', async (t) => {
     const { bucket, read } = await inputs(t);
-    await assert.rejects(read('none.jsonl'), refused(/cannot read "none\.jsonl" below inputs_dir: bucket \S+: there is no object team\/inputs\/none\.jsonl/)); // prettier-ignore
+    await assert.rejects(
+      read('none.jsonl'),
+      refused(
+        /cannot read "none\.jsonl" below inputs_dir: bucket \S+: there is no object team\/inputs\/none\.jsonl/,
+      ),
+    );
     await bucket.put('torn.jsonl', Buffer.from([0x7b, 0xff, 0x0a]));
     await assert.rejects(read('torn.jsonl'), refused(/line 1 of torn\.jsonl: /));
     await bucket.put('empty.jsonl', '');
@@ -83,7 +101,10 @@ describe('in a bucket', { skip: noS3 }, () => {
       replaced = bucket.put('a.jsonl', rowsOf('new').join('\n'));
       return { until: replaced };
     });
-    await assert.rejects(read('a.jsonl'), faultOf('StoreFault', /cannot read "a\.jsonl" .*PreconditionFailed/)); // prettier-ignore
+    await assert.rejects(
+      read('a.jsonl'),
+      faultOf('StoreFault', /cannot read "a\.jsonl" .*PreconditionFailed/),
+    );
     assert.deepEqual(await read('a.jsonl'), rowsOf('new'));
   });
 

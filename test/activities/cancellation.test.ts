@@ -28,7 +28,9 @@ const tokensOf = async (bench: Bench): Promise<number[]> =>
 
 describe('an attempt that is cancelled', () => {
   test('in the middle of a stream stops the engine and leaves its tokens in the journal', async (t) => {
-    const service = scriptedService([{ deltas: [deltaOf('half '), deltaOf('way')], then: 'silence' }]); // prettier-ignore
+    const service = scriptedService([
+      { deltas: [deltaOf('half '), deltaOf('way')], then: 'silence' },
+    ]);
     const bench = await activityBench(t, { service });
     await bench.started();
     const { error, waiting } = await bench.run('generateTurn', {
@@ -95,7 +97,10 @@ describe('an attempt that is cancelled', () => {
         });
       },
     };
-    const bench = await activityBench(t, { service: scriptedService([says('said')]), environments: { task: slow } }); // prettier-ignore
+    const bench = await activityBench(t, {
+      service: scriptedService([says('said')]),
+      environments: { task: slow },
+    });
     await bench.started();
     const { error } = await bench.run('playTurns', {
       input: AT,
@@ -176,7 +181,13 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
   test("gives an agent's run back, as that attempt would", async (t) => {
     const agent = scriptedAgent(['hang', {}]);
     const bench = await activityBench(t, { environments: { task: agent.environment } });
-    const extra_env_info = { agent: 'a', task_index: 0, rollout_index: 0, row: '{}', max_attempts: 1 }; // prettier-ignore
+    const extra_env_info = {
+      agent: 'a',
+      task_index: 0,
+      rollout_index: 0,
+      row: '{}',
+      max_attempts: 1,
+    };
     await bench.started({ plays: 'agent', prompt: [], extra_env_info });
     let end = (): void => undefined;
     const hanging = bench.run('playTurns', { input: AT, cancelling: (cancel) => (end = cancel) });
@@ -186,7 +197,10 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
     assert.ok((await hanging).error !== undefined);
     await bench.run('openRollout', { input: REF });
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
-    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0]); // prettier-ignore
+    assert.deepEqual(
+      agent.requests.map(({ attempt }) => attempt),
+      [0, 0],
+    );
   });
 
   test('ends soon where it is silent, too; until then its heartbeats say where it is', async (t) => {

@@ -26,16 +26,35 @@ describe('a batch of programs', () => {
     assert.deepEqual(await planned(t, {}), { says: 'ok', warns: '' });
     const { says, warns } = await planned(t, { max_seq_len: 4096 });
     assert.equal(says, 'ok');
-    assert.match(warns, /^max_seq_len 4096 bounds each call of environment task's programs, prompt and answer: most agents need 16384 or more$/m);
-  }); // prettier-ignore
+    assert.match(
+      warns,
+      /^max_seq_len 4096 bounds each call of environment task's programs, prompt and answer: most agents need 16384 or more$/m,
+    );
+  });
 
   const why = /since the programs of environment task begin conversations themselves; got /;
   const REFUSED: [name: string, input: object, says: RegExp][] = [
-    ['prompts that are no chat', { generation: { prompt_format: 'raw' } }, /generation\.prompt_format: expected chat, /],
-    ['bare observations', { generation: { observation_format: 'bare' } }, /generation\.observation_format: expected chat or null, /],
-    ['logprobs of prompts', { generation: { prompt_logprobs: true } }, /generation\.prompt_logprobs: expected false, /],
-    ['the semantics of another loop', { semantics: 'nemo-rl-async' }, /semantics: expected standard, /],
-  ]; // prettier-ignore
+    [
+      'prompts that are no chat',
+      { generation: { prompt_format: 'raw' } },
+      /generation\.prompt_format: expected chat, /,
+    ],
+    [
+      'bare observations',
+      { generation: { observation_format: 'bare' } },
+      /generation\.observation_format: expected chat or null, /,
+    ],
+    [
+      'logprobs of prompts',
+      { generation: { prompt_logprobs: true } },
+      /generation\.prompt_logprobs: expected false, /,
+    ],
+    [
+      'the semantics of another loop',
+      { semantics: 'nemo-rl-async' },
+      /semantics: expected standard, /,
+    ],
+  ];
   for (const [name, input, says] of REFUSED)
     test(`is refused ${name}, by field`, async (t) => {
       const told = await planned(t, input);
@@ -44,10 +63,26 @@ describe('a batch of programs', () => {
     });
 
   const SAMPLES: [name: string, sample: object, says: RegExp][] = [
-    ['no message', { message_log: [] }, /message_log: expected at least one message, got an empty task/],
-    ['a picture', { message_log: [{ role: 'user', content: [{ type: 'image', image: 'data:image/png;base64,AAAA' }] }] }, /message_log\.0\.content: .*(text|image)/],
-    ['stop strings', { stop_strings: ['x'] }, /stop_strings: expected none, since a program asks for its own; use generation\.stop_strings/],
-  ]; // prettier-ignore
+    [
+      'no message',
+      { message_log: [] },
+      /message_log: expected at least one message, got an empty task/,
+    ],
+    [
+      'a picture',
+      {
+        message_log: [
+          { role: 'user', content: [{ type: 'image', image: 'data:image/png;base64,AAAA' }] },
+        ],
+      },
+      /message_log\.0\.content: .*(text|image)/,
+    ],
+    [
+      'stop strings',
+      { stop_strings: ['x'] },
+      /stop_strings: expected none, since a program asks for its own; use generation\.stop_strings/,
+    ],
+  ];
   for (const [name, more, says] of SAMPLES)
     test(`is refused a sample with ${name}, by row`, async (t) => {
       const told = await planned(t, { samples: [SAMPLE, { ...SAMPLE, ...more }] });

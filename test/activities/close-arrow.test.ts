@@ -48,9 +48,18 @@ describe('closing a batch with rollouts.arrow', () => {
     const result = await bench.result('closeBatch', CLOSE);
     const { arrow, jsonl } = await filesOf(result);
     const table = tableFromIPC(arrow);
-    const rows = jsonl.trimEnd().split('\n').map((line) => JSON.parse(line) as { rollout_id: string; total_reward: number }); // prettier-ignore
-    assert.deepEqual([...table.getChild('rollout_id')], rows.map((row) => row.rollout_id)); // prettier-ignore
-    assert.deepEqual([...table.getChild('total_reward')], rows.map((row) => row.total_reward)); // prettier-ignore
+    const rows = jsonl
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { rollout_id: string; total_reward: number });
+    assert.deepEqual(
+      [...table.getChild('rollout_id')],
+      rows.map((row) => row.rollout_id),
+    );
+    assert.deepEqual(
+      [...table.getChild('total_reward')],
+      rows.map((row) => row.total_reward),
+    );
     assert.equal(table.numRows, result.counts.completed);
     assert.deepEqual(new Set(table.children[0]?.data.map(({ length }) => length)), new Set([2, 3]));
   });

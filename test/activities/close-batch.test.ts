@@ -20,7 +20,15 @@ const CLOSE = { batch_id: BATCH, stopped: false };
 /** A batch of rollouts that ended so, row by row and repeat by repeat; null: its workflow was terminated; undefined: it never started. */
 async function batchOf(
   t: TestContext,
-  { ends, request = {}, endOf }: { ends: (StopReason | null | undefined)[][]; request?: Record<string, unknown>; endOf?: Dependencies['endOf'] },
+  {
+    ends,
+    request = {},
+    endOf,
+  }: {
+    ends: (StopReason | null | undefined)[][];
+    request?: Record<string, unknown>;
+    endOf?: Dependencies['endOf'];
+  },
 ): Promise<Bench> {
   const bench = await activityBench(t, endOf && { endOf });
   const samples = ends.map((_, row) => sampleOf(`prompt ${row} é`, { column: row }));
@@ -33,13 +41,16 @@ async function batchOf(
     for (const [repeat, end] of repeats.entries()) {
       if (end === undefined) continue;
       const journal = await bench.store.claim({ batch_id: BATCH, row, repeat }, { activity: 'x' });
-      const lines: JournalLine[] = [a.start(), ...wholeTurn(a, { reward: row, terminated: end === 'terminated' })];
+      const lines: JournalLine[] = [
+        a.start(),
+        ...wholeTurn(a, { reward: row, terminated: end === 'terminated' }),
+      ];
       if (end !== null) lines.push(a.end({ stop_reason: end }));
       for (const line of lines) await journal.append(entryOf(line));
       await journal.commit();
     }
   return bench;
-} // prettier-ignore
+}
 
 async function rowsOf(file: string): Promise<Row[]> {
   const text = await readFile(file, 'utf8');
@@ -83,11 +94,27 @@ describe('closing a batch', () => {
   });
 
   test('says which versions sampled its rows, and how many the one that was expected', async (t) => {
-    const bench = await batchOf(t, { ends: [[undefined], [undefined], [undefined]], request: { policy_version: '36' } });
-    for (const [row, versions] of [['36', '36'], ['36', '38'], ['37', null]].entries()) {
-      const journal = await bench.store.claim({ batch_id: BATCH, row, repeat: 0 }, { activity: 'x' });
-      const chunks = versions.map((policy_version, i) => a.chunk({ offset: i, token_ids: [i + 1], policy_version }));
-      const turn = [...chunks, a.generation({ token_count: 2 }), a.observation({ terminated: true })];
+    const bench = await batchOf(t, {
+      ends: [[undefined], [undefined], [undefined]],
+      request: { policy_version: '36' },
+    });
+    for (const [row, versions] of [
+      ['36', '36'],
+      ['36', '38'],
+      ['37', null],
+    ].entries()) {
+      const journal = await bench.store.claim(
+        { batch_id: BATCH, row, repeat: 0 },
+        { activity: 'x' },
+      );
+      const chunks = versions.map((policy_version, i) =>
+        a.chunk({ offset: i, token_ids: [i + 1], policy_version }),
+      );
+      const turn = [
+        ...chunks,
+        a.generation({ token_count: 2 }),
+        a.observation({ terminated: true }),
+      ];
       for (const line of [a.start(), ...turn, a.end()]) await journal.append(entryOf(line));
       await journal.commit();
     }
@@ -100,7 +127,7 @@ describe('closing a batch', () => {
       'versions/expected_rate': 1 / 3,
       'versions/unknown': 1,
     });
-  }); // prettier-ignore
+  });
 
   test('after a stop closes what never ended as stopped', async (t) => {
     const bench = await batchOf(t, { ends });
@@ -108,7 +135,10 @@ describe('closing a batch', () => {
     assert.deepEqual([counts.stopped, counts.cancelled], [3, 1]);
     const failed = await rowsOf(files.failures);
     const byPlace = new Map(failed.map((row) => [`${row.row}-${row.repeat}`, row.failure?.type]));
-    assert.deepEqual(['1-1', '2-0', '3-0'].map((place) => byPlace.get(place)), ['Stopped', 'Stopped', 'Cancelled']); // prettier-ignore
+    assert.deepEqual(
+      ['1-1', '2-0', '3-0'].map((place) => byPlace.get(place)),
+      ['Stopped', 'Stopped', 'Cancelled'],
+    );
   });
 
   test('names a journal that has lost the end of a workflow that ended, and fails the others as their workflows did', async (t) => {
@@ -129,9 +159,15 @@ describe('closing a batch', () => {
     const { counts, files } = await bench.result('closeBatch', CLOSE);
     assert.deepEqual(asked, ['batch/0-0', 'batch/0-1', 'batch/0-2', 'batch/0-3']);
     const { completed, failed, timed_out, cancelled } = counts;
-    assert.deepEqual({ completed, failed, timed_out, cancelled }, { completed: 1, failed: 2, timed_out: 1, cancelled: 1 }); // prettier-ignore
+    assert.deepEqual(
+      { completed, failed, timed_out, cancelled },
+      { completed: 1, failed: 2, timed_out: 1, cancelled: 1 },
+    );
     const failures = (await rowsOf(files.failures)).map(({ failure }) => failure);
-    assert.deepEqual(failures.map((one) => one?.type), ['JournalLost', 'GenerationRejected', 'TimedOut', 'Cancelled']); // prettier-ignore
+    assert.deepEqual(
+      failures.map((one) => one?.type),
+      ['JournalLost', 'GenerationRejected', 'TimedOut', 'Cancelled'],
+    );
     assert.match(
       failures[0]?.message ?? '',
       /^the journal of batch\/0-0 has lost its end: the store was restored/,
@@ -159,7 +195,10 @@ describe('closing a batch', () => {
     }
     const { files } = await bench.result('closeBatch', CLOSE);
     const rows = await rowsOf(files.rollouts);
-    assert.deepEqual(rows.map(({ stop_reason }) => stop_reason), ['terminated', 'truncated']); // prettier-ignore
+    assert.deepEqual(
+      rows.map(({ stop_reason }) => stop_reason),
+      ['terminated', 'truncated'],
+    );
     assert.ok(rows.every(({ timing, failure }) => timing.wall_s >= 0 && failure === undefined));
     assert.deepEqual(places(await rowsOf(files.failures)), ['0-2']);
   });
@@ -169,7 +208,10 @@ describe('closing a batch', () => {
     const result = await bench.result('closeBatch', CLOSE);
     const written = JSON.parse(await readFile(result.files.metrics, 'utf8')) as BatchResult;
     assert.deepEqual(written, result);
-    assert.deepEqual([result.schema_version, result.batch_id, result.metadata], [1, BATCH, { step: 17 }]); // prettier-ignore
+    assert.deepEqual(
+      [result.schema_version, result.batch_id, result.metadata],
+      [1, BATCH, { step: 17 }],
+    );
     assert.equal(result.metrics['group/count'], 4);
     assert.equal(result.metrics['total_turns'], 6);
     assert.ok(Object.values(result.files).every((file) => path.isAbsolute(file)));
@@ -191,8 +233,11 @@ describe('closing a batch', () => {
       [1, 3, 1, { Cancelled: 1, TimedOut: 1 }],
       [2, 3, 1, { Cancelled: 1, Stopped: 1 }],
       [3, 3, 2, { Cancelled: 1 }],
-    ]); // prettier-ignore
-    assert.deepEqual(lines.map((line) => line['total_reward/mean']), [0, 1, 2, 3]); // prettier-ignore
+    ]);
+    assert.deepEqual(
+      lines.map((line) => line['total_reward/mean']),
+      [0, 1, 2, 3],
+    );
     assert.equal(metrics['pass@1'], (0 + 1 + 2 + 3) / 4);
   });
 
@@ -234,7 +279,11 @@ describe('closing a large batch', () => {
   const large = { num_repeats: 60 };
   const groups = 5;
   const none = Array.from({ length: groups }, () => Array<undefined>(60).fill(undefined));
-  const slices = [[0, 1], [2, 3], [4, 4]].map(([first = 0, last = 0]) => ({ ...CLOSE, first, last })); // prettier-ignore
+  const slices = [
+    [0, 1],
+    [2, 3],
+    [4, 4],
+  ].map(([first = 0, last = 0]) => ({ ...CLOSE, first, last }));
 
   test('joins the parts that its slices closed, and closes those that none did', async (t) => {
     const bench = await batchOf(t, { ends: none, request: large });

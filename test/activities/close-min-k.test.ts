@@ -65,7 +65,14 @@ describe('closing a batch of min_k', () => {
     assert.deepEqual(surplus.map(nameOf), ['0-4', '1-2']);
     assert.ok(surplus.every(({ stop_reason }) => stop_reason === 'stopped'));
     assert.match(surplus[0]?.failure?.message ?? '', /2 earlier repeats of its group/);
-    assert.deepEqual(counts, { requested: 15, completed: 5, failed: 3, timed_out: 1, stopped: 6, cancelled: 0 }); // prettier-ignore
+    assert.deepEqual(counts, {
+      requested: 15,
+      completed: 5,
+      failed: 3,
+      timed_out: 1,
+      stopped: 6,
+      cancelled: 0,
+    });
   });
 
   test('counts no rollout that the request drops as overlong, and says how many there are', async (t) => {
@@ -87,7 +94,11 @@ describe('closing a batch of min_k', () => {
       const first = await bench.run('closeBatch', { input: CLOSE });
       assert.ok(first.error !== undefined);
       broken.mend();
-      const { result } = await bench.run('closeBatch', { input: CLOSE, number: 2, heartbeatDetails: first.heartbeats.at(-1) }); // prettier-ignore
+      const { result } = await bench.run('closeBatch', {
+        input: CLOSE,
+        number: 2,
+        heartbeatDetails: first.heartbeats.at(-1),
+      });
       const rows = await rowsOf(result!.files.rollouts);
       assert.deepEqual(rows.map(nameOf), expected, `cut at ${stopAt}`);
       assert.equal(result!.counts.requested, 15);
@@ -102,9 +113,12 @@ describe('closing a batch of min_k', () => {
       .chain(({ repeats, k }) =>
         fc.record({
           k: fc.constant(k),
-          ends: fc.array(fc.array(end, { minLength: repeats, maxLength: repeats }), { minLength: 1, maxLength: 3 }),
+          ends: fc.array(fc.array(end, { minLength: repeats, maxLength: repeats }), {
+            minLength: 1,
+            maxLength: 3,
+          }),
         }),
-      ); // prettier-ignore
+      );
     await fc.assert(
       fc.asyncProperty(batch, async ({ k, ends }) => {
         const bench = await batchOf(t, { ends, k });

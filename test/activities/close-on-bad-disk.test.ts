@@ -34,7 +34,9 @@ async function batchOnItsOwnDisk(t: TestContext): Promise<{ bench: Bench; disk: 
   const bench = await activityBench(t);
   if (TMPDIR === undefined) delete process.env['TMPDIR'];
   else process.env['TMPDIR'] = TMPDIR;
-  const samples = Array.from({ length: ROWS }, (_, row) => sampleOf(`row ${row}`, { long: 'x'.repeat(10_000) })); // prettier-ignore
+  const samples = Array.from({ length: ROWS }, (_, row) =>
+    sampleOf(`row ${row}`, { long: 'x'.repeat(10_000) }),
+  );
   await bench.store.createBatch({ batch_id: BATCH, request: requestOf(), samples });
   const lines = author('');
   for (let row = 0; row < ROWS; row++) {

@@ -35,7 +35,7 @@ async function write(
   const lines = [
     ...(tokens > 0 ? [a.start(), ...wholeTurn(a, { ids, token_ids: [], reward: row })] : []),
     ...(end === null ? [] : [a.end({ stop_reason: end })]),
-  ]; // prettier-ignore
+  ];
   for (const line of lines) await journal.append(entryOf(line));
   await journal.commit();
 }
@@ -66,7 +66,10 @@ async function rowsOf(file: string): Promise<Row[]> {
 }
 
 const places = (rows: Row[]): string[] =>
-  rows.map(({ row, repeat, replaces }) => `${row}-${repeat}${replaces === undefined ? '' : ` for ${replaces}`}`); // prettier-ignore
+  rows.map(
+    ({ row, repeat, replaces }) =>
+      `${row}-${repeat}${replaces === undefined ? '' : ` for ${replaces}`}`,
+  );
 
 const PLAYED: Played[] = [
   { row: 0, repeat: 0, end: 'failed', tokens: 7 },
@@ -84,7 +87,13 @@ describe('closing a batch whose failed members were replaced', () => {
   test('has a row of each member and of each replacement, in input order, and counts them all', async (t) => {
     const bench = await batchOf(t, { played: PLAYED });
     const { files, counts } = await bench.result('closeBatch', CLOSE);
-    assert.deepEqual(places(await rowsOf(files.rollouts)), ['0-1', '0-2 for 0', '1-0', '1-1', '2-10 for 2']); // prettier-ignore
+    assert.deepEqual(places(await rowsOf(files.rollouts)), [
+      '0-1',
+      '0-2 for 0',
+      '1-0',
+      '1-1',
+      '2-10 for 2',
+    ]);
     assert.deepEqual(places(await rowsOf(files.failures)), ['0-0', '2-0', '2-1', '2-2 for 0']);
     assert.deepEqual(counts, {
       requested: 9,
@@ -154,7 +163,10 @@ describe('a closing pass over replacements that dies', () => {
     { files, counts }: { files: { rollouts: string; failures: string }; counts: unknown },
   ): Promise<unknown> {
     const texts = [await readFile(files.rollouts, 'utf8'), await readFile(files.failures, 'utf8')];
-    return { counts, texts: texts.map((text) => text.replaceAll(root, '').replace(/"timing":{[^}]*}/g, '')) }; // prettier-ignore
+    return {
+      counts,
+      texts: texts.map((text) => text.replaceAll(root, '').replace(/"timing":{[^}]*}/g, '')),
+    };
   }
 
   /** Its first attempt dies when it reads so many journals; `meanwhile` happens before the next. */
@@ -199,7 +211,18 @@ describe('a closing pass over replacements that dies', () => {
       journal: 5,
       meanwhile: () => write(bench, zombie),
     });
-    assert.deepEqual(asked, ['0-0', '0-1', '0-2', '1-0', '1-1', '1-1', '2-0', '2-1', '2-2', '2-10']); // prettier-ignore
+    assert.deepEqual(asked, [
+      '0-0',
+      '0-1',
+      '0-2',
+      '1-0',
+      '1-1',
+      '1-1',
+      '2-0',
+      '2-1',
+      '2-2',
+      '2-10',
+    ]);
     assert.equal(result.counts.requested, 9);
   });
 

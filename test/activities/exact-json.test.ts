@@ -52,7 +52,10 @@ describe('an environment behind a service', () => {
     t.after(() => game.close?.());
     const bench = await activityBench(t, { environments: { task: game } });
     const a = author('');
-    const { extra_env_info } = readJson(`{"extra_env_info":${FIRST}}`, IN_LINES) as Pick<LineOf<'start'>, 'extra_env_info'>; // prettier-ignore
+    const { extra_env_info } = readJson(`{"extra_env_info":${FIRST}}`, IN_LINES) as Pick<
+      LineOf<'start'>,
+      'extra_env_info'
+    >;
     await bench.started({ extra_env_info });
     for (let turn = 0; turn < 2; turn++) {
       const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
@@ -101,7 +104,10 @@ describe('a request', () => {
     assert.deepEqual(result.metadata, readJson(metadata));
     assert.match(await readFile(result.files.metrics, 'utf8'), /"id":9223372036854775783/);
     const row = membersOf(await readFile(result.files.failures, 'utf8'));
-    assert.deepEqual([row?.get('extra_env_info'), row?.get('column'), row?.get('loss_multiplier')], [own, own, '1']); // prettier-ignore
+    assert.deepEqual(
+      [row?.get('extra_env_info'), row?.get('column'), row?.get('loss_multiplier')],
+      [own, own, '1'],
+    );
   });
 
   test('has rows whose columns come in the order of its samples, also where their names are whole numbers', async (t) => {

@@ -159,7 +159,10 @@ describe('a written end', () => {
     const bench = await activityBench(t);
     await bench.started();
     await bench.result('finishRollout', ending('stopped'));
-    const { result } = await bench.result('finishRollout', ending('failed', { type: 'T', message: 'm' })); // prettier-ignore
+    const { result } = await bench.result(
+      'finishRollout',
+      ending('failed', { type: 'T', message: 'm' }),
+    );
     assert.equal(result.stop_reason, 'stopped');
     const ends = (await bench.journalLines()).filter(({ kind }) => kind === 'end');
     assert.equal(ends.length, 1);

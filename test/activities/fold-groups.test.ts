@@ -15,12 +15,19 @@ import { BATCH, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
 const a = author('');
 
-async function end(bench: Bench, { row, repeat, as }: { row: number; repeat: number; as: StopReason }): Promise<void> {
+async function end(
+  bench: Bench,
+  { row, repeat, as }: { row: number; repeat: number; as: StopReason },
+): Promise<void> {
   const journal = await bench.store.claim({ batch_id: BATCH, row, repeat }, { activity: 'x' });
-  const lines = [a.start(), ...wholeTurn(a, { reward: row, terminated: as === 'terminated' }), a.end({ stop_reason: as })]; // prettier-ignore
+  const lines = [
+    a.start(),
+    ...wholeTurn(a, { reward: row, terminated: as === 'terminated' }),
+    a.end({ stop_reason: as }),
+  ];
   for (const line of lines) await journal.append(entryOf(line));
   await journal.commit();
-} // prettier-ignore
+}
 
 /** Three groups of two; each rollout ended so. */
 async function batchOf(
@@ -34,7 +41,11 @@ async function batchOf(
     request: requestOf({ num_repeats: 2, ...request }),
     samples,
   });
-  const ends: StopReason[][] = [['terminated', 'failed'], ['terminated', 'terminated'], ['stopped', 'terminated']]; // prettier-ignore
+  const ends: StopReason[][] = [
+    ['terminated', 'failed'],
+    ['terminated', 'terminated'],
+    ['stopped', 'terminated'],
+  ];
   for (const [row, repeats] of ends.entries())
     for (const [repeat, as] of repeats.entries()) await end(bench, { row, repeat, as });
   return bench;
@@ -42,7 +53,10 @@ async function batchOf(
 
 async function rowsOf(file: string): Promise<Row[]> {
   const text = await readFile(file, 'utf8');
-  return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Row); // prettier-ignore
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row);
 }
 
 const places = (rows: Row[]): string[] => rows.map(({ row, repeat }) => `${row}-${repeat}`);
@@ -67,7 +81,10 @@ describe('groups that have ended', () => {
   test('under min_k have as many rows as the closing gives them', async (t) => {
     const bench = await batchOf(t, { completion: { policy: 'min_k', k: 1 } });
     const rows = await rowsOf((await fold(bench, { from: 0, rows: [1] })).file);
-    assert.deepEqual(rows.map(({ failure }) => failure?.type), [undefined, 'Surplus']); // prettier-ignore
+    assert.deepEqual(
+      rows.map(({ failure }) => failure?.type),
+      [undefined, 'Surplus'],
+    );
   });
 
   test('are put once: who asks again has the same file, whatever became of a journal since', async (t) => {
@@ -92,7 +109,10 @@ describe('groups that have ended', () => {
     const bytes = await readFile(sequences);
     const table = tableFromIPC(bytes);
     const ids = [...table.getChild('rollout_id')] as string[];
-    assert.deepEqual(ids, rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    assert.deepEqual(
+      ids,
+      rows.map(({ rollout_id }) => rollout_id),
+    );
     assert.deepEqual([completed, bytes.subarray(-END.length)], [rows.length, END]);
     // No record batch of two groups.
     assert.deepEqual(
@@ -105,7 +125,10 @@ describe('groups that have ended', () => {
     const bench = await batchOf(t, { formats: ['jsonl', 'arrow'] });
     const before = await fold(bench, { from: 0, rows: [0, 1] });
     const bytes = await readFile(before.sequences ?? '');
-    await bench.store.claim({ batch_id: BATCH, row: 0, repeat: 1 }, { activity: 'x', reopen: true }); // prettier-ignore
+    await bench.store.claim(
+      { batch_id: BATCH, row: 0, repeat: 1 },
+      { activity: 'x', reopen: true },
+    );
     await end(bench, { row: 0, repeat: 1, as: 'terminated' });
     const { ino } = await stat(before.sequences ?? '');
     assert.deepEqual(await fold(bench, { from: 0, rows: [0, 1] }), before);

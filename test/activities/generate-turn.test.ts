@@ -51,7 +51,10 @@ describe('a turn that is generated', () => {
       stop_token_ids: [3],
       include_logprobs: false,
     };
-    await bench.started({ settings: { generation, model: 'the-policy' }, stop_strings: ['mine', 'always'] }); // prettier-ignore
+    await bench.started({
+      settings: { generation, model: 'the-policy' },
+      stop_strings: ['mine', 'always'],
+    });
     await bench.result('generateTurn', AT);
     const { request_id, ...request } = service.requests[0] ?? assert.fail();
     assert.deepEqual(request, {
@@ -107,7 +110,10 @@ describe('a turn that is generated', () => {
     const { phase } = await bench.result('generateTurn', AT);
     assert.equal(phase, 'step');
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
-    assert.deepEqual([open.token_ids, open.line?.content, open.line?.finish_reason], [[], '', 'length']); // prettier-ignore
+    assert.deepEqual(
+      [open.token_ids, open.line?.content, open.line?.finish_reason],
+      [[], '', 'length'],
+    );
     assert.equal(bench.service.asked.generate, 0);
   });
 
@@ -166,9 +172,14 @@ describe('a generation that fails', () => {
     });
     const line = (await bench.journalLines()).at(-1);
     assert.ok(line?.kind === 'fault');
-    assert.deepEqual([line.type, line.turn, line.replica], ['GenerationUnavailable', 0, 'http://replica/v1']); // prettier-ignore
+    assert.deepEqual(
+      [line.type, line.turn, line.replica],
+      ['GenerationUnavailable', 0, 'http://replica/v1'],
+    );
     assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
-    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).faults, { GenerationUnavailable: 1 }); // prettier-ignore
+    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).faults, {
+      GenerationUnavailable: 1,
+    });
     bench.checkPlayed();
   });
 
@@ -181,7 +192,12 @@ describe('a generation that fails', () => {
   });
 
   const denial = (status: number) =>
-    new Fault({ type: 'GenerationRejected', message: `${status} no`, at: 'http://replica/v1', status }); // prettier-ignore
+    new Fault({
+      type: 'GenerationRejected',
+      message: `${status} no`,
+      at: 'http://replica/v1',
+      status,
+    });
   for (const status of [401, 403, 404])
     test(`because its engine answers ${status}, which planning did not see, is retried, visibly`, async (t) => {
       const denied = { then: denial(status) };
@@ -191,8 +207,11 @@ describe('a generation that fails', () => {
       const message = `${status} no; planning saw otherwise, so it is asked again for 2 minutes`;
       const { error, waiting } = await bench.run('generateTurn', { input: AT });
       const { type, message: said, nonRetryable } = error as FailureSeen;
-      assert.deepEqual([type, said, nonRetryable], ['GenerationRejected', message, false]); // prettier-ignore
-      assert.deepEqual(waiting.map((one) => one?.message), [message]); // prettier-ignore
+      assert.deepEqual([type, said, nonRetryable], ['GenerationRejected', message, false]);
+      assert.deepEqual(
+        waiting.map((one) => one?.message),
+        [message],
+      );
       assert.equal((await bench.failure('generateTurn', AT)).nonRetryable, false);
       const line = (await bench.journalLines()).at(-1);
       assert.ok(line?.kind === 'fault' && line.waited?.denied_since !== undefined);
@@ -213,12 +232,24 @@ describe('a generation that fails', () => {
       const journal = await bench.elsewhere().claim(REF, { activity: 'generateTurn' });
       const waited = { call: 'generation service default', tries: 9, since };
       const denied = s > 0 ? { denied_since: since } : {};
-      await journal.append({ kind: 'fault', turn: 0, type, message, replica: null, waited: { ...waited, ...denied } }); // prettier-ignore
+      await journal.append({
+        kind: 'fault',
+        turn: 0,
+        type,
+        message,
+        replica: null,
+        waited: { ...waited, ...denied },
+      });
       await journal.commit();
       await journal.release();
       const failure = await bench.failure('generateTurn', AT);
       assert.deepEqual([failure.type, failure.nonRetryable], ['GenerationRejected', s > 0]);
-      assert.match(failure.message, s > 0 ? /^404 no; for 12\d s, though planning saw otherwise$/ : /asked again for 2 minutes$/); // prettier-ignore
+      assert.match(
+        failure.message,
+        s > 0
+          ? /^404 no; for 12\d s, though planning saw otherwise$/
+          : /asked again for 2 minutes$/,
+      );
     });
 
   test('by breaking the protocol is retried once per turn, by any worker', async (t) => {

@@ -42,7 +42,13 @@ function waiting(t: TestContext, { hasGivenWay = false, isCrowded = (): boolean 
     go();
     await running;
   };
-  return { idles: (isOver: Parameters<Idles>[0]) => { say(isOver); }, after, end }; // prettier-ignore
+  return {
+    idles: (isOver: Parameters<Idles>[0]) => {
+      say(isOver);
+    },
+    after,
+    end,
+  };
 }
 
 const stillWaits = (): boolean => false;
@@ -122,7 +128,10 @@ describe('a rollout at a paused engine, where its slot is the only one', () => {
     assert.deepEqual(failureOf(first.error), ['GaveWay', false, 15_000]);
     const details = first.heartbeats.at(-1) as { gave_way?: true; waits_for?: unknown };
     assert.equal(details.gave_way, true);
-    assert.deepEqual(details.waits_for, { service: service.replica, message: 'the engine is paused' }); // prettier-ignore
+    assert.deepEqual(details.waits_for, {
+      service: service.replica,
+      message: 'the engine is paused',
+    });
     // It asks before it sends anything, and looks for a moment.
     const second = await attempt(3, { number: 2, heartbeatDetails: details });
     assert.deepEqual(failureOf(second.error), ['GaveWay', false, 15_000]);

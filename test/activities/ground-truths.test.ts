@@ -68,7 +68,10 @@ describe('planning a batch', () => {
       'samples row 200: extra_env_info.ground_truth: expected the answer alone, which is perhaps "42", got "6 * 7\\n#### 42"',
     );
     assert.equal(asked(), 202);
-    assert.equal(await refusal(t, { environment, ground_truths: ground_truths.slice(0, 200) }), null); // prettier-ignore
+    assert.equal(
+      await refusal(t, { environment, ground_truths: ground_truths.slice(0, 200) }),
+      null,
+    );
     assert.equal(asked(), 202, 'known ones are not asked again');
   });
 

@@ -11,7 +11,12 @@ test('one that computes something else with the same weights than before it slep
   await bench.result('wakeEngines', { service: 'default', wake: {} });
   // A part of its state is in no file: it was dropped, too.
   engines[1].promptLogprobs = () => Promise.resolve(PROBE.logprobs.map((one) => one - 1));
-  const order = (replica: string) => ({ service: 'default', replica, version: null, mode: 'abort' as const }); // prettier-ignore
+  const order = (replica: string) => ({
+    service: 'default',
+    replica,
+    version: null,
+    mode: 'abort' as const,
+  });
   await bench.result('updateReplica', order(A));
   const { message } = await bench.failure('updateReplica', order(B));
   assert.match(message, /http:\/\/b\/v1: probe: it computes something else than before it slept/);

@@ -21,7 +21,12 @@ async function write(
 
 const waited = (call: string, tries: number) => ({ call, tries, since: 0 });
 const fault = (tries: number, message = 'busy') =>
-  a.fault({ type: 'EnvironmentUnavailable', message, replica: 'http://env', waited: waited('environment task', tries) }); // prettier-ignore
+  a.fault({
+    type: 'EnvironmentUnavailable',
+    message,
+    replica: 'http://env',
+    waited: waited('environment task', tries),
+  });
 
 const look = (bench: Bench) => bench.result('lookAtRollouts', { batch_id: BATCH });
 
@@ -49,7 +54,10 @@ describe('a look at a batch', () => {
     const bench = await activityBench(t);
     await bench.started();
     for (const [row, tries] of [2, 5, 1].entries())
-      await write(bench, { row: row + 1, lines: [a.start(), a.chunk(), a.generation(), fault(tries, `busy ${tries}`)] }); // prettier-ignore
+      await write(bench, {
+        row: row + 1,
+        lines: [a.start(), a.chunk(), a.generation(), fault(tries, `busy ${tries}`)],
+      });
     await write(bench, { row: 9, lines: [a.start(), a.fault({ replica: 'http://engine' })] });
     assert.deepEqual((await look(bench)).waiting, {
       service: 'http://env',
@@ -71,7 +79,10 @@ describe('a look at a batch', () => {
       lines.map(({ kind, ...line }) => `${JSON.stringify({ kind, ...line })}\n`).join(''),
     );
     const { waiting } = await look(bench);
-    assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
+    assert.deepEqual(
+      [waiting?.call, waiting?.message, waiting?.rollouts],
+      ['environment task', 'no answer yet', 1],
+    );
   });
 
   test('waits for no rollout that runs no more, whatever its journal says', async (t) => {
@@ -103,7 +114,11 @@ describe('a look at a batch', () => {
       },
     });
     await write(bench, { row: 1, lines: [a.start(), fault(3)] });
-    const running: [number, number][] = [[1, 0], [4, 0], [5, 0]]; // prettier-ignore
+    const running: [number, number][] = [
+      [1, 0],
+      [4, 0],
+      [5, 0],
+    ];
     const { waiting } = await bench.result('lookAtRollouts', { batch_id: BATCH, running });
     assert.deepEqual([waiting, asked], [wait, ['batch/4-0']]);
   });
@@ -139,7 +154,7 @@ describe('a look at a batch', () => {
         return Promise.resolve(null);
       },
     });
-    const running: [number, number][] = [[0, 0]]; // prettier-ignore
+    const running: [number, number][] = [[0, 0]];
     await bench.result('lookAtRollouts', { batch_id: 'alone', running, by_hand: true });
     assert.deepEqual(asked, ['alone']);
   });
@@ -228,7 +243,10 @@ describe('a look at a batch', () => {
       },
     });
     await write(bench, { row: 1, lines: [a.start(), fault(3, 'of a group that was delivered')] });
-    const running: [number, number][] = [[2, 0], [2, 1]]; // prettier-ignore
+    const running: [number, number][] = [
+      [2, 0],
+      [2, 1],
+    ];
     const seen = await bench.result('lookAtRollouts', {
       batch_id: BATCH,
       running,

@@ -57,12 +57,24 @@ describe('an answer', () => {
     [{ ...good, reward: NaN }, 'reward: expected a finite number, got NaN'],
     [{ ...good, reward: -Infinity }, 'reward: expected a finite number, got -Infinity'],
     [{ ...good, reward: 1e31 }, 'reward: expected a number between -1e+30 and 1e+30, got 1e+31'],
-    [{ ...good, reward: { format: NaN, answer: 1 } }, 'reward.format: expected a finite number, got NaN'],
-    [{ ...good, reward: { a: 8e29, b: 8e29 } }, 'reward: of their sum, expected a number between -1e+30 and 1e+30'],
-    [{ ...good, observation: null, terminated: false }, 'observation: expected a message of a turn that ends nothing, got null'],
+    [
+      { ...good, reward: { format: NaN, answer: 1 } },
+      'reward.format: expected a finite number, got NaN',
+    ],
+    [
+      { ...good, reward: { a: 8e29, b: 8e29 } },
+      'reward: of their sum, expected a number between -1e+30 and 1e+30',
+    ],
+    [
+      { ...good, observation: null, terminated: false },
+      'observation: expected a message of a turn that ends nothing, got null',
+    ],
     [{ ...good, metadata: circle }, 'metadata: expected what JSON can hold: '],
-    [{ ...good, metadata: { n: 1n } }, 'metadata: expected what JSON can hold: Do not know how to serialize a BigInt'],
-  ]; // prettier-ignore
+    [
+      { ...good, metadata: { n: 1n } },
+      'metadata: expected what JSON can hold: Do not know how to serialize a BigInt',
+    ],
+  ];
   for (const [answer, problem] of bad) {
     test(`that no row can have is a rejection: ${problem}`, () => {
       try {

@@ -30,8 +30,16 @@ describe('a rollout that is started by hand', () => {
 
   for (const [what, input, expected] of [
     ['a field of a batch', { sample, num_repeats: 2 }, /num_repeats: unknown field/],
-    ['no prompt', { sample: { task_name: 'task' } }, /sample\.message_log: expected array, got nothing/],
-    ['an unknown task', { sample: { ...sample, task_name: 'chess' } }, /No environment found for task type: chess/],
+    [
+      'no prompt',
+      { sample: { task_name: 'task' } },
+      /sample\.message_log: expected array, got nothing/,
+    ],
+    [
+      'an unknown task',
+      { sample: { ...sample, task_name: 'chess' } },
+      /No environment found for task type: chess/,
+    ],
   ] as const) {
     test(`with ${what} is refused`, async (t) => {
       const bench = await activityBench(t);
@@ -39,5 +47,5 @@ describe('a rollout that is started by hand', () => {
       assert.match(String(error), expected);
       assert.equal(await bench.store.findRequest('by-hand'), null);
     });
-  } // prettier-ignore
+  }
 });

@@ -22,11 +22,14 @@ async function planned(
   const bench = await activityBench(t, parts);
   await bench.store.createBatch({
     batch_id: BATCH,
-    request: requestOf({ ...request, generation: { model: 'policy', ...(request['generation'] ?? {}) } }),
+    request: requestOf({
+      ...request,
+      generation: { model: 'policy', ...(request['generation'] ?? {}) },
+    }),
     samples: [sample],
   });
   return bench;
-} // prettier-ignore
+}
 
 describe('a rollout that starts', () => {
   test('has its prompt rendered into the journal, and its plan has everything that the workflow needs', async (t) => {
@@ -149,9 +152,16 @@ describe('a rollout that can be played where it is opened', () => {
 
   test('ends itself at rollout_timeout before a workflow can, and keeps what it has', async (t) => {
     const service = scriptedService([{ deltas: [deltaOf('a ')], then: 'silence' }]);
-    const bench = await planned(t, { plays_on: true, service, request: { rollout_timeout: '300ms' } }); // prettier-ignore
+    const bench = await planned(t, {
+      plays_on: true,
+      service,
+      request: { rollout_timeout: '300ms' },
+    });
     const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
-    assert.deepEqual([type, nonRetryable, message], ['TimedOut', true, 'rollout_timeout 300ms passed']); // prettier-ignore
+    assert.deepEqual(
+      [type, nonRetryable, message],
+      ['TimedOut', true, 'rollout_timeout 300ms passed'],
+    );
     const read = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([openAnswer(read).token_ids, read.end, read.faults], [idsOf('a '), null, {}]);
   });
@@ -195,7 +205,10 @@ describe('a rollout in place of one that failed', () => {
   test('names it in the journal, and is a rollout like any other', async (t) => {
     const bench = await planned(t, { request: refill });
     const place = { ...REF, repeat: 4 };
-    const { batch_id, row, repeat, ...plan } = await bench.result('openRollout', { ...place, replaces: 1 }); // prettier-ignore
+    const { batch_id, row, repeat, ...plan } = await bench.result('openRollout', {
+      ...place,
+      replaces: 1,
+    });
     assert.deepEqual({ batch_id, row, repeat }, place);
     assert.ok(!('replaces' in plan));
     const { replaces, start } = await bench.elsewhere().readTrajectory(place);
@@ -215,19 +228,39 @@ describe('a rollout in place of one that failed', () => {
     const place = { ...REF, repeat: 2 };
     await bench.failure('openRollout', { ...place, replaces: 1 });
     const rollout = { ...place, replaces: 1 };
-    const { result } = await bench.result('finishRollout', { rollout, stop_reason: 'failed', failure: null }); // prettier-ignore
+    const { result } = await bench.result('finishRollout', {
+      rollout,
+      stop_reason: 'failed',
+      failure: null,
+    });
     assert.equal(result.stop_reason, 'failed');
     const { replaces, start } = await bench.elsewhere().readTrajectory(place);
     assert.deepEqual([replaces, start], [1, null]);
   });
 
   const refused: [Record<string, unknown>, Record<string, unknown>, RegExp][] = [
-    [refill, { repeat: 5, replaces: 0 }, /repeat: expected less than 5 under completion policy refill, got 5/],
-    [{ num_repeats: 2 }, { repeat: 2 }, /repeat: expected less than 2 under completion policy complete, got 2/],
-    [{ num_repeats: 2, completion: { policy: 'min_k', k: 1 } }, { repeat: 2, replaces: 0 }, /repeat: expected less than 2/],
-    [refill, { repeat: 1, replaces: 0 }, /replaces: expected only with a repeat of at least num_repeats 2, got it with 1/],
+    [
+      refill,
+      { repeat: 5, replaces: 0 },
+      /repeat: expected less than 5 under completion policy refill, got 5/,
+    ],
+    [
+      { num_repeats: 2 },
+      { repeat: 2 },
+      /repeat: expected less than 2 under completion policy complete, got 2/,
+    ],
+    [
+      { num_repeats: 2, completion: { policy: 'min_k', k: 1 } },
+      { repeat: 2, replaces: 0 },
+      /repeat: expected less than 2/,
+    ],
+    [
+      refill,
+      { repeat: 1, replaces: 0 },
+      /replaces: expected only with a repeat of at least num_repeats 2, got it with 1/,
+    ],
     [refill, { repeat: 2, replaces: -1 }, /replaces: /],
-  ]; // prettier-ignore
+  ];
   for (const [request, place, message] of refused) {
     test(`with ${JSON.stringify(place)} of ${JSON.stringify(request)} is refused, and has no journal`, async (t) => {
       const bench = await planned(t, { request });
@@ -241,14 +274,17 @@ describe('a rollout in place of one that failed', () => {
 
 describe('a rollout that cannot start', () => {
   test('because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good', async (t) => {
-    for (const [request, limit] of [[{ max_seq_len: 8 }, 'fewer than max_seq_len 8'], [{ max_prompt_tokens: 7, semantics: 'nemo-rl-sync' }, 'at most max_prompt_tokens 7']] as const) {
+    for (const [request, limit] of [
+      [{ max_seq_len: 8 }, 'fewer than max_seq_len 8'],
+      [{ max_prompt_tokens: 7, semantics: 'nemo-rl-sync' }, 'at most max_prompt_tokens 7'],
+    ] as const) {
       const bench = await planned(t, { request });
       const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
       assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
       assert.equal(message, `the prompt has 8 tokens, expected ${limit}`);
       assert.equal((await bench.elsewhere().readTrajectory(REF)).start, null);
     }
-  }); // prettier-ignore
+  });
 
   test('but in upstream’s loops it does, to play one empty turn', async (t) => {
     for (const semantics of ['nemo-rl-sync', 'nemo-rl-async']) {
@@ -280,9 +316,15 @@ describe('a rollout that cannot start', () => {
   test('under limits that were set since says which', async (t) => {
     const bench = await planned(t, {});
     const start = { input: REF, waited_ms: 3000 };
-    const { error: late } = await bench.run('openRollout', { ...start, limits: { rollout_timeout: '1s' } }); // prettier-ignore
+    const { error: late } = await bench.run('openRollout', {
+      ...start,
+      limits: { rollout_timeout: '1s' },
+    });
     assert.match((late as Error).message, /rollout_timeout 1s passed/);
-    const { error: long } = await bench.run('openRollout', { ...start, limits: { max_seq_len: 5 } }); // prettier-ignore
+    const { error: long } = await bench.run('openRollout', {
+      ...start,
+      limits: { max_seq_len: 5 },
+    });
     assert.match((long as Error).message, /expected fewer than max_seq_len 5/);
   });
 

@@ -37,7 +37,12 @@ interface Engine {
 
 /** An engine that is asked for its pause after each cut: it says yes as often as `pauses` has it, then once no. */
 function pausedEngine(script: readonly ScriptedReply[], pauses: number[]): Engine {
-  const engine: Engine = { service: scriptedService([]), clock: manualClock(), pauses, version: null }; // prettier-ignore
+  const engine: Engine = {
+    service: scriptedService([]),
+    clock: manualClock(),
+    pauses,
+    version: null,
+  };
   engine.service = scriptedService(script, {
     replica: REPLICA,
     weightVersion: () => engine.version,
@@ -139,7 +144,10 @@ describe('a generation that a paused engine has cut off', () => {
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(
       open.segments.map(({ start, end, policy_version }) => [start, end, policy_version]),
-      [[0, 4, 'v1'], [4, 7, 'v2']], // prettier-ignore
+      [
+        [0, 4, 'v1'],
+        [4, 7, 'v2'],
+      ],
     );
   });
 
@@ -232,5 +240,9 @@ test('a replica that was paused keeps its rollouts beside one that was not', asy
   });
   assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
   assert.deepEqual(engines.map(({ asked }) => asked.generate).toSorted(), [0, 2]);
-  assert.deepEqual(engines.map(({ asked }) => asked.describe), [0, 0], 'a replica was set aside and probed'); // prettier-ignore
+  assert.deepEqual(
+    engines.map(({ asked }) => asked.describe),
+    [0, 0],
+    'a replica was set aside and probed',
+  );
 });

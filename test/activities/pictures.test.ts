@@ -5,7 +5,10 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/common';
 import { PICTURE } from '../../src/dev/simulator/policy/tokenizer.js';
-import type { GenerationRequest, GenerationService } from '../../src/generation/generation-service.js'; // prettier-ignore
+import type {
+  GenerationRequest,
+  GenerationService,
+} from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { Content } from '../../src/model/content.js';
 import { pictureName } from '../../src/activities/pictures.js';
@@ -19,8 +22,12 @@ import { BATCH, REF, requestOf } from '../fakes/temporary-store.js';
 import { cutService } from '../interop/cut-service.js';
 
 const [RED, GREEN, BLUE] = [0, 1, 2].map((n) =>
-  pictureOf({ width: 40 + n, height: 40, colour: [n === 0 ? 255 : 0, n === 1 ? 255 : 0, n === 2 ? 255 : 0] }),
-) as [string, string, string]; // prettier-ignore
+  pictureOf({
+    width: 40 + n,
+    height: 40,
+    colour: [n === 0 ? 255 : 0, n === 1 ? 255 : 0, n === 2 ? 255 : 0],
+  }),
+) as [string, string, string];
 
 const image = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
 const text = (said: string) => ({ type: 'text' as const, text: said });
@@ -63,7 +70,12 @@ async function benchOf(
 ) {
   const { service, answers = [], max_seq_len = 4096 } = given;
   const environment = scriptedEnvironment(answers);
-  const bench = await activityBench(t, { images: 'engine', replicas: [service], environment, special_tokens: ['<|im_end|>'] }); // prettier-ignore
+  const bench = await activityBench(t, {
+    images: 'engine',
+    replicas: [service],
+    environment,
+    special_tokens: ['<|im_end|>'],
+  });
   await bench.store.createBatch({
     batch_id: BATCH,
     request: { ...request(), max_seq_len },
@@ -99,13 +111,22 @@ describe('a rollout with pictures in its prompt and in an observation', () => {
     const bench = await benchOf(t, { service, answers: SHOWS });
     await play(bench);
     const [first, second] = requests;
-    assert.deepEqual(first!.pictures!.map(({ url }) => url), [RED, GREEN]); // prettier-ignore
-    assert.deepEqual(second!.pictures!.map(({ url }) => url), [RED, GREEN, BLUE]); // prettier-ignore
+    assert.deepEqual(
+      first!.pictures!.map(({ url }) => url),
+      [RED, GREEN],
+    );
+    assert.deepEqual(
+      second!.pictures!.map(({ url }) => url),
+      [RED, GREEN, BLUE],
+    );
     for (const { prompt_ids, pictures } of requests)
       for (const { offset, length } of pictures!)
         assert.ok(prompt_ids.slice(offset, offset + length).every((id) => id === PICTURE));
     const count = second!.prompt_ids.filter((id) => id === PICTURE).length;
-    assert.equal(count, second!.pictures!.reduce((sum, { length }) => sum + length, 0)); // prettier-ignore
+    assert.equal(
+      count,
+      second!.pictures!.reduce((sum, { length }) => sum + length, 0),
+    );
   });
 
   test('has each picture in the store once, and journals that name it', async (t) => {
@@ -128,13 +149,19 @@ describe('a rollout with pictures in its prompt and in an observation', () => {
     const { message_log } = await rowIn(bench.root);
     assert.deepEqual(message_log[1]!.content, SAMPLE.message_log[1]!.content);
     assert.deepEqual(message_log[3]!.content, SHOWS[0]!.content);
-    for (const [k, urls] of [[1, [RED, GREEN]], [3, [BLUE]]] as const) {
+    for (const [k, urls] of [
+      [1, [RED, GREEN]],
+      [3, [BLUE]],
+    ] as const) {
       const { token_ids, pictures } = message_log[k]!;
-      assert.deepEqual(pictures!.map(({ url }) => url), urls.map(pictureName));
+      assert.deepEqual(
+        pictures!.map(({ url }) => url),
+        urls.map(pictureName),
+      );
       for (const { offset, length } of pictures!)
         assert.ok(token_ids.slice(offset, offset + length).every((id) => id === PICTURE));
     }
-  }); // prettier-ignore
+  });
 
   test('that is cut in both turns has the row of an undisturbed one', async (t) => {
     const rows = await Promise.all(
@@ -203,14 +230,26 @@ describe('a batch with pictures', () => {
   });
 
   for (const [what, scale_out, request, message] of [
-    ['an engine that cannot take them', false, REQUEST, /row 0: message_log\.1\.content: expected an engine that takes its image: http.*--enable-scale-out/s],
     [
-      'ids of the sample', true,
-      { ...REQUEST, samples: [{ ...SAMPLE, message_log: SAMPLE.message_log.map((one) => ({ ...one, token_ids: [1] })) }] },
+      'an engine that cannot take them',
+      false,
+      REQUEST,
+      /row 0: message_log\.1\.content: expected an engine that takes its image: http.*--enable-scale-out/s,
+    ],
+    [
+      'ids of the sample',
+      true,
+      {
+        ...REQUEST,
+        samples: [
+          { ...SAMPLE, message_log: SAMPLE.message_log.map((one) => ({ ...one, token_ids: [1] })) },
+        ],
+      },
       /row 0: message_log\.1\.content: expected no token_ids beside an image/,
     ],
     [
-      'logprobs of the prompt', true,
+      'logprobs of the prompt',
+      true,
       { ...REQUEST, generation: { ...generation, prompt_logprobs: true } },
       /message_log\.1\.content: expected text with generation\.prompt_logprobs, got an image/,
     ],
@@ -220,12 +259,16 @@ describe('a batch with pictures', () => {
       const { type, nonRetryable, message: said } = error as ApplicationFailure;
       assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true]);
       assert.match(said, message);
-    }); // prettier-ignore
+    });
 });
 
 test('an observation with a picture is refused by name without a chat template', async (t) => {
   const { service } = await replica();
-  const bench = await activityBench(t, { images: 'engine', replicas: [service], environment: scriptedEnvironment(SHOWS.slice(0, 1)) }); // prettier-ignore
+  const bench = await activityBench(t, {
+    images: 'engine',
+    replicas: [service],
+    environment: scriptedEnvironment(SHOWS.slice(0, 1)),
+  });
   await bench.store.createBatch({
     batch_id: BATCH,
     request: request({ observation_format: 'bare' }),

@@ -25,12 +25,19 @@ test('under restart it removes what was played, replacements too, and keeps requ
   const input = { samples: ['go', 'stay'].map((text) => JSON.parse(sampleOf(text)) as unknown) };
   const plan = async (restart: boolean, workflow_input: unknown = input) => {
     const given = { input: workflow_input, workflow_id: BATCH };
-    const { result, error } = await bench.run('planBatch', { ...given, ...(restart && { options: { restart } }) }); // prettier-ignore
+    const { result, error } = await bench.run('planBatch', {
+      ...given,
+      ...(restart && { options: { restart } }),
+    });
     if (error !== undefined) throw error as Error;
     return result;
   };
   assert.equal((await plan(true))?.continued, false, 'of a batch that is new');
-  const played = [[0, 0], [1, 0], [1, 7]].map(([row = 0, repeat = 0]) => ({ batch_id: BATCH, row, repeat })); // prettier-ignore
+  const played = [
+    [0, 0],
+    [1, 0],
+    [1, 7],
+  ].map(([row = 0, repeat = 0]) => ({ batch_id: BATCH, row, repeat }));
   for (const ref of played) {
     const journal = await bench.store.claim(ref, { activity: 'openRollout' });
     await journal.append(entryOf(author('').start()));

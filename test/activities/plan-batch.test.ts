@@ -130,7 +130,10 @@ describe('the model', () => {
     const message = await refusal(bench, {
       input: { samples: [SAMPLE], generation: { model: 'gpt' } },
     });
-    assert.equal(message, 'generation.model: expected a model that http://a serves ("base", "adapter"), got "gpt"'); // prettier-ignore
+    assert.equal(
+      message,
+      'generation.model: expected a model that http://a serves ("base", "adapter"), got "gpt"',
+    );
   });
 
   test('that a service does not serve is sought where it was named: in temporal.yaml', async (t) => {
@@ -140,7 +143,11 @@ describe('the model', () => {
   });
 
   test('of an engine that refuses the key is asked for in the words of `check`', async (t) => {
-    const refused = new Fault({ type: 'GenerationRejected', message: 'http://a: GET /v1/models: 401', status: 401 }); // prettier-ignore
+    const refused = new Fault({
+      type: 'GenerationRejected',
+      message: 'http://a: GET /v1/models: 401',
+      status: 401,
+    });
     const locked = { ...two, describe: () => Promise.reject(refused) };
     const bench = await activityBench(t, { replicas: [locked] });
     const asked = { input: { samples: [SAMPLE] }, workflow_id: BATCH };
@@ -154,7 +161,10 @@ describe('the model', () => {
   test('has to be served by every replica that answers', async (t) => {
     const replicas = [two, replica('http://b', [{ id: 'other', max_model_len: null }])];
     const bench = await activityBench(t, { replicas });
-    assert.match(await refusal(bench, { input: { samples: [SAMPLE] } }), /expected a model that http:\/\/b serves \("other"\), got "base"/); // prettier-ignore
+    assert.match(
+      await refusal(bench, { input: { samples: [SAMPLE] } }),
+      /expected a model that http:\/\/b serves \("other"\), got "base"/,
+    );
   });
 
   test('limits max_seq_len, the smallest of the replicas', async (t) => {
@@ -202,13 +212,17 @@ describe('the policy version that a batch expects', () => {
   const input = { samples: [SAMPLE], policy_version: '17' };
 
   test('is that of every replica, or the batch is refused: each other one with its label', async (t) => {
-    const replicas = [serving('http://a', '17'), serving('http://b', '16'), serving('http://c', 'default')];
+    const replicas = [
+      serving('http://a', '17'),
+      serving('http://b', '16'),
+      serving('http://c', 'default'),
+    ];
     const bench = await activityBench(t, { replicas });
     assert.equal(
       await refusal(bench, { input }),
       'policy_version: expected that http://b serves "17", got "16"\npolicy_version: expected that http://c serves "17", got "default"',
     );
-  }); // prettier-ignore
+  });
 
   test('is taken where replicas serve it or do not say, which is said in the log', async (t) => {
     const replicas = [serving('http://a', '17'), serving('http://b', null)];
@@ -216,7 +230,10 @@ describe('the policy version that a batch expects', () => {
     const { error, warnings } = await bench.run('planBatch', { input, workflow_id: BATCH });
     assert.equal(error, undefined);
     assert.equal(warnings.length, 1);
-    assert.match(warnings[0]!, /^http:\/\/b does not say which weights it serves, expected policy_version "17"/); // prettier-ignore
+    assert.match(
+      warnings[0]!,
+      /^http:\/\/b does not say which weights it serves, expected policy_version "17"/,
+    );
   });
 
   test('is not asked for where the batch expects none', async (t) => {
@@ -248,7 +265,10 @@ describe('the logprobs of a batch', () => {
   for (const [generation, fields] of [
     [{ temperature: 0.7 }, 'temperature'],
     [{ top_p: 0.9, top_k: 40, min_p: 0.1 }, 'top_p, top_k, min_p'],
-    [{ repetition_penalty: 1.1, presence_penalty: 1, frequency_penalty: 1 }, 'repetition_penalty, presence_penalty, frequency_penalty'],
+    [
+      { repetition_penalty: 1.1, presence_penalty: 1, frequency_penalty: 1 },
+      'repetition_penalty, presence_penalty, frequency_penalty',
+    ],
     [{ greedy: true, temperature: 0.7, min_tokens: 3 }, 'min_tokens'],
     [{ bad_words: ['left'] }, 'bad_words'],
   ] as const) {
@@ -259,11 +279,14 @@ describe('the logprobs of a batch', () => {
         `generation.logprobs_mode: expected processed logprobs, got raw ones from http://b: they are of the distribution before ${fields}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`,
       );
     });
-  } // prettier-ignore
+  }
 
   for (const [what, generation] of [
     ['nothing changes the distribution', {}],
-    ['the batch is greedy: both modes give the same', { greedy: true, temperature: 0.7, top_p: 0.5 }],
+    [
+      'the batch is greedy: both modes give the same',
+      { greedy: true, temperature: 0.7, top_p: 0.5 },
+    ],
     ['temperature is 0', { temperature: 0, top_k: 5 }],
     ['the request says raw', { temperature: 0.7, logprobs_mode: 'raw' }],
     ['no logprobs are asked for', { temperature: 0.7, include_logprobs: false }],
@@ -272,28 +295,43 @@ describe('the logprobs of a batch', () => {
       const { error } = await planned(t, { ...RAW, generation });
       assert.equal(error, undefined);
     });
-  } // prettier-ignore
+  }
 
   test('that an engine does not show are taken, and said in the log', async (t) => {
     const parts = modes({ 'http://a': 'unknown' });
     const { result, warnings } = await planned(t, { ...parts, generation: { temperature: 0.7 } });
     assert.equal(result?.logprobs_mode, 'unknown');
-    assert.match(warnings[0] ?? '', /^http:\/\/a does not show whether its logprobs are processed or raw/);
-  }); // prettier-ignore
+    assert.match(
+      warnings[0] ?? '',
+      /^http:\/\/a does not show whether its logprobs are processed or raw/,
+    );
+  });
 });
 
 describe('a request that is refused', () => {
   for (const [what, input, expected] of [
     ['nothing', undefined, /^\(input\): expected object, got nothing$/],
     ['a list', [], /^\(input\): expected object, got \[\]$/],
-    ['several mistakes', { samples: [SAMPLE], limit: 0, num_repeat: 3 }, /^limit: .*got 0\nnum_repeat: unknown field; did you mean num_repeats\?$/],
-    ['a service that temporal.yaml does not have', { samples: [SAMPLE], generation: { service: 'sglang' } }, /^generation\.service: expected one of default, got "sglang"$/],
-    ['a completion policy that there is not', { samples: [SAMPLE], completion: { policy: 'race' } }, /^completion\.policy: .*got "race"$/],
+    [
+      'several mistakes',
+      { samples: [SAMPLE], limit: 0, num_repeat: 3 },
+      /^limit: .*got 0\nnum_repeat: unknown field; did you mean num_repeats\?$/,
+    ],
+    [
+      'a service that temporal.yaml does not have',
+      { samples: [SAMPLE], generation: { service: 'sglang' } },
+      /^generation\.service: expected one of default, got "sglang"$/,
+    ],
+    [
+      'a completion policy that there is not',
+      { samples: [SAMPLE], completion: { policy: 'race' } },
+      /^completion\.policy: .*got "race"$/,
+    ],
   ] as const) {
     test(`because it is ${what} gets every problem in one final answer`, async (t) => {
       assert.match(await refusal(await activityBench(t), { input }), expected);
     });
-  } // prettier-ignore
+  }
 
   for (const id of ['a/b', '..', 'x'.repeat(121), 'é']) {
     test(`because its workflow id ${JSON.stringify(id).slice(0, 20)} cannot name a batch`, async (t) => {
@@ -316,7 +354,10 @@ describe('a request that is refused', () => {
     const bench = await activityBench(t);
     const samples = Array.from({ length: 253 }, () => SAMPLE);
     const message = await refusal(bench, { input: { samples, num_repeats: 300 } });
-    assert.equal(message, 'samples: expected at most 252 samples with num_repeats 300 (75600 rollouts), got more; split them into several batches'); // prettier-ignore
+    assert.equal(
+      message,
+      'samples: expected at most 252 samples with num_repeats 300 (75600 rollouts), got more; split them into several batches',
+    );
     const planned = await plan(bench, { samples: samples.slice(1), num_repeats: 300 });
     assert.equal(planned?.slices.length, 252);
   });

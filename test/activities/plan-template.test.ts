@@ -71,7 +71,11 @@ samples row 5: message_log: expected roles that the chat template renders, got u
     });
 
   test('is none where the samples bring their ids, or are raw', async (t) => {
-    const message_log = ['system', 'system', 'user'].map((role) => ({ role, content: 'go', token_ids: [1] })); // prettier-ignore
+    const message_log = ['system', 'system', 'user'].map((role) => ({
+      role,
+      content: 'go',
+      token_ids: [1],
+    }));
     const brings = { samples: [{ ...samples[0], message_log }], max_rollout_turns: 1 };
     assert.equal((await planned(t, { template: oneSystem, request: brings })).told, null);
     const generation = { prompt_format: 'raw' };
@@ -135,6 +139,9 @@ describe('a batch with chat observations', () => {
   test('is not asked for together with what is bare', async (t) => {
     const generation = { observation_format: 'chat', prompt_format: 'raw' };
     const { told } = await planned(t, { template: chatml, generation });
-    assert.match(told ?? '', /observation_format: expected null or "bare" with prompt_format raw, got "chat"/); // prettier-ignore
+    assert.match(
+      told ?? '',
+      /observation_format: expected null or "bare" with prompt_format raw, got "chat"/,
+    );
   });
 });

@@ -25,7 +25,11 @@ const scripts = (texts: string[], answers: (ScriptedAnswer | Error)[]) => ({
 
 describe('a turn slice', () => {
   test('that is long enough takes the rollout to its end in one activity', async (t) => {
-    const answers = [{ reward: 1, content: 'go on' }, { reward: 0.5 }, { reward: 2, terminated: true }];
+    const answers = [
+      { reward: 1, content: 'go on' },
+      { reward: 0.5 },
+      { reward: 2, terminated: true },
+    ];
     const bench = await activityBench(t, scripts(['one', 'two', 'three'], answers));
     await bench.started();
     assert.deepEqual(await bench.result('playTurns', AT), {
@@ -42,7 +46,7 @@ describe('a turn slice', () => {
       ['one', 'two', 'three'],
     );
     bench.checkPlayed();
-  }); // prettier-ignore
+  });
 
   test('of 0 ms is one turn, whose last line has what lists show', async (t) => {
     const parts = scripts(['one', 'two'], [{ reward: 0.5 }, { terminated: true }]);
@@ -272,14 +276,20 @@ describe('an attempt that dies', () => {
 
   test('because its environment is away keeps the turns before, and the generation', async (t) => {
     const away = new Fault({ type: 'EnvironmentUnavailable', message: 'away' });
-    const bench = await activityBench(t, scripts(['one', 'two'], [{ reward: 1 }, away, { terminated: true }])); // prettier-ignore
+    const bench = await activityBench(
+      t,
+      scripts(['one', 'two'], [{ reward: 1 }, away, { terminated: true }]),
+    );
     await bench.started();
     const { type, nonRetryable } = await bench.failure('playTurns', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { turns, faults } = read;
-    assert.deepEqual([turns.length, open.line?.content, faults], [1, 'two', { EnvironmentUnavailable: 1 }]); // prettier-ignore
+    assert.deepEqual(
+      [turns.length, open.line?.content, faults],
+      [1, 'two', { EnvironmentUnavailable: 1 }],
+    );
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
     bench.checkPlayed();
   });

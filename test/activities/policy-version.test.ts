@@ -59,12 +59,15 @@ function changingService(replies: readonly (readonly RowRange[])[]) {
   let version = 'v1';
   const asked: string[] = [];
   const streamed: string[] = [];
-  const service = scriptedService(replies.map(() => ({})), {
-    weightVersion: () => {
-      asked.push(version);
-      return version;
+  const service = scriptedService(
+    replies.map(() => ({})),
+    {
+      weightVersion: () => {
+        asked.push(version);
+        return version;
+      },
     },
-  }); // prettier-ignore
+  );
   const generate = service.generate.bind(service);
   const left = [...replies];
   service.generate = async (request, context) => {
@@ -113,7 +116,10 @@ describe('a generation that continues under other weights', () => {
   test('carries both versions', async (t) => {
     const script = [cutAfter('ab'), says('cd')];
     const { trajectory } = await changed(t, { script, settings: SETTINGS });
-    assert.deepEqual(versionsOf(trajectory), [[2, 'v1'], [4, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(trajectory), [
+      [2, 'v1'],
+      [4, 'v2'],
+    ]);
   });
 
   test('starts over where the batch does not allow the mixture', async (t) => {
@@ -179,7 +185,10 @@ describe('weights that change while a generation streams', () => {
       version = 'v2';
       return generate(...given);
     };
-    assert.deepEqual(versionsOf(await played(t, { service })), [[2, null], [4, 'v2']]); // prettier-ignore
+    assert.deepEqual(versionsOf(await played(t, { service })), [
+      [2, null],
+      [4, 'v2'],
+    ]);
   });
 
   test('end it where the batch does not allow the mixture: it starts over', async (t) => {
@@ -223,7 +232,10 @@ describe('weights that change while a generation streams', () => {
     };
     const trajectory = await played(t, { service, stop_strings: ['</a>'] });
     assert.equal(openAnswer(trajectory).line?.content, '<a>up</a>');
-    assert.deepEqual(versionsOf(trajectory), [[6, 'v1'], [9, null]]); // prettier-ignore
+    assert.deepEqual(versionsOf(trajectory), [
+      [6, 'v1'],
+      [9, null],
+    ]);
   });
 });
 

@@ -29,7 +29,10 @@ describe('the files of a version', () => {
     await put('{"seed": 22}');
     const { type, message } = await bench.failure('updateReplica', ORDER);
     assert.equal(type, 'PolicyUpdateFailed');
-    assert.match(message, /^http:\/\/a\/v1: load: expected what ".*" had when version 1 was published \(11 bytes, /); // prettier-ignore
+    assert.match(
+      message,
+      /^http:\/\/a\/v1: load: expected what ".*" had when version 1 was published \(11 bytes, /,
+    );
     assert.ok(!engine.calls.includes('load') && !engine.isPaused(), engine.calls.join());
     assert.equal((await entry()).state, 'unknown');
     await put('{"seed": 1}');
@@ -50,7 +53,10 @@ describe('the files of a version', () => {
     const file = path.join(await temporaryFolder(t), 'weights.json');
     await writeFile(file, '{"seed": 1}');
     const { files } = await lookAt(file);
-    const { bench, entry } = await updating(t, { weights: { kind: 'checkpoint', path: file }, files }); // prettier-ignore
+    const { bench, entry } = await updating(t, {
+      weights: { kind: 'checkpoint', path: file },
+      files,
+    });
     await rm(file);
     await bench.result('updateReplica', ORDER);
     assert.equal((await entry()).state, 'current');

@@ -12,7 +12,11 @@ describe('heartbeats', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return await generate(...given);
     };
-    const bench = await activityBench(t, { service, silent_ms: 40, deployment: { heartbeat_timeout_ms: 600_000 } }); // prettier-ignore
+    const bench = await activityBench(t, {
+      service,
+      silent_ms: 40,
+      deployment: { heartbeat_timeout_ms: 600_000 },
+    });
     await bench.started();
     const { heartbeats } = await bench.run('generateTurn', { input: AT });
     const waits = heartbeats.map((one) => waitIn(one)?.message ?? null);

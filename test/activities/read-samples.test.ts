@@ -24,7 +24,9 @@ async function inputs(t: TestContext, sample_bytes?: number): Promise<Inputs> {
   const directory = path.join(outer, 'inputs');
   await mkdir(directory);
   await writeFile(path.join(outer, 'outside.jsonl'), `${sampleOf('secret')}\n`);
-  const bench = await activityBench(t, { deployment: { inputs_dir: directory, ...(sample_bytes !== undefined && { sample_bytes }) } }); // prettier-ignore
+  const bench = await activityBench(t, {
+    deployment: { inputs_dir: directory, ...(sample_bytes !== undefined && { sample_bytes }) },
+  });
   const dependencies: Dependencies = bench.dependencies;
   const read: Inputs['read'] = (samples, limit) =>
     readSamples(requestOf({ samples, limit: limit ?? null }), dependencies).then(
@@ -58,7 +60,10 @@ describe('samples in a file', () => {
 
   test('of more levels than what writes them takes are refused', async (t) => {
     const { readText } = await inputs(t);
-    const deep = sampleOf('x', { extra_env_info: { deep: 0 } }).replace('0', '['.repeat(10_000) + ']'.repeat(10_000)); // prettier-ignore
+    const deep = sampleOf('x', { extra_env_info: { deep: 0 } }).replace(
+      '0',
+      '['.repeat(10_000) + ']'.repeat(10_000),
+    );
     await assert.rejects(
       readText(lines(sampleOf('x'), deep)),
       refused(
@@ -119,9 +124,14 @@ describe('samples in a file', () => {
     const file = path.join(directory, 'deep', '..hidden', 'a.jsonl');
     await writeFile(file, lines(sampleOf('x')));
     await symlink(file, path.join(directory, 'link.jsonl'));
-    for (const name of ['deep/..hidden/a.jsonl', './deep/../deep/..hidden/a.jsonl', file, 'link.jsonl'])
+    for (const name of [
+      'deep/..hidden/a.jsonl',
+      './deep/../deep/..hidden/a.jsonl',
+      file,
+      'link.jsonl',
+    ])
       assert.deepEqual(await read({ path: name }), [sampleOf('x')], name);
-  }); // prettier-ignore
+  });
 
   test('are read up to the limit: what follows is not looked at', async (t) => {
     const { readText } = await inputs(t);
@@ -135,7 +145,10 @@ describe('a path', () => {
   for (const name of ['../outside.jsonl', 'a/../../outside.jsonl', '/etc/passwd', '.', '..']) {
     test(`${name} leads out of inputs_dir and is refused`, async (t) => {
       const { read } = await inputs(t);
-      await assert.rejects(read({ path: name }), refused(/^samples\.path: expected a file below inputs_dir, got /)); // prettier-ignore
+      await assert.rejects(
+        read({ path: name }),
+        refused(/^samples\.path: expected a file below inputs_dir, got /),
+      );
     });
   }
 
@@ -144,12 +157,18 @@ describe('a path', () => {
     await symlink('../outside.jsonl', path.join(directory, 'link.jsonl'));
     await symlink('..', path.join(directory, 'up'));
     for (const name of ['link.jsonl', 'up/outside.jsonl'])
-      await assert.rejects(read({ path: name }), refused('samples.path: expected a file below inputs_dir, got a link out of it')); // prettier-ignore
+      await assert.rejects(
+        read({ path: name }),
+        refused('samples.path: expected a file below inputs_dir, got a link out of it'),
+      );
   });
 
   test('to a file that is not there is refused, and named', async (t) => {
     const { read } = await inputs(t);
-    await assert.rejects(read({ path: 'no.jsonl' }), refused('samples.path: cannot read "no.jsonl"', 'ENOENT')); // prettier-ignore
+    await assert.rejects(
+      read({ path: 'no.jsonl' }),
+      refused('samples.path: cannot read "no.jsonl"', 'ENOENT'),
+    );
     await assert.rejects(read({ path: 'a\0b' }), refused('samples.path: cannot read'));
   });
 
@@ -159,7 +178,16 @@ describe('a path', () => {
     await writeFile(path.join(directory, 'file'), '');
     await symlink('loop', path.join(directory, 'loop'));
     await symlink('../outside.jsonl', path.join(directory, 'out'));
-    const names = ['no.jsonl', 'folder', 'file/deeper', 'loop', 'out', 'a\0b', 'x'.repeat(300), '../outside.jsonl']; // prettier-ignore
+    const names = [
+      'no.jsonl',
+      'folder',
+      'file/deeper',
+      'loop',
+      'out',
+      'a\0b',
+      'x'.repeat(300),
+      '../outside.jsonl',
+    ];
     for (const name of names) {
       await assert.rejects(read({ path: name }), ({ message }: Error) => {
         assert.match(
@@ -189,17 +217,49 @@ describe('samples that are wrong', () => {
   const good = sampleOf('good');
 
   const cases: [string, string, RegExp][] = [
-    ['a torn line', lines(good, good.slice(0, 30), good), /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got "\{\\"message_log.*" \(column 31: expected a comma or \}, got the end\)$/],
-    ['a line that is no object', lines(good, good, '5'), /^samples row 2 \(given\.jsonl:3\): \(input\): expected object, got 5$/],
-    ['an empty line in between', lines(good, '', good), /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got ""/],
+    [
+      'a torn line',
+      lines(good, good.slice(0, 30), good),
+      /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got "\{\\"message_log.*" \(column 31: expected a comma or \}, got the end\)$/,
+    ],
+    [
+      'a line that is no object',
+      lines(good, good, '5'),
+      /^samples row 2 \(given\.jsonl:3\): \(input\): expected object, got 5$/,
+    ],
+    [
+      'an empty line in between',
+      lines(good, '', good),
+      /^samples row 1 \(given\.jsonl:2\): expected a JSON object, got ""/,
+    ],
     ['no samples at all', '', /^samples: expected at least one sample, got an empty file$/],
     ['only empty lines', '\n\n', /^samples: expected at least one sample, got an empty file$/],
-    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1 \(given\.jsonl:2\): task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/],
-    ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0 \(given\.jsonl:1\): total_reward: this column is written by the rollout/],
-    ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1 \(given\.jsonl:2\): the integer 9007199254740993 is beyond 2\^53/],
-    ['columns of a data set', lines(good, '{"id":1,"question":"6 times 7?","answer":"42"}'), /^samples row 1 \(given\.jsonl:2\): message_log: expected a sample, whose prompt is message_log, got columns "id", "question", "answer"; probably columns=\{"question": "prompt", "answer": "extra_env_info\.ground_truth"\} of start_batch and stream \(Python\) maps them; a column that the environment reads by its own name: "answer": "extra_env_info\.answer"\n/],
-    ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0 \(given\.jsonl:1\): message_log\.0\.role: expected string, got 1$/],
-  ]; // prettier-ignore
+    [
+      'an unknown task',
+      lines(good, sampleOf('x', { task_name: 'chess' })),
+      /^samples row 1 \(given\.jsonl:2\): task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/,
+    ],
+    [
+      'a column of the row',
+      lines(sampleOf('x', { total_reward: 1 })),
+      /^samples row 0 \(given\.jsonl:1\): total_reward: this column is written by the rollout/,
+    ],
+    [
+      'a lost integer',
+      lines(good, `${good.slice(0, -1)},"id":9007199254740993}`),
+      /^samples row 1 \(given\.jsonl:2\): the integer 9007199254740993 is beyond 2\^53/,
+    ],
+    [
+      'columns of a data set',
+      lines(good, '{"id":1,"question":"6 times 7?","answer":"42"}'),
+      /^samples row 1 \(given\.jsonl:2\): message_log: expected a sample, whose prompt is message_log, got columns "id", "question", "answer"; probably columns=\{"question": "prompt", "answer": "extra_env_info\.ground_truth"\} of start_batch and stream \(Python\) maps them; a column that the environment reads by its own name: "answer": "extra_env_info\.answer"\n/,
+    ],
+    [
+      'a field of a message',
+      lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'),
+      /^samples row 0 \(given\.jsonl:1\): message_log\.0\.role: expected string, got 1$/,
+    ],
+  ];
   for (const [what, line] of [
     ['a key', '-----BEGIN PRIVATE KEY-----'],
     ['a line of settings', 'password: hunter2hunter2'],
@@ -238,12 +298,20 @@ describe('samples that are wrong', () => {
       readText(lines(...Array.from({ length: 12 }, () => lost))),
     );
     assert.deepEqual(others, []);
-    assert.match(what ?? '', /^samples rows 0 to 11 \(given\.jsonl:1\): task_name: No environment .*; add math: \{ kind: math \} to environments of temporal.yaml and start the worker again$/); // prettier-ignore
+    assert.match(
+      what ?? '',
+      /^samples rows 0 to 11 \(given\.jsonl:1\): task_name: No environment .*; add math: \{ kind: math \} to environments of temporal.yaml and start the worker again$/,
+    );
     const mixed = Array.from({ length: 16 }, (_, row) => (row % 2 === 0 && row > 3 ? good : '{}'));
     const fields = (await told(readText(lines(...mixed)))).map(
       (line) => line.split(': expected')[0],
     );
-    assert.deepEqual(fields, ['message_log', 'task_name'].map((name) => `samples rows 0 to 3, 5, 7, 9, 11 and 2 more (given.jsonl:1): ${name}`)); // prettier-ignore
+    assert.deepEqual(
+      fields,
+      ['message_log', 'task_name'].map(
+        (name) => `samples rows 0 to 3, 5, 7, 9, 11 and 2 more (given.jsonl:1): ${name}`,
+      ),
+    );
   });
 
   test('for different causes are reported up to ten, then reading stops', async (t) => {
@@ -259,7 +327,10 @@ describe('samples that are wrong', () => {
     const { directory, read } = await inputs(t);
     await mkdir(path.join(directory, '.samples'));
     await writeFile(path.join(directory, '.samples', 'ab.jsonl'), lines(good, '5'));
-    await assert.rejects(read({ path: '.samples/ab.jsonl' }), refused(/^samples row 1: \(input\): expected object, got 5$/)); // prettier-ignore
+    await assert.rejects(
+      read({ path: '.samples/ab.jsonl' }),
+      refused(/^samples row 1: \(input\): expected object, got 5$/),
+    );
   });
 
   test('beyond the limit do not matter', async (t) => {
@@ -273,8 +344,14 @@ describe('samples in the request', () => {
     const { read } = await inputs(t);
     const sample = JSON.parse(sampleOf('x')) as object;
     assert.deepEqual(await read([sample, sample]), [sampleOf('x'), sampleOf('x')]);
-    await assert.rejects(read([sample, { ...sample, task_name: 'chess' }]), refused(/^samples row 1: task_name: No environment found for task type: chess/)); // prettier-ignore
-    await assert.rejects(read([sample, null]), refused(/^samples row 1: \(input\): expected object, got null$/)); // prettier-ignore
+    await assert.rejects(
+      read([sample, { ...sample, task_name: 'chess' }]),
+      refused(/^samples row 1: task_name: No environment found for task type: chess/),
+    );
+    await assert.rejects(
+      read([sample, null]),
+      refused(/^samples row 1: \(input\): expected object, got null$/),
+    );
     const lost = { ...sample, id: 2 ** 53 };
     await assert.rejects(read([lost]), refused('samples row 0: the integer 9007199254740992'));
   });

@@ -81,12 +81,19 @@ function saidIn({
 
 /** The state that the last whole turn left is dropped when another one is whole. */
 const turnsOf = ({ turns }: Trajectory) =>
-  turns.map(({ observation, ...turn }) => ({ ...turn, observation: { ...observation, metadata: null } })); // prettier-ignore
+  turns.map(({ observation, ...turn }) => ({
+    ...turn,
+    observation: { ...observation, metadata: null },
+  }));
 
 /** What was in the journal still counts, and what follows continues it. */
 function checkPlayedOn(
   batch_id: string,
-  { before, after, first }: { before: Trajectory; after: Trajectory; first: RequestEntry | undefined }, // prettier-ignore
+  {
+    before,
+    after,
+    first,
+  }: { before: Trajectory; after: Trajectory; first: RequestEntry | undefined },
 ): void {
   assert.notEqual(after.end, null);
   assert.deepEqual(turnsOf(after).slice(0, before.turns.length), turnsOf(before));
@@ -129,7 +136,11 @@ for (const release of releases) {
         moved: labelled('pending'),
         by_record: labelled('record'),
       };
-      assert.deepEqual(Object.entries(found).filter(([, is]) => !is), [], 'kinds that are not there'); // prettier-ignore
+      assert.deepEqual(
+        Object.entries(found).filter(([, is]) => !is),
+        [],
+        'kinds that are not there',
+      );
     });
 
     test('gives the rows that it gave', async () => {
@@ -146,7 +157,8 @@ for (const release of releases) {
           const now = toRow({ sample, ref, semantics, trajectory, outcome });
           // Later releases may have more columns.
           const columns = Object.keys(then);
-          for (const column of columns) assert.deepEqual(now[column], then[column], `${batch_id} ${then.row}: ${column}`); // prettier-ignore
+          for (const column of columns)
+            assert.deepEqual(now[column], then[column], `${batch_id} ${then.row}: ${column}`);
           rows += 1;
         }
       }
@@ -181,7 +193,9 @@ for (const release of releases) {
         await requests('DELETE');
         try {
           for (const batch_id of batchesOf(root)) {
-            const request: unknown = JSON.parse(readFileSync(path.join(root, batch_id, 'batch.json'), 'utf8')); // prettier-ignore
+            const request: unknown = JSON.parse(
+              readFileSync(path.join(root, batch_id, 'batch.json'), 'utf8'),
+            );
             const { failure, failures, rollouts } = await player.playBatch(batch_id, request);
             assert.deepEqual([failure, failures], [null, []]);
             assert.equal(rollouts.length, torn.filter((one) => one.batch_id === batch_id).length);

@@ -178,7 +178,13 @@ describe('a raw prompt', () => {
   for (const [what, content, ids] of texts)
     test(`whose text ${what} has no beginning more than it would`, async () => {
       const generation = { prompt_format: 'raw' as const };
-      const [first, second] = await render([{ role: 'user', content }, { role: 'user', content: bos }], { generation }); // prettier-ignore
+      const [first, second] = await render(
+        [
+          { role: 'user', content },
+          { role: 'user', content: bos },
+        ],
+        { generation },
+      );
       assert.deepEqual([first?.token_ids, second?.token_ids], [ids, [7000]]);
     });
 
@@ -210,9 +216,16 @@ describe('splitRendering', () => {
     ['a message that adds nothing', [[1], [1], [1, 2]], [[1], [], [2]]],
     ['a first message that changes', [[9], [1, 2], [1, 2, 3]], [[], [], [1, 2, 3]]],
     ['a later message that changes', [[1], [1, 9], [1, 2, 3]], [[], [], [1, 2, 3]]],
-    ['a rendering longer than the whole', [[1, 2, 3], [1, 2]], [[], [1, 2]]],
+    [
+      'a rendering longer than the whole',
+      [
+        [1, 2, 3],
+        [1, 2],
+      ],
+      [[], [1, 2]],
+    ],
     ['a rendering that shrinks in between', [[1, 2], [1], [1, 2, 3]], [[], [], [1, 2, 3]]],
-  ]; // prettier-ignore
+  ];
   for (const [what, renderings, expected] of cases) {
     test(`of ${what}`, () => {
       assert.deepEqual(split(renderings), expected);

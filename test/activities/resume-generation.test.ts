@@ -26,7 +26,10 @@ describe('a generation that was cut', () => {
     assert.equal(open.line?.token_count, 11);
     assert.deepEqual(
       open.segments.map(({ start, end }) => [start, end]),
-      [[0, 7], [7, 11]], // prettier-ignore
+      [
+        [0, 7],
+        [7, 11],
+      ],
     );
   });
 
@@ -135,7 +138,11 @@ describe('a decoder that breaks the protocol costs no token', () => {
   /** /detokenize answers the nth question of the first attempt with nonsense. */
   const played = async (
     t: TestContext,
-    { script, nonsense_at, stop_strings = null }: { script: readonly ScriptedReply[]; nonsense_at: number; stop_strings?: string[] | null }, // prettier-ignore
+    {
+      script,
+      nonsense_at,
+      stop_strings = null,
+    }: { script: readonly ScriptedReply[]; nonsense_at: number; stop_strings?: string[] | null },
   ) => {
     const service = scriptedService(script);
     const detokenize = service.detokenize.bind(service);
@@ -185,7 +192,10 @@ describe('stop strings of a generation that was cut', () => {
 
   test('are not sent again', async (t) => {
     const { service } = await resumed(t, { begun: 'x', then: [says('y')], stop_strings });
-    assert.deepEqual(service.requests.map((request) => request.stop_strings), [['</a>'], []]); // prettier-ignore
+    assert.deepEqual(
+      service.requests.map((request) => request.stop_strings),
+      [['</a>'], []],
+    );
   });
 
   test('that had been completed end it there, and what had come behind does not count', async (t) => {
@@ -197,7 +207,10 @@ describe('stop strings of a generation that was cut', () => {
     assert.equal(service.asked.generate, 1);
     assert.deepEqual(open.token_ids, idsOf('<a>up</a>'));
     const { finish_reason, stop_reason, content, token_count } = open.line ?? assert.fail();
-    assert.deepEqual([finish_reason, stop_reason, content, token_count], ['stop', '</a>', '<a>up</a>', 9]); // prettier-ignore
+    assert.deepEqual(
+      [finish_reason, stop_reason, content, token_count],
+      ['stop', '</a>', '<a>up</a>', 9],
+    );
   });
 
   test('that span the seam end it at the token that completes them', async (t) => {
@@ -211,8 +224,17 @@ describe('stop strings of a generation that was cut', () => {
   test('are looked for in what comes, whichever way it is cut into deltas', async (t) => {
     const text = 'p</a';
     for (let at = 1; at < text.length; at++) {
-      const deltas = [deltaOf(text.slice(0, at)), deltaOf(text.slice(at)), deltaOf('> '), deltaOf('more')]; // prettier-ignore
-      const { open } = await resumed(t, { begun: '<a>u', then: [{ deltas, then: 'silence' }], stop_strings }); // prettier-ignore
+      const deltas = [
+        deltaOf(text.slice(0, at)),
+        deltaOf(text.slice(at)),
+        deltaOf('> '),
+        deltaOf('more'),
+      ];
+      const { open } = await resumed(t, {
+        begun: '<a>u',
+        then: [{ deltas, then: 'silence' }],
+        stop_strings,
+      });
       assert.equal(open.line?.content, '<a>up</a>');
       assert.equal(open.line.token_count, 9);
     }

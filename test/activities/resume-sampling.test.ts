@@ -49,7 +49,10 @@ describe('a generation that was cut', () => {
         then: [says('left')],
         generation,
       });
-      assert.deepEqual(service.requests.map(({ prompt_ids }) => prompt_ids.length), [2, 2]); // prettier-ignore
+      assert.deepEqual(
+        service.requests.map(({ prompt_ids }) => prompt_ids.length),
+        [2, 2],
+      );
       assert.deepEqual(open.token_ids, idsOf('left'));
       const trajectory = await bench.elsewhere().readTrajectory(REF);
       const { wasted_tokens, inherited_tokens, restarted_turns } = trajectory;
@@ -86,7 +89,10 @@ describe('a generation that was cut', () => {
     await bench.started({ settings: { generation: { ...GENERATION, top_logprobs: 1 } } });
     await bench.failure('generateTurn', AT);
     await bench.result('generateTurn', AT);
-    assert.deepEqual(service.requests.map(({ top_logprobs }) => top_logprobs), [1, 1]); // prettier-ignore
+    assert.deepEqual(
+      service.requests.map(({ top_logprobs }) => top_logprobs),
+      [1, 1],
+    );
     const trajectory = await bench.elsewhere().readTrajectory(REF);
     const sample = await bench.store.readSample({ batch_id: 'batch', row: 0 });
     const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });

@@ -60,7 +60,9 @@ describe('a run of an agent', () => {
     const info = { timeout: '30m', attempt_index: 1 };
     const { agent, result } = await playing(t, { runs: [{}], info });
     await result('playTurns', AT);
-    assert.deepEqual(agent.requests, [{ url: 'http://agent', body: INFO.row, attempt: 1, timeout_ms: 1_800_000 }]); // prettier-ignore
+    assert.deepEqual(agent.requests, [
+      { url: 'http://agent', body: INFO.row, attempt: 1, timeout_ms: 1_800_000 },
+    ]);
   });
 
   test("that its own end cuts is none of the row's attempts, however often", async (t) => {
@@ -90,7 +92,10 @@ describe('a run of an agent', () => {
       'result',
       'end',
     ]);
-    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0]); // prettier-ignore
+    assert.deepEqual(
+      agent.requests.map(({ attempt }) => attempt),
+      [0, 0, 0],
+    );
   });
 });
 
@@ -107,7 +112,11 @@ describe('an answer that finds no room in the store', () => {
       return { ...journal, append };
     };
     const failure = await bench.failure('playTurns', AT);
-    assert.deepEqual(failure, { type: 'StoreFault', message: 'the disk is full', nonRetryable: false }); // prettier-ignore
+    assert.deepEqual(failure, {
+      type: 'StoreFault',
+      message: 'the disk is full',
+      nonRetryable: false,
+    });
     bench.store.claim = claim;
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
     assert.deepEqual(await bench.kinds(), ['start', 'run', 'fault', 'run', 'result', 'end']);
@@ -171,13 +180,21 @@ describe('a server that takes no run', () => {
     }
     assert.equal((await result('playTurns', AT)).ended, 'terminated');
     assert.deepEqual((await kinds()).slice(-5), ['run', 'fault', 'run', 'result', 'end']);
-    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0, 0]); // prettier-ignore
+    assert.deepEqual(
+      agent.requests.map(({ attempt }) => attempt),
+      [0, 0, 0, 0],
+    );
   });
 });
 
 describe('a run that failed', () => {
   test('is given more time before each later attempt, unless the server says how much', async (t) => {
-    const runs = [unavailable(), unavailable(), unavailable(), faultWith(unavailable(), { retryAfterMs: 40 })]; // prettier-ignore
+    const runs = [
+      unavailable(),
+      unavailable(),
+      unavailable(),
+      faultWith(unavailable(), { retryAfterMs: 40 }),
+    ];
     const { run } = await playing(t, { runs, info: { max_attempts: 9 } });
     const waits = [];
     while (waits.length < runs.length) {
@@ -192,16 +209,26 @@ describe('a run that failed', () => {
     const { agent, failure, kinds, journalLines } = await playing(t, { runs });
     const seen = [];
     for (let i = 0; i < 3; i++) seen.push(await failure('playTurns', AT));
-    assert.deepEqual(seen.map(({ nonRetryable }) => nonRetryable), [false, false, true]); // prettier-ignore
+    assert.deepEqual(
+      seen.map(({ nonRetryable }) => nonRetryable),
+      [false, false, true],
+    );
     assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'fault']);
-    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 1, 2]); // prettier-ignore
+    assert.deepEqual(
+      agent.requests.map(({ attempt }) => attempt),
+      [0, 1, 2],
+    );
     const last = (await journalLines()).at(-1);
     assert.ok(last?.kind === 'fault');
     assert.deepEqual([last.failure_class, last.status], ['agent_run_error', 500]);
 
     // As a batch finds it that is started again.
     const again = await failure('playTurns', AT);
-    assert.deepEqual(again, { type: 'EnvironmentUnavailable', message: unavailable().message, nonRetryable: true }); // prettier-ignore
+    assert.deepEqual(again, {
+      type: 'EnvironmentUnavailable',
+      message: unavailable().message,
+      nonRetryable: true,
+    });
     assert.equal(agent.requests.length, 3);
   });
 
@@ -214,19 +241,27 @@ describe('a run that failed', () => {
     }
     const { type, message, nonRetryable } = await bench.failure('playTurns', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', true]);
-    assert.equal(message, 'a run of simple_agent was sent and never answered, and it was the last of 2'); // prettier-ignore
+    assert.equal(
+      message,
+      'a run of simple_agent was sent and never answered, and it was the last of 2',
+    );
     assert.equal(bench.agent.requests.length, 0);
   });
 
   for (const [said, answer] of [
     ['_ng_failure_class "judge"', { reward: null, failure_class: 'judge' }],
     ['judge_failed: its reward means nothing', { reward: 0, masked: 'judge_failed' }],
-    ['what cannot be trained on: Non-contiguous messages found!', { reward: 1, refused: { type: 'ProtocolError', message: 'Non-contiguous messages found!' } }], // prettier-ignore
+    [
+      'what cannot be trained on: Non-contiguous messages found!',
+      { reward: 1, refused: { type: 'ProtocolError', message: 'Non-contiguous messages found!' } },
+    ],
   ] as const) {
     const type = 'refused' in answer ? answer.refused.type : 'AgentFailed';
     test(`with ${said} is ${type}, journalled whole, and played again by a batch that continues`, async (t) => {
       const text = JSON.stringify(answer);
-      const { failure, result, journalLines } = await playing(t, { runs: [{ text, ...answer }, {}] }); // prettier-ignore
+      const { failure, result, journalLines } = await playing(t, {
+        runs: [{ text, ...answer }, {}],
+      });
       const message = `simple_agent answered attempt 0 with ${said}`;
       assert.deepEqual(await failure('playTurns', AT), { type, message, nonRetryable: true });
       const last = (await journalLines()).at(-1);
@@ -247,12 +282,19 @@ describe('a run that failed', () => {
   test('of which nothing is to be kept is AgentFailed, whatever its reward', async (t) => {
     const { failure } = await playing(t, { runs: [{ persist: false }] });
     const { type, message } = await failure('playTurns', AT);
-    assert.deepEqual([type, message], ['AgentFailed', 'simple_agent answered attempt 0 with _ng_no_persist']); // prettier-ignore
+    assert.deepEqual(
+      [type, message],
+      ['AgentFailed', 'simple_agent answered attempt 0 with _ng_no_persist'],
+    );
   });
 });
 
 describe('a batch of samples that an agent plays', () => {
-  const sampleOf = (more: object = {}) => ({ message_log: [], task_name: 'task', extra_env_info: { ...INFO, ...more } }); // prettier-ignore
+  const sampleOf = (more: object = {}) => ({
+    message_log: [],
+    task_name: 'task',
+    extra_env_info: { ...INFO, ...more },
+  });
   const plan = async (t: TestContext, samples: object[]) => {
     const agent = scriptedAgent([]);
     const other = scriptedEnvironment([]);
@@ -272,16 +314,25 @@ describe('a batch of samples that an agent plays', () => {
   });
 
   test('beside one that a policy plays needs the service that this asks for', async (t) => {
-    const others = [sampleOf(), { message_log: [{ role: 'user', content: 'go' }], task_name: 'other' }]; // prettier-ignore
+    const others = [
+      sampleOf(),
+      { message_log: [{ role: 'user', content: 'go' }], task_name: 'other' },
+    ];
     const { run, given } = await plan(t, others);
     const { error } = await run('planBatch', given);
-    assert.match((error as Error).message, /^generation\.service: expected one of default, got "none of them"$/); // prettier-ignore
+    assert.match(
+      (error as Error).message,
+      /^generation\.service: expected one of default, got "none of them"$/,
+    );
   });
 
   test('is the only one whose prompts may be empty', async (t) => {
     const { run, given } = await plan(t, [{ message_log: [], task_name: 'other' }]);
     const { error } = await run('planBatch', given);
-    assert.match((error as Error).message, /^samples row 0: message_log: expected at least one message, got an empty prompt$/); // prettier-ignore
+    assert.match(
+      (error as Error).message,
+      /^samples row 0: message_log: expected at least one message, got an empty prompt$/,
+    );
   });
 
   test('waits for an agent that is away', async (t) => {
@@ -306,7 +357,12 @@ describe('a batch of samples that an agent plays', () => {
     const { run, result, journalLines, checkPlayed, given } = await plan(t, samples);
     await run('planBatch', given);
     const rollout = await result('openRollout', { batch_id: 'batch', row: 0, repeat: 0 });
-    assert.deepEqual(rollout.agent, { name: 'simple_agent', task_index: 3, rollout_index: 1, attempt: 1 }); // prettier-ignore
+    assert.deepEqual(rollout.agent, {
+      name: 'simple_agent',
+      task_index: 3,
+      rollout_index: 1,
+      attempt: 1,
+    });
     assert.deepEqual(
       [rollout.plays, rollout.progress.phase, rollout.queues.playTurns],
       ['in_slices', 'run', 'queue-of-task'],
@@ -319,7 +375,14 @@ describe('a batch of samples that an agent plays', () => {
   test('finishes them with the attempt that was the last', async (t) => {
     const bench = await playing(t, { runs: [{}], info: { attempt_index: 1 } });
     await bench.result('playTurns', AT);
-    const { result } = await bench.result('finishRollout', { rollout: { batch_id: 'batch', row: 0, repeat: 0 }, stop_reason: null, failure: null }); // prettier-ignore
-    assert.deepEqual([result.stop_reason, result.total_reward, result.attempt], ['terminated', 0.5, 1]); // prettier-ignore
+    const { result } = await bench.result('finishRollout', {
+      rollout: { batch_id: 'batch', row: 0, repeat: 0 },
+      stop_reason: null,
+      failure: null,
+    });
+    assert.deepEqual(
+      [result.stop_reason, result.total_reward, result.attempt],
+      ['terminated', 0.5, 1],
+    );
   });
 });

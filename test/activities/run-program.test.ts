@@ -33,8 +33,10 @@ const onceOnly = async (running: Running): Promise<Ended> => {
 };
 const untilStopped = ({ signal }: Pick<Running, 'signal'>): Promise<Ended> =>
   new Promise((_, reject) => {
-    signal.addEventListener('abort', () => { reject(new Error('stopped')); });
-  }); // prettier-ignore
+    signal.addEventListener('abort', () => {
+      reject(new Error('stopped'));
+    });
+  });
 
 describe('a life of a program', () => {
   test('is played by the opening, and ends the rollout', async (t) => {
@@ -52,11 +54,17 @@ describe('a life of a program', () => {
     const opened = bench.opened();
     await assert.rejects(opened, (error) => {
       assert.ok(error instanceof ApplicationFailure && error.nonRetryable === true);
-      assert.deepEqual([error.type, error.message], ['TimedOut', 'its program ran longer than limits.run 1s']);
+      assert.deepEqual(
+        [error.type, error.message],
+        ['TimedOut', 'its program ran longer than limits.run 1s'],
+      );
       return true;
-    }); // prettier-ignore
+    });
     assert.deepEqual(bench.agents.stopped, ['batch/0-0.1']);
-    assert.deepEqual([(await bench.lines('exit')).length, (await bench.lines('observation')).length], [0, 0]); // prettier-ignore
+    assert.deepEqual(
+      [(await bench.lines('exit')).length, (await bench.lines('observation')).length],
+      [0, 0],
+    );
   });
 
   test('that goes on behind a limit is ended, and the rollout ends by that limit, worth 0', async (t) => {
@@ -84,19 +92,27 @@ describe('a life of a program', () => {
     };
     const bench = await programBench(t, { program: lost, request: { attempts: { agent: 1 } } });
     const opened = bench.opened();
-    await eventually({ what: 'an answer', timeout_ms: 5000 }, async () => (await bench.lines('answer')).length > 0); // prettier-ignore
+    await eventually(
+      { what: 'an answer', timeout_ms: 5000 },
+      async () => (await bench.lines('answer')).length > 0,
+    );
     bench.agents.forget();
     await opened;
     const end = await bench.playsOn();
     assert.deepEqual([end.ended, end.total_reward], ['terminated', 3]);
-    assert.deepEqual((await bench.lines('life')).map(({ life }) => life), [1, 2]); // prettier-ignore
+    assert.deepEqual(
+      (await bench.lines('life')).map(({ life }) => life),
+      [1, 2],
+    );
     const [fault] = await bench.lines('fault');
     assert.match(fault?.message ?? '', /^its service has no run batch\/0-0\.1 any more/);
     assert.equal(fault?.uncounted, true);
   });
 
   test('that was told another address is ended, and begins again at the new one', async (t) => {
-    const bench = await programBench(t, { program: (running) => running.run.endsWith('.1') ? untilStopped(running) : once(running) }); // prettier-ignore
+    const bench = await programBench(t, {
+      program: (running) => (running.run.endsWith('.1') ? untilStopped(running) : once(running)),
+    });
     const attempt = bench.opened();
     await eventually({ what: 'the first life', timeout_ms: 5000 }, () => bench.agents.polls() > 0);
     await bench.moves();
@@ -107,7 +123,10 @@ describe('a life of a program', () => {
     assert.notEqual(first?.task.base_url, second?.task.base_url);
     assert.notEqual(first?.task.key, second?.task.key);
     const { lives } = await bench.elsewhere().readTrajectory(REF);
-    assert.deepEqual(lives.map(({ exit }) => exit?.code ?? null), [null, 0]); // prettier-ignore
+    assert.deepEqual(
+      lives.map(({ exit }) => exit?.code ?? null),
+      [null, 0],
+    );
   });
 });
 

@@ -17,7 +17,10 @@ describe('a rollout that starts in an environment with sessions', () => {
     const bench = await planned(t);
     await bench.result('openRollout', REF);
     const { start, extra_env_info, session } = await read(bench);
-    assert.deepEqual(start?.prompt.map(({ content }) => content), ['go', 'now']); // prettier-ignore
+    assert.deepEqual(
+      start?.prompt.map(({ content }) => content),
+      ['go', 'now'],
+    );
     assert.deepEqual(extra_env_info, { level: 1, [SESSION_KEY]: 1 });
     assert.deepEqual(bench.sessions.begun, [{ key: 'batch/0-0/begin-0', metadata: { level: 1 } }]);
     assert.equal(session.lives, 1);
@@ -27,7 +30,8 @@ describe('a rollout that starts in an environment with sessions', () => {
     const bench = await planned(t);
     const { service } = bench;
     const renderChat = service.renderChat.bind(service);
-    bench.service.renderChat = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
+    bench.service.renderChat = () =>
+      Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' }));
     assert.equal((await bench.failure('openRollout', REF)).type, 'GenerationUnavailable');
     bench.service.renderChat = renderChat;
     await bench.result('openRollout', REF);
@@ -102,7 +106,10 @@ describe('a rollout that is played where it was opened, and loses its session', 
     assert.deepEqual([progress.ended, progress.total_reward], ['terminated', 1]);
     const { session, faults } = await read(bench);
     assert.deepEqual([session.lives, session.losses, faults], [2, 1, { EnvironmentStateLost: 1 }]);
-    assert.deepEqual(bench.sessions.begun.map(({ key }) => key), ['batch/0-0/begin-0', 'batch/0-0/begin-1']); // prettier-ignore
+    assert.deepEqual(
+      bench.sessions.begun.map(({ key }) => key),
+      ['batch/0-0/begin-0', 'batch/0-0/begin-1'],
+    );
     bench.checkPlayed();
   });
 
@@ -120,12 +127,15 @@ describe('a rollout that is played where it was opened, and loses its session', 
 });
 
 describe('a step in a session', () => {
-  const started = async (t: TestContext, given: Given): Promise<Awaited<ReturnType<typeof planned>>> => {
+  const started = async (
+    t: TestContext,
+    given: Given,
+  ): Promise<Awaited<ReturnType<typeof planned>>> => {
     const bench = await planned(t, { says: [says('hi')], ...given });
     await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     return bench;
-  }; // prettier-ignore
+  };
 
   test('is in the journal before it is sent, and its answer before anything else', async (t) => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
@@ -139,7 +149,8 @@ describe('a step in a session', () => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
     const { service } = bench;
     const renderTurn = service.renderTurn.bind(service);
-    bench.service.renderTurn = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
+    bench.service.renderTurn = () =>
+      Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' }));
     assert.equal((await bench.failure('stepEnvironment', AT)).type, 'GenerationUnavailable');
     bench.service.renderTurn = renderTurn;
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 2);
@@ -187,25 +198,39 @@ describe('a step in a session', () => {
 
 describe('a rollout whose session was lost', () => {
   const losing = async (t: TestContext, given: Given = {}) => {
-    const bench = await planned(t, { says: ['a', 'b', 'c'].map((text) => says(text)), script: [lost, lost, lost], ...given }); // prettier-ignore
-    return { bench, play: async () => {
-      const plan = await bench.result('openRollout', REF);
-      await bench.result('generateTurn', AT);
-      return { plan, failure: await bench.failure('stepEnvironment', AT) };
-    } };
-  }; // prettier-ignore
+    const bench = await planned(t, {
+      says: ['a', 'b', 'c'].map((text) => says(text)),
+      script: [lost, lost, lost],
+      ...given,
+    });
+    return {
+      bench,
+      play: async () => {
+        const plan = await bench.result('openRollout', REF);
+        await bench.result('generateTurn', AT);
+        return { plan, failure: await bench.failure('stepEnvironment', AT) };
+      },
+    };
+  };
 
   test('starts over in a new one, once the old one is ended', async (t) => {
     const { bench, play } = await losing(t);
     const { failure } = await play();
-    assert.deepEqual(failure, { type: 'EnvironmentStateLost', message: 'restarted', nonRetryable: true }); // prettier-ignore
+    assert.deepEqual(failure, {
+      type: 'EnvironmentStateLost',
+      message: 'restarted',
+      nonRetryable: true,
+    });
     const again = await bench.failure('stepEnvironment', AT);
     assert.equal(again.type, 'EnvironmentStateLost', 'a retried step finds the loss');
     assert.equal(bench.environment.steps.length, 1);
     const { progress } = await bench.result('openRollout', REF);
     assert.deepEqual([progress.turn, progress.phase, progress.ended], [0, 'generate', null]);
     assert.deepEqual(bench.sessions.ended, [1]);
-    assert.deepEqual(bench.sessions.begun.map(({ key }) => key), ['batch/0-0/begin-0', 'batch/0-0/begin-1']); // prettier-ignore
+    assert.deepEqual(
+      bench.sessions.begun.map(({ key }) => key),
+      ['batch/0-0/begin-0', 'batch/0-0/begin-1'],
+    );
     const { session, extra_env_info, wasted_tokens } = await read(bench);
     assert.deepEqual([session.lives, session.losses], [2, 1]);
     assert.equal(fieldIn(extra_env_info, SESSION_KEY), 2);

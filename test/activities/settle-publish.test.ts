@@ -38,17 +38,24 @@ describe('refused before anything is touched', () => {
     ['a version that is no integer', { version: 1.5 }, /version/],
     ['weights of another kind', { weights: { kind: 'magic', path: '/w' } }, /weights/],
     ['a mode that there is not', { mode: 'sideways' }, /mode/],
-    ['a probe that does not fit its prompt', { probe: { ...PROBE, logprobs: [-1] } }, /probe.*expected 2 logprobs/],
+    [
+      'a probe that does not fit its prompt',
+      { probe: { ...PROBE, logprobs: [-1] } },
+      /probe.*expected 2 logprobs/,
+    ],
     ['a field that there is not', { colour: 'blue' }, /colour/],
   ] as const) {
     test(`is ${what}`, async (t) => {
       const { a, bench, records } = await fleet(t);
-      const { type, message, nonRetryable } = await bench.failure('settlePublish', publish(1, fields)); // prettier-ignore
+      const { type, message, nonRetryable } = await bench.failure(
+        'settlePublish',
+        publish(1, fields),
+      );
       assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
       assert.match(message, says);
       assert.deepEqual([a.calls, await records.latest()], [[], null]);
     });
-  } // prettier-ignore
+  }
 
   test('is a version below the target, and the target with other weights', async (t) => {
     const { bench, records } = await fleet(t);
@@ -58,7 +65,10 @@ describe('refused before anything is touched', () => {
     assert.match(lower.message, /version: expected more than 5, the last one tried, got 4/);
     const other = { weights: { kind: 'checkpoint', path: '/elsewhere' } };
     const another = await bench.failure('settlePublish', publish(5, other));
-    assert.match(another.message, /version 5 has checkpoint ".*\/weights-5", got checkpoint "\/elsewhere"/); // prettier-ignore
+    assert.match(
+      another.message,
+      /version 5 has checkpoint ".*\/weights-5", got checkpoint "\/elsewhere"/,
+    );
     assert.deepEqual(await records.latest(), then);
   });
 
@@ -73,7 +83,10 @@ describe('refused before anything is touched', () => {
     put(5, 'the weights of 5, trained on');
     const { type, message, nonRetryable } = await bench.failure('settlePublish', publish(5));
     assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
-    assert.match(message, /^weights: expected what ".*\/weights-5" had when version 5 was published \(16 bytes, written at .*\), got others \(28 bytes, .*\); publish other files under a higher version$/); // prettier-ignore
+    assert.match(
+      message,
+      /^weights: expected what ".*\/weights-5" had when version 5 was published \(16 bytes, written at .*\), got others \(28 bytes, .*\); publish other files under a higher version$/,
+    );
     assert.deepEqual(await records.latest(), then);
     put(5, 'the weights of 5');
     await bench.result('settlePublish', publish(5));
@@ -84,7 +97,10 @@ describe('refused before anything is touched', () => {
     const { a, bench, records } = await fleet(t);
     a.started = { ...a.started, cache_dtype: 'fp8_e5m2' };
     const { message } = await bench.failure('settlePublish', publish(1, { cache: 'keep' }));
-    assert.match(message, /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/); // prettier-ignore
+    assert.match(
+      message,
+      /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/,
+    );
     assert.equal(await records.latest(), null);
     await bench.result('settlePublish', publish(1));
   });
@@ -95,7 +111,10 @@ describe('refused before anything is touched', () => {
     a.started = { ...a.started, adapter_places: 3 };
     b.started = { ...b.started, adapter_places: 0 };
     const { message } = await bench.failure('settlePublish', publish(1, adapter));
-    assert.match(message, /http:\/\/a\/v1 has too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 and the next one, got 3/); // prettier-ignore
+    assert.match(
+      message,
+      /http:\/\/a\/v1 has too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 and the next one, got 3/,
+    );
     assert.match(message, /http:\/\/b\/v1 has .* got 0/);
     assert.equal(await records.latest(), null);
     a.started = { ...a.started, adapter_places: 4 };
@@ -158,8 +177,18 @@ test('weights that the worker cannot see are published, with a note that nobody 
   const { notes } = await bench.result('settlePublish', publish(6, elsewhere));
   assert.equal((await records.latest())?.weights['6']?.files, null);
   assert.equal(notes.length, 1);
-  assert.ok(notes[0]?.startsWith(`"/only/engines/see/it" cannot be read (ENOENT: no such file or directory, `), notes[0]); // prettier-ignore
-  assert.ok(notes[0]?.endsWith(`) on ${hostname()}, where the worker runs: if other files are put there under version 6, nobody notices`), notes[0]); // prettier-ignore
+  assert.ok(
+    notes[0]?.startsWith(
+      `"/only/engines/see/it" cannot be read (ENOENT: no such file or directory, `,
+    ),
+    notes[0],
+  );
+  assert.ok(
+    notes[0]?.endsWith(
+      `) on ${hostname()}, where the worker runs: if other files are put there under version 6, nobody notices`,
+    ),
+    notes[0],
+  );
 });
 
 test('weights that are those of the version before are published, with a note', async (t) => {

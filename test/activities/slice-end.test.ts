@@ -29,7 +29,12 @@ describe('a slice', () => {
 
 describe('slots', () => {
   test('are taken when as many attempts of their queue run, whatever other queues do', () => {
-    const slots = createSlots(new Map([['turns', 2], ['plans', 1]])); // prettier-ignore
+    const slots = createSlots(
+      new Map([
+        ['turns', 2],
+        ['plans', 1],
+      ]),
+    );
     const leave = [slots.enter('turns'), slots.enter('plans'), slots.enter('elsewhere')];
     assert.deepEqual(['turns', 'plans', 'elsewhere'].map(slots.areTaken), [false, true, false]);
     leave.push(slots.enter('turns'));

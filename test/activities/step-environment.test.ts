@@ -19,7 +19,12 @@ const a = author('');
 /** A rollout whose first turn has been generated: `hello`, five tokens. */
 async function generated(
   t: Parameters<typeof activityBench>[0],
-  { settings = {}, finish = 'stop', says = idsOf('hello'), ...parts }: Parts & { settings?: Partial<RolloutSettings>; finish?: 'stop' | 'length'; says?: number[] }, // prettier-ignore
+  {
+    settings = {},
+    finish = 'stop',
+    says = idsOf('hello'),
+    ...parts
+  }: Parts & { settings?: Partial<RolloutSettings>; finish?: 'stop' | 'length'; says?: number[] },
 ): Promise<Bench> {
   const bench = await activityBench(t, parts);
   await bench.started({ settings, extra_env_info: { state: 'first' } });
@@ -68,7 +73,11 @@ describe('a step', () => {
         },
       };
       const bench = await activityBench(t, { environments: { task: noting } });
-      const prompt = ['user', 'assistant', 'user'].map((role) => ({ role, content: role, token_ids: [901] })); // prettier-ignore
+      const prompt = ['user', 'assistant', 'user'].map((role) => ({
+        role,
+        content: role,
+        token_ids: [901],
+      }));
       await bench.started({ settings: { semantics }, prompt });
       const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
       await journal.append(entryOf(a.chunk({ token_ids: idsOf('hello') })));
@@ -134,7 +143,12 @@ describe('a step', () => {
   test('in a chat does not end the turn twice, and says something around an empty text', async (t) => {
     const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
     const service = scriptedService([], { template: chatml });
-    const bench = await generated(t, { ...answers({ content: '' }), service, settings, says: encode('hi<|im_end|>') }); // prettier-ignore
+    const bench = await generated(t, {
+      ...answers({ content: '' }),
+      service,
+      settings,
+      says: encode('hi<|im_end|>'),
+    });
     await bench.result('stepEnvironment', AT);
     const { turns } = await bench.elsewhere().readTrajectory(REF);
     const behind = '\n<|im_start|>environment\n<|im_end|>\n<|im_start|>assistant\n';
@@ -264,7 +278,11 @@ describe('a step that fails', () => {
     const rejected = new Fault({ type: 'EnvironmentRejected', message: 'the board is broken' });
     const bench = await generated(t, answers(rejected));
     const failure = await bench.failure('stepEnvironment', AT);
-    assert.deepEqual(failure, { type: 'EnvironmentRejected', message: 'the board is broken', nonRetryable: true }); // prettier-ignore
+    assert.deepEqual(failure, {
+      type: 'EnvironmentRejected',
+      message: 'the board is broken',
+      nonRetryable: true,
+    });
   });
 
   test('because the observation overfills a log that nemo-rl-sync says cannot be, has upstream’s text', async (t) => {

@@ -43,7 +43,17 @@ interface Played {
 /** Attempts follow one another until the turn is whole. */
 async function played(
   t: Pick<TestContext, 'after'>,
-  { script, stop_strings, ...given }: { script: readonly ScriptedReply[]; stop_strings: string[]; special_tokens?: string[]; min_tokens?: number; max_attempts?: number }, // prettier-ignore
+  {
+    script,
+    stop_strings,
+    ...given
+  }: {
+    script: readonly ScriptedReply[];
+    stop_strings: string[];
+    special_tokens?: string[];
+    min_tokens?: number;
+    max_attempts?: number;
+  },
 ): Promise<Played> {
   const { special_tokens = [], min_tokens = 0, max_attempts = 2 } = given;
   const service = scriptedService(script);
@@ -120,7 +130,10 @@ describe('an undisturbed turn', () => {
   });
 
   test('is refused where its ids do not say the stop string that ended it, and none of them stays', async (t) => {
-    const script = [overrun('up and', { text: 'up;', stop: ';' }), overrun('on;', { text: 'on;', stop: ';' })]; // prettier-ignore
+    const script = [
+      overrun('up and', { text: 'up;', stop: ';' }),
+      overrun('on;', { text: 'on;', stop: ';' }),
+    ];
     const service = scriptedService(script);
     const bench = await activityBench(t, { service });
     await bench.started({ settings: { generation: { ...GENERATION, stop_strings: [';'] } } });

@@ -16,7 +16,10 @@ describe('an engine that does not answer when a transfer begins', () => {
         if (call !== 'isUp' || !isUp) throw controlFault('GenerationUnavailable');
       };
       const { ticket, engines: held } = await begin();
-      assert.deepEqual(held.map(({ url }) => url), [A]); // prettier-ignore
+      assert.deepEqual(
+        held.map(({ url }) => url),
+        [A],
+      );
       assert.equal((await entry(B)).state, state);
       engines[1].before = () => undefined;
       await finish(ticket, { sent: [0] });
@@ -30,7 +33,10 @@ test('one that does not answer its pause serves nothing, since it may be paused 
     if (call === 'pause') throw controlFault('GenerationUnavailable');
   };
   const { engines: held } = await begin({ quorum: 1 });
-  assert.deepEqual(held.map(({ url }) => url), [A]); // prettier-ignore
+  assert.deepEqual(
+    held.map(({ url }) => url),
+    [A],
+  );
   const { state, needs, fault } = await entry(B);
   assert.deepEqual([state, needs, fault], ['unknown', null, 'the engine says nothing']);
 });

@@ -15,13 +15,27 @@ async function joiners(t: TestContext, { isFirst = false } = {}) {
   const engines = [controlledEngine(A), controlledEngine(B)] as const;
   const bench = await activityBench(t, { controls: [...engines] });
   const { records } = bench.dependencies.policy('default')!;
-  const sent = { version: 17, weights: { kind: 'transfer' as const }, cache: 'keep' as const, probe: null, pause_limit: '10m' }; // prettier-ignore
+  const sent = {
+    version: 17,
+    weights: { kind: 'transfer' as const },
+    cache: 'keep' as const,
+    probe: null,
+    pause_limit: '10m',
+  };
   const first = isFirst ? firstRecord([]) : concluded(withTarget(firstRecord([]), sent));
   const identity = isFirst ? null : engines[0].identity;
-  await records.change(() => [A, B].reduce((next, url) => withJoined(next, { replica: url, owner: 'grpo' }), { ...first, identity })); // prettier-ignore
-  const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
-  const begin = () => bench.result('beginTransfer', { service: 'default', nonce: 'n', begin: BEGIN }); // prettier-ignore
-  const finish = () => bench.result('finishTransfer', { service: 'default', finish: { ticket: 'n', sent: [0, 1] } }); // prettier-ignore
+  await records.change(() =>
+    [A, B].reduce((next, url) => withJoined(next, { replica: url, owner: 'grpo' }), {
+      ...first,
+      identity,
+    }),
+  );
+  const entry = async (url: string): Promise<ReplicaEntry> =>
+    (await records.latest())!.replicas[url]!;
+  const begin = () =>
+    bench.result('beginTransfer', { service: 'default', nonce: 'n', begin: BEGIN });
+  const finish = () =>
+    bench.result('finishTransfer', { service: 'default', finish: { ticket: 'n', sent: [0, 1] } });
   return { engines, bench, begin, finish, entry };
 }
 
@@ -56,7 +70,10 @@ describe('engines that have joined beside weights that only a trainer has', () =
     const { engines, begin, entry } = await joiners(t);
     engines[1].identity = { ...engines[0].identity, model: 'another' };
     const { answer } = await begin();
-    assert.deepEqual(answer.engines.map(({ url }) => url), [A]); // prettier-ignore
+    assert.deepEqual(
+      answer.engines.map(({ url }) => url),
+      [A],
+    );
     const { state, fault } = await entry(B);
     assert.equal(state, 'away');
     assert.match(fault ?? '', /another/);
@@ -66,9 +83,18 @@ describe('engines that have joined beside weights that only a trainer has', () =
     const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
     await begin();
     const abandon = { ticket: 'n', touched: [0, 1] };
-    await bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon }); // prettier-ignore
+    await bench.result('abandonTransfer', {
+      service: 'default',
+      why: 'its holder gave it up',
+      abandon,
+    });
     for (const engine of engines) engine.calls.length = 0;
-    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    await bench.result('updateReplica', {
+      service: 'default',
+      replica: B,
+      version: null,
+      mode: 'abort',
+    });
     const { state, needs, examined } = await entry(B);
     assert.deepEqual([state, needs, examined], ['unknown', 'load', false]);
     assert.deepEqual(engines[1].calls, ['paused', 'cutOff', 'closeTransfer']);
@@ -79,11 +105,18 @@ describe('engines that have joined beside weights that only a trainer has', () =
     const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
     await begin();
     await engines[1].resume({ within_ms: 1000, signal: new AbortController().signal });
-    await bench.result('changeReplicas', { service: 'default', name: 'join', input: { url: B, instance: 'two' } }); // prettier-ignore
+    await bench.result('changeReplicas', {
+      service: 'default',
+      name: 'join',
+      input: { url: B, instance: 'two' },
+    });
     engines[1].calls.length = 0;
     const finish = { ticket: 'n', sent: [0] };
     const { faults } = await bench.result('finishTransfer', { service: 'default', finish });
-    assert.deepEqual([faults[B], engines[1].calls], ['it has left, drains, or has joined anew', []]); // prettier-ignore
+    assert.deepEqual(
+      [faults[B], engines[1].calls],
+      ['it has left, drains, or has joined anew', []],
+    );
     const [first, again] = [await entry(A), await entry(B)];
     assert.deepEqual([first.state, first.version], ['current', 1]);
     assert.deepEqual([again.state, again.needs, again.examined], ['away', null, false]);
@@ -92,7 +125,9 @@ describe('engines that have joined beside weights that only a trainer has', () =
   test('do not serve if their logprobs are of another kind than those of the others', async (t) => {
     const { engines, bench, begin, finish, entry } = await joiners(t);
     const { records } = bench.dependencies.policy('default')!;
-    await records.change((now) => now && { ...now, identity: { ...now.identity!, logprobs_mode: 'processed' } }); // prettier-ignore
+    await records.change(
+      (now) => now && { ...now, identity: { ...now.identity!, logprobs_mode: 'processed' } },
+    );
     engines[1].mode = 'raw';
     await begin();
     await finish();

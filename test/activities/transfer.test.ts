@@ -12,7 +12,13 @@ describe('engines whose weights a trainer sends', () => {
     const { engines, begin, finish, entry, records } = await fleet(t);
     const { ticket, version, engines: held, init } = await begin();
     assert.deepEqual([version, init], [18, true]);
-    assert.deepEqual(held.map(({ url, group, rank_offset }) => [url, group, rank_offset]), [[A, 0, 1], [B, 1, 1]]); // prettier-ignore
+    assert.deepEqual(
+      held.map(({ url, group, rank_offset }) => [url, group, rank_offset]),
+      [
+        [A, 0, 1],
+        [B, 1, 1],
+      ],
+    );
     for (const engine of engines) {
       assert.equal(engine.isPaused(), true);
       assert.equal(engine.label_now(), `18?${ticket}`);
@@ -42,7 +48,13 @@ describe('engines whose weights a trainer sends', () => {
     const { engines, begin } = await fleet(t);
     engines[0].worldSize = () => Promise.resolve(4);
     const { engines: held } = await begin({ groups: 1 });
-    assert.deepEqual(held.map(({ group, rank_offset }) => [group, rank_offset]), [[0, 1], [0, 5]]); // prettier-ignore
+    assert.deepEqual(
+      held.map(({ group, rank_offset }) => [group, rank_offset]),
+      [
+        [0, 1],
+        [0, 5],
+      ],
+    );
   });
 
   test('need no new collective where the last transfer to the same ones succeeded', async (t) => {
@@ -138,10 +150,20 @@ describe('engines whose weights a trainer sends', () => {
   });
 
   const STARTED: [string, Partial<EngineSettings>, object, RegExp | null][] = [
-    ['without a transfer', { backend: 'none' }, {}, /http:\/\/b\/v1 was started without a transfer of weights/], // prettier-ignore
+    [
+      'without a transfer',
+      { backend: 'none' },
+      {},
+      /http:\/\/b\/v1 was started without a transfer of weights/,
+    ],
     ["without one, for the trainer's own code", { backend: 'none' }, { code: 'trainer' }, null],
     ['with a transfer', { backend: 'nccl' }, {}, null],
-    ['with a quantised cache that is to be kept', { cache_dtype: 'fp8' }, { cache: 'keep' }, /cache: expected "reset" for http:\/\/b\/v1, whose cache is quantised \(fp8\)/], // prettier-ignore
+    [
+      'with a quantised cache that is to be kept',
+      { cache_dtype: 'fp8' },
+      { cache: 'keep' },
+      /cache: expected "reset" for http:\/\/b\/v1, whose cache is quantised \(fp8\)/,
+    ],
     ['with a quantised cache that is emptied', { cache_dtype: 'fp8' }, {}, null],
     ['with a plain cache that is to be kept', { cache_dtype: 'auto' }, { cache: 'keep' }, null],
     ['without a word about it', {}, { cache: 'keep' }, null],
@@ -153,7 +175,10 @@ describe('engines whose weights a trainer sends', () => {
       if (refused === null) {
         const { engines: held } = await begin(given);
         const says = settings.backend === 'nccl' ? 'nccl' : null;
-        assert.deepEqual(held.map(({ backend }) => backend), [null, says]); // prettier-ignore
+        assert.deepEqual(
+          held.map(({ backend }) => backend),
+          [null, says],
+        );
       } else {
         assert.match(await refusal(given), refused);
         assert.ok(engines.every((engine) => !engine.isPaused()));
@@ -191,7 +216,12 @@ describe('an engine that hangs in a transfer', () => {
     await abandon(ticket, [1]);
     engines[1].before = () => undefined;
     engines[1].calls.length = 0;
-    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    await bench.result('updateReplica', {
+      service: 'default',
+      replica: B,
+      version: null,
+      mode: 'abort',
+    });
     assert.deepEqual(engines[1].calls, ['paused', 'cutOff', 'closeTransfer']);
     const { state, needs, paused_until } = await entry(B);
     assert.deepEqual([state, needs, paused_until], ['unknown', 'load', null]);
@@ -202,9 +232,17 @@ describe('an engine that hangs in a transfer', () => {
     const { ticket } = await begin();
     await abandon(ticket, [1]);
     engines[1].calls.length = 0;
-    await bench.result('updateReplica', { service: 'default', replica: B, version: null, mode: 'abort' }); // prettier-ignore
+    await bench.result('updateReplica', {
+      service: 'default',
+      replica: B,
+      version: null,
+      mode: 'abort',
+    });
     const loaded = engines[1].calls.indexOf('load');
-    assert.ok(engines[1].calls.indexOf('closeTransfer') < loaded && loaded > 0, engines[1].calls.join()); // prettier-ignore
+    assert.ok(
+      engines[1].calls.indexOf('closeTransfer') < loaded && loaded > 0,
+      engines[1].calls.join(),
+    );
     const { state, version, needs } = await entry(B);
     assert.deepEqual([state, version, needs], ['current', 17, null]);
   });
@@ -226,7 +264,10 @@ describe('a trainer', () => {
     const old = await begin();
     const heir = await begin({ holder: { ...HOLDER, incarnation: 'two' } });
     assert.equal(heir.version, 19);
-    assert.match(await refusedFinish(old.ticket), /"one".*was superseded: incarnation "two" has begun version 19/); // prettier-ignore
+    assert.match(
+      await refusedFinish(old.ticket),
+      /"one".*was superseded: incarnation "two" has begun version 19/,
+    );
     assert.match(await refusal({}), /holder: "grpo" \(incarnation "one"\) was superseded/);
     await finish(heir.ticket);
   });
@@ -246,7 +287,9 @@ describe('a trainer', () => {
     await begin();
     engines[0].calls.length = 0;
     const { ticket } = await begin({ holder: { ...HOLDER, incarnation: 'two' } });
-    assert.ok(engines[0].calls.indexOf('closeTransfer') < engines[0].calls.indexOf('pause keep reset')); // prettier-ignore
+    assert.ok(
+      engines[0].calls.indexOf('closeTransfer') < engines[0].calls.indexOf('pause keep reset'),
+    );
     await finish(ticket);
     assert.equal((await entry(A)).state, 'current');
   });
@@ -257,8 +300,14 @@ describe('a trainer', () => {
     await finish(ticket);
     const attach = { version: 18, checkpoint: '/weights-18' };
     await bench.result('attachCheckpoint', { service: 'default', attach });
-    assert.deepEqual((await records.latest())?.weights['18']?.weights, { kind: 'checkpoint', path: '/weights-18' }); // prettier-ignore
-    const { message } = await bench.failure('attachCheckpoint', { service: 'default', attach: { ...attach, version: 17 } }); // prettier-ignore
+    assert.deepEqual((await records.latest())?.weights['18']?.weights, {
+      kind: 'checkpoint',
+      path: '/weights-18',
+    });
+    const { message } = await bench.failure('attachCheckpoint', {
+      service: 'default',
+      attach: { ...attach, version: 17 },
+    });
     assert.match(message, /version: expected 18, got 17/);
   });
 

@@ -71,16 +71,23 @@ describe('a session', () => {
     await bench.result('generateTurn', AT);
     await bench.result('stepEnvironment', AT);
     const id = await bench.dependencies.storeId();
-    assert.deepEqual(bench.sessions.deployments, ['begin', 'step', 'end'].map((call) => [call, id])); // prettier-ignore
+    assert.deepEqual(
+      bench.sessions.deployments,
+      ['begin', 'step', 'end'].map((call) => [call, id]),
+    );
     const begins = (await bench.journalLines()).filter((line) => line.kind === 'begin');
-    assert.deepEqual(begins.map(({ deployment: named }) => named), [id, id]); // prettier-ignore
+    assert.deepEqual(
+      begins.map(({ deployment: named }) => named),
+      [id, id],
+    );
   });
 
   test('that an older worker began is ended under the name that this one gave it', async (t) => {
     const bench = await planned(t);
     const journal = await bench.store.claim(REF, { activity: 'openRollout', reopen: true });
     const begin = { kind: 'begin' as const, task_name: 'task', messages: [], metadata: {} };
-    for (const mark of [{ session: 'asked' as const }, {}]) await journal.append({ ...begin, ...mark }); // prettier-ignore
+    for (const mark of [{ session: 'asked' as const }, {}])
+      await journal.append({ ...begin, ...mark });
     await journal.commit();
     await finish(bench);
     assert.deepEqual(bench.sessions.deployments, [['end', undefined]]);

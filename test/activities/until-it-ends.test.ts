@@ -27,7 +27,13 @@ function running(): { life: Life; stopped: string[] } {
   };
   const hold = { signal: new AbortController().signal };
   const never = new Promise<never>(() => undefined);
-  const life = { hold, program, run: 'r.1', session: { overstays: never, broken: never }, begun_at: 0 }; // prettier-ignore
+  const life = {
+    hold,
+    program,
+    run: 'r.1',
+    session: { overstays: never, broken: never },
+    begun_at: 0,
+  };
   return { life: life as unknown as Life, stopped };
 }
 
@@ -45,7 +51,10 @@ test('the wait for a program ends with its journal, and leaves the program to wh
 test('a program that overstays a refusal is ended', async () => {
   const { life, stopped } = running();
   const overstays = sleep(20);
-  const ended = await untilItEnds({ state: 'running' }, { ...life, session: { ...life.session, overstays } }); // prettier-ignore
+  const ended = await untilItEnds(
+    { state: 'running' },
+    { ...life, session: { ...life.session, overstays } },
+  );
   assert.deepEqual([ended.exit.signal, stopped], ['SIGKILL', ['r.1']]);
 });
 

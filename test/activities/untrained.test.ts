@@ -20,7 +20,13 @@ describe('a rollout of a stream', () => {
     const service = scriptedService([says('x')]);
     const environment = scriptedEnvironment([{ terminated: true }]);
     const bench = await activityBench(t, { plays_on: true, service, environment });
-    const stream = StreamRequest.parse({ samples: { path: 's.jsonl' }, groups_per_step: 1, num_repeats: 4, generation: { model: 'policy' }, ...request }); // prettier-ignore
+    const stream = StreamRequest.parse({
+      samples: { path: 's.jsonl' },
+      groups_per_step: 1,
+      num_repeats: 4,
+      generation: { model: 'policy' },
+      ...request,
+    });
     const samples = ['a', 'b', 'c'].map((content) => sampleOf(content));
     await bench.store.createBatch({ batch_id: BATCH, request: stream, samples });
     await bench.result('openRollout', { ...REF, row: group, repeat: 2 });
@@ -60,20 +66,30 @@ async function planned(
 describe('a rollout of which no token trains says so in its result', () => {
   const played = async (
     t: TestOf,
-    { said = says('x'), ...given }: { said?: ScriptedReply; request?: Record<string, unknown>; sample?: string },
+    {
+      said = says('x'),
+      ...given
+    }: { said?: ScriptedReply; request?: Record<string, unknown>; sample?: string },
   ): Promise<unknown[]> => {
     const service = scriptedService([said]);
     const environment = scriptedEnvironment([{ terminated: true }]);
     const bench = await planned(t, { parts: { plays_on: true, service, environment }, ...given });
     const { progress } = await bench.result('openRollout', REF);
-    const { result } = await bench.result('finishRollout', { rollout: REF, stop_reason: 'stopped', failure: null });
+    const { result } = await bench.result('finishRollout', {
+      rollout: REF,
+      stop_reason: 'stopped',
+      failure: null,
+    });
     assert.equal(result.untrained, progress.untrained);
     return [progress.ended, progress.untrained];
   };
   const cut = says('x', { finish_reason: 'length' });
 
   test('because it was truncated, and the request masks that', async (t) => {
-    assert.deepEqual(await played(t, { said: cut, request: { overlong: 'mask' } }), ['terminated', true]);
+    assert.deepEqual(await played(t, { said: cut, request: { overlong: 'mask' } }), [
+      'terminated',
+      true,
+    ]);
     assert.deepEqual(await played(t, { said: cut }), ['terminated', undefined]);
     assert.deepEqual(await played(t, { request: { overlong: 'mask' } }), ['terminated', undefined]);
   });
@@ -93,7 +109,11 @@ describe('a rollout of which no token trains says so in its result', () => {
   test('but not if it failed', async (t) => {
     const bench = await planned(t, { sample: sampleOf('go', { loss_multiplier: 0 }) });
     await bench.result('openRollout', REF);
-    const { result } = await bench.result('finishRollout', { rollout: REF, stop_reason: 'failed', failure: null });
+    const { result } = await bench.result('finishRollout', {
+      rollout: REF,
+      stop_reason: 'failed',
+      failure: null,
+    });
     assert.deepEqual([result.stop_reason, result.untrained], ['failed', undefined]);
   });
-}); // prettier-ignore
+});

@@ -30,7 +30,14 @@ describe('a replica that is updated', () => {
   test('keeps its cache where the update says so', async (t) => {
     const { engine, bench } = await updating(t, { cache: 'keep' });
     await bench.result('updateReplica', { ...ORDER, mode: 'abort' });
-    assert.deepEqual(engine.calls, ['pause abort keep', 'label in transit', 'load', 'label', 'resume', 'promptLogprobs']); // prettier-ignore
+    assert.deepEqual(engine.calls, [
+      'pause abort keep',
+      'label in transit',
+      'load',
+      'label',
+      'resume',
+      'promptLogprobs',
+    ]);
   });
 
   test('may not be paused longer than pause_limit, which every reader sees before it is paused', async (t) => {

@@ -50,11 +50,36 @@ describe('the files of a checkpoint', () => {
   });
 
   for (const [what, change] of [
-    ['a shard was written again', (folder: string) => put(path.join(folder, 'model-00001-of-00002.safetensors'), { content: LARGE, at: new Date() })],
-    ['a shard has another size', (folder: string) => put(path.join(folder, 'model-00001-of-00002.safetensors'), { content: LARGE + 1 })],
-    ['a shard is gone', (folder: string) => rm(path.join(folder, 'model-00002-of-00002.safetensors'))],
-    ['a shard has another name', (folder: string) => rename(path.join(folder, 'model-00002-of-00002.safetensors'), path.join(folder, 'model-00003-of-00002.safetensors'))],
-    ['the index says something else', (folder: string) => put(path.join(folder, 'model.safetensors.index.json'), { content: '{"weight_map": []}' })],
+    [
+      'a shard was written again',
+      (folder: string) =>
+        put(path.join(folder, 'model-00001-of-00002.safetensors'), {
+          content: LARGE,
+          at: new Date(),
+        }),
+    ],
+    [
+      'a shard has another size',
+      (folder: string) =>
+        put(path.join(folder, 'model-00001-of-00002.safetensors'), { content: LARGE + 1 }),
+    ],
+    [
+      'a shard is gone',
+      (folder: string) => rm(path.join(folder, 'model-00002-of-00002.safetensors')),
+    ],
+    [
+      'a shard has another name',
+      (folder: string) =>
+        rename(
+          path.join(folder, 'model-00002-of-00002.safetensors'),
+          path.join(folder, 'model-00003-of-00002.safetensors'),
+        ),
+    ],
+    [
+      'the index says something else',
+      (folder: string) =>
+        put(path.join(folder, 'model.safetensors.index.json'), { content: '{"weight_map": []}' }),
+    ],
   ] as const)
     test(`are others once ${what}`, async (t) => {
       const folder = await folderOf(t, CHECKPOINT);
@@ -62,7 +87,7 @@ describe('the files of a checkpoint', () => {
       assert.ok(!isOther(before, await seen(folder)));
       await change(folder);
       assert.ok(isOther(before, await seen(folder)));
-    }); // prettier-ignore
+    });
 
   test('are the same while other files come and go: an optimizer’s state, a tokenizer, a lock', async (t) => {
     for (const weights of [
@@ -70,7 +95,6 @@ describe('the files of a checkpoint', () => {
       { 'pytorch_model.bin': 'small' },
       { 'consolidated.pt': 'x' },
     ]) {
-      // prettier-ignore
       const folder = await folderOf(t, weights);
       const before = await seen(folder);
       for (const name of [
@@ -80,7 +104,6 @@ describe('the files of a checkpoint', () => {
         'trainer_state.json',
         '.lock',
       ])
-        // prettier-ignore
         await put(path.join(folder, name), { content: 'more', at: new Date() });
       await mkdir(path.join(folder, 'global_step_1'));
       assert.deepEqual(await seen(folder), before);

@@ -19,6 +19,9 @@ describe('the end of its worker', () => {
     attempt.cancel('WORKER_SHUTDOWN');
     const failure: unknown = await running.catch((error: unknown) => error);
     assert.ok(failure instanceof ApplicationFailure);
-    assert.deepEqual([failure.type, failure.nonRetryable, failure.nextRetryDelay, failure.category], ['WorkerShutdown', false, 1, 'BENIGN']); // prettier-ignore
+    assert.deepEqual(
+      [failure.type, failure.nonRetryable, failure.nextRetryDelay, failure.category],
+      ['WorkerShutdown', false, 1, 'BENIGN'],
+    );
   });
 });

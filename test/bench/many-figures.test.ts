@@ -18,7 +18,12 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
     ['waiting', 20, ROLLOUTS * 20, ROLLOUTS * 20 * COST.second],
     ['first turns', 6, ROLLOUTS, ROLLOUTS * (turn + 6 * COST.second)],
     ['playing', 6, ROLLOUTS, ROLLOUTS * (turn + 6 * COST.second)],
-    ['ending', 8, ROLLOUTS, ROLLOUTS * (COST.rollout / 2 + turn) + (ROLLOUTS / 2) * 8 * COST.second], // prettier-ignore
+    [
+      'ending',
+      8,
+      ROLLOUTS,
+      ROLLOUTS * (COST.rollout / 2 + turn) + (ROLLOUTS / 2) * 8 * COST.second,
+    ],
   ];
   const idle = readingOf({ at_ms: 0, cpu_ms: 0, held: 0 });
   let before = idle;
@@ -34,7 +39,17 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
   });
   const flushes = ROLLOUTS * 3 * Math.ceil(tokens / 50);
   return {
-    ...{ rollouts: ROLLOUTS, workers: 1, turns: 3, turn_ms: 6000, tokens, memory: '1GiB', turn_slice: '10m', heartbeat_timeout: null, limit_ms: 60_000 }, // prettier-ignore
+    ...{
+      rollouts: ROLLOUTS,
+      workers: 1,
+      turns: 3,
+      turn_ms: 6000,
+      tokens,
+      memory: '1GiB',
+      turn_slice: '10m',
+      heartbeat_timeout: null,
+      limit_ms: 60_000,
+    },
     idle,
     idle_cpu_ms: { server: COST.idle, workers: COST.idle, simulator: COST.idle },
     phases,
@@ -44,7 +59,15 @@ function runOf({ tokens, per_token }: { tokens: number; per_token: number }): Ma
       rollout: { count: ROLLOUTS, events: 20, kb: 4 },
     },
     closing_s: 1,
-    journals: { rollouts: ROLLOUTS, turns: ROLLOUTS * 3, flushes, tokens: ROLLOUTS * 3 * tokens, of_flushes: flushes * 150 + ROLLOUTS * 3 * tokens * 17, of_turns: ROLLOUTS * 3 * 900, of_rollouts: ROLLOUTS * 2000 }, // prettier-ignore
+    journals: {
+      rollouts: ROLLOUTS,
+      turns: ROLLOUTS * 3,
+      flushes,
+      tokens: ROLLOUTS * 3 * tokens,
+      of_flushes: flushes * 150 + ROLLOUTS * 3 * tokens * 17,
+      of_turns: ROLLOUTS * 3 * 900,
+      of_rollouts: ROLLOUTS * 2000,
+    },
     database_mb: 2,
   };
 }
@@ -66,13 +89,25 @@ const readingOf = ({
     cpu_ms: all,
     resident_mb: { server: 0, workers: 200 + held * 0.5, simulator: 0 },
     open_files: { server: 0, workers: 30 + held * 2, simulator: 0 },
-    requests: { RecordActivityTaskHeartbeat: beats, RespondWorkflowTaskCompleted: held * 4, PollActivityTaskQueue: at_ms, SignalWorkflowExecution: held }, // prettier-ignore
-    actions: { grpc_RecordActivityTaskHeartbeat: beats, command_StartChildWorkflowExecution: held * 2, grpc_SignalWorkflowExecution: held }, // prettier-ignore
+    requests: {
+      RecordActivityTaskHeartbeat: beats,
+      RespondWorkflowTaskCompleted: held * 4,
+      PollActivityTaskQueue: at_ms,
+      SignalWorkflowExecution: held,
+    },
+    actions: {
+      grpc_RecordActivityTaskHeartbeat: beats,
+      command_StartChildWorkflowExecution: held * 2,
+      grpc_SignalWorkflowExecution: held,
+    },
   };
 };
 
 const near = (value: number, expected: number): void => {
-  assert.ok(Math.abs(value - expected) <= 0.02 * Math.abs(expected), `${value}, expected ${expected}`); // prettier-ignore
+  assert.ok(
+    Math.abs(value - expected) <= 0.02 * Math.abs(expected),
+    `${value}, expected ${expected}`,
+  );
 };
 
 test('what a rollout, a second in flight, a turn and a token cost are told apart', () => {
@@ -99,7 +134,8 @@ test('what a rollout, a second in flight, a turn and a token cost are told apart
 });
 
 test("PostgreSQL's figures are those of slow turns on the page, and a page without them is refused", () => {
-  const row = '| 128 at once, turns of 3 s    | postgres |  15.82 |       2.69 |    12.99 |          9,927 | 1.16 × |'; // prettier-ignore
+  const row =
+    '| 128 at once, turns of 3 s    | postgres |  15.82 |       2.69 |    12.99 |          9,927 | 1.16 × |';
   const found = postgresIn(`| head |\n${row.replace('3 s', 'no time')}\n${row}\n`);
   assert.deepEqual(found, { cpu_ms_turn: 2.69, wal_bytes_turn: 9927, turn_s: 3, tokens: 85 });
   assert.throws(

@@ -20,7 +20,10 @@ describe('a report', () => {
   test('without a place is refused, and so is one whose place does not end', () => {
     assert.throws(() => withReport(PAGE, { name: 'd', report: '' }), /expected <!-- d -->/);
     const torn = PAGE.replace('<!-- /a -->', '');
-    assert.throws(() => withReport(torn, { name: 'a', report: '' }), /expected <!-- a --> and <!-- \/a -->/); // prettier-ignore
+    assert.throws(
+      () => withReport(torn, { name: 'a', report: '' }),
+      /expected <!-- a --> and <!-- \/a -->/,
+    );
   });
 
   test('has the tables that were printed, whatever else was', () => {

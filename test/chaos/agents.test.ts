@@ -21,11 +21,29 @@ const CALL: JournalLine[] = [
   by.generation({ token_count: 3 }),
   by.answer({ content: 'one two → three' }),
 ];
-const JOURNAL: JournalLine[] = [by.claim(), by.start({ plays: 'agent', prompt: [] }), by.life(), ...CALL]; // prettier-ignore
+const JOURNAL: JournalLine[] = [
+  by.claim(),
+  by.start({ plays: 'agent', prompt: [] }),
+  by.life(),
+  ...CALL,
+];
 const BYTES = answerBytes(foldOf(JOURNAL), { rollout_id: ID, turn: 0, stream: true }) ?? '';
 
-const tryOf = (change: Partial<Heard['tries'][number]> = {}) => ({ name: '0a', number: 0, stream: true, status: 200, bytes: BYTES, whole: true, ...change }); // prettier-ignore
-const heardOf = (change: Parameters<typeof tryOf>[0] = {}, life = 1): Heard => ({ rollout_id: ID, life, pid: 1, tries: [tryOf(change)] }); // prettier-ignore
+const tryOf = (change: Partial<Heard['tries'][number]> = {}) => ({
+  name: '0a',
+  number: 0,
+  stream: true,
+  status: 200,
+  bytes: BYTES,
+  whole: true,
+  ...change,
+});
+const heardOf = (change: Parameters<typeof tryOf>[0] = {}, life = 1): Heard => ({
+  rollout_id: ID,
+  life,
+  pid: 1,
+  tries: [tryOf(change)],
+});
 
 const EVIDENCE: Evidence = {
   requested: 1,
@@ -41,30 +59,88 @@ const EVIDENCE: Evidence = {
 };
 
 const judgedOf = (change: Partial<Evidence> = {}) =>
-  judgedRun({ name: 'undisturbed', kills: {}, left: [], duration_s: 1, ...judge({ ...EVIDENCE, ...change }) }, VICTIMS); // prettier-ignore
+  judgedRun(
+    {
+      name: 'undisturbed',
+      kills: {},
+      left: [],
+      duration_s: 1,
+      ...judge({ ...EVIDENCE, ...change }),
+    },
+    VICTIMS,
+  );
 
 describe('what came of agents', () => {
   test('is not broken where all is as it was, and is said in a line', () => {
     const report = judgedOf();
     assert.deepEqual(report.broken, []);
-    assert.match(linesOfRun(report)[0] ?? '', /rollouts 1, lost 0, lives 1, samples 1; .* tokens 3, beyond the journals 0 .*: ok$/); // prettier-ignore
+    assert.match(
+      linesOfRun(report)[0] ?? '',
+      /rollouts 1, lost 0, lives 1, samples 1; .* tokens 3, beyond the journals 0 .*: ok$/,
+    );
   });
 
   const other = BYTES.replace('two', 'six');
   const secondLife = [...JOURNAL, by.life({ life: 2 })];
   const cases: [what: string, change: Partial<Evidence>, broken: RegExp][] = [
     ['a rollout that is lost', { rows: [] }, /^lost: expected 0, got 1/],
-    ['one that is there twice', { failures: [{ rollout_id: ID }] }, /^duplicated: expected 0, got 1/],
-    ['an answer of the last life that is not the journal’s', { heard: [heardOf({ bytes: other })] }, /^different: .*try 0: call 0: at byte \d+ of \d+ expected "two/],
-    ['one that an earlier life was given', { journals: new Map([[ID, [...secondLife, by.served({ life: 2 })]]]), heard: [heardOf({ bytes: other })], answers: 2 }, /^taken_back: .*call 0/],
-    ['a beginning that the answer does not have', { heard: [heardOf({ bytes: other.slice(0, -30), whole: false })] }, /^taken_back: /],
-    ['a beginning of a call without an answer', { journals: new Map([[ID, JOURNAL.slice(0, -1)]]), heard: [heardOf({ bytes: BYTES.slice(0, -30), whole: false })] }, /^taken_back: .*call 0 has no answer/],
-    ['tokens that the engine sampled once more', { streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 1, arrived_at: 500 })] }, /^over: expected none, got 1 b\/0-0 call 0: expected at most 0 tokens beyond its journal \(0 kills\), got 1 of 2 requests/],
-    ['an answer that is asked for though it was whole', { journals: new Map([[ID, [...JOURNAL, author('b').claim()]]]), streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 0, writer: 'b-1' })] }, /^sampled_again: expected 0, got 1/],
+    [
+      'one that is there twice',
+      { failures: [{ rollout_id: ID }] },
+      /^duplicated: expected 0, got 1/,
+    ],
+    [
+      'an answer of the last life that is not the journal’s',
+      { heard: [heardOf({ bytes: other })] },
+      /^different: .*try 0: call 0: at byte \d+ of \d+ expected "two/,
+    ],
+    [
+      'one that an earlier life was given',
+      {
+        journals: new Map([[ID, [...secondLife, by.served({ life: 2 })]]]),
+        heard: [heardOf({ bytes: other })],
+        answers: 2,
+      },
+      /^taken_back: .*call 0/,
+    ],
+    [
+      'a beginning that the answer does not have',
+      { heard: [heardOf({ bytes: other.slice(0, -30), whole: false })] },
+      /^taken_back: /,
+    ],
+    [
+      'a beginning of a call without an answer',
+      {
+        journals: new Map([[ID, JOURNAL.slice(0, -1)]]),
+        heard: [heardOf({ bytes: BYTES.slice(0, -30), whole: false })],
+      },
+      /^taken_back: .*call 0 has no answer/,
+    ],
+    [
+      'tokens that the engine sampled once more',
+      { streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 1, arrived_at: 500 })] },
+      /^over: expected none, got 1 b\/0-0 call 0: expected at most 0 tokens beyond its journal \(0 kills\), got 1 of 2 requests/,
+    ],
+    [
+      'an answer that is asked for though it was whole',
+      {
+        journals: new Map([[ID, [...JOURNAL, author('b').claim()]]]),
+        streams: [stream({ tokens_sent: 3 }), stream({ tokens_sent: 0, writer: 'b-1' })],
+      },
+      /^sampled_again: expected 0, got 1/,
+    ],
     ['a sample too many', { answers: 0 }, /^miscounted: .*expected 0 samples/],
-    ['a reward that kills have changed', { rewards: new Map([[0, 1]]) }, /^rewards_wrong: .*expected reward 1, got 0.5/],
-    ['a call that the last life did not ask for again', { journals: new Map([[ID, secondLife]]) }, /^abandoned: expected 0, got 1/],
-  ]; // prettier-ignore
+    [
+      'a reward that kills have changed',
+      { rewards: new Map([[0, 1]]) },
+      /^rewards_wrong: .*expected reward 1, got 0.5/,
+    ],
+    [
+      'a call that the last life did not ask for again',
+      { journals: new Map([[ID, secondLife]]) },
+      /^abandoned: expected 0, got 1/,
+    ],
+  ];
   for (const [what, change, broken] of cases)
     test(`shows ${what}`, () => {
       assert.match(judgedOf(change).broken.join(' '), broken);
@@ -72,23 +148,40 @@ describe('what came of agents', () => {
 
   test('may have cost what came in 250 ms for each kill and call that it hit, and what the engine sent until it saw it', () => {
     const streams = [stream({ tokens_sent: 30 })];
-    const judgedBy = (struck: Evidence['struck'], more: Partial<Evidence> = {}) => judgedOf({ streams, struck, ...more }); // prettier-ignore
+    const judgedBy = (struck: Evidence['struck'], more: Partial<Evidence> = {}) =>
+      judgedOf({ streams, struck, ...more });
     const engine = { victim: 'engine', at: 200, back_at: 900 } as const;
     const one = judgedBy([engine]);
-    assert.deepEqual(one.over, ['b/0-0 call 0: expected at most 21 tokens beyond its journal (1 kills), got 27 of 1 requests']); // prettier-ignore
+    assert.deepEqual(one.over, [
+      'b/0-0 call 0: expected at most 21 tokens beyond its journal (1 kills), got 27 of 1 requests',
+    ]);
     assert.deepEqual([one.beyond, one.beyond_most, one.beyond_limit, one.hit], [27, 27, 21, 1]);
     const two = judgedBy([engine, { ...engine, at: 250 }]);
     assert.deepEqual([two.over, two.beyond_limit, two.hit], [[], 46, 2]);
     // Nine of its thirty tokens came behind the kill.
-    assert.deepEqual([judgedBy([{ ...engine, victim: 'gateway' }]).beyond_limit, judgedBy([{ ...engine, at: 900 }]).beyond_limit], [21 + 9, 0]); // prettier-ignore
+    assert.deepEqual(
+      [
+        judgedBy([{ ...engine, victim: 'gateway' }]).beyond_limit,
+        judgedBy([{ ...engine, at: 900 }]).beyond_limit,
+      ],
+      [21 + 9, 0],
+    );
     // An engine that sends eight at once may have sent more in that time than its pace says, but no more than wait.
-    const eights = [{ ...stream({ tokens_sent: 80 }), sent: [0, 8, 16, 24, 32].map((n) => ({ at: 10 * n, tokens_sent: n + 8 })) }]; // prettier-ignore
+    const eights = [
+      {
+        ...stream({ tokens_sent: 80 }),
+        sent: [0, 8, 16, 24, 32].map((n) => ({ at: 10 * n, tokens_sent: n + 8 })),
+      },
+    ];
     assert.equal(judgedBy([{ ...engine, at: 325 }], { streams: eights }).beyond_limit, 32);
     const many = [{ ...stream({ tokens_sent: 90 }), sent: [{ at: 150, tokens_sent: 90 }] }];
     assert.equal(judgedBy([engine], { streams: many }).beyond_limit, 64);
     // Without the server, a worker loses what it plays somewhat later.
     const late = [stream({ arrived_at: 8000, tokens_sent: 30 })];
-    assert.equal(judgedBy([{ victim: 'server', at: 0, back_at: 1000 }], { streams: late }).beyond_limit, 25); // prettier-ignore
+    assert.equal(
+      judgedBy([{ victim: 'server', at: 0, back_at: 1000 }], { streams: late }).beyond_limit,
+      25,
+    );
   });
 
   test('is judged for each call: what one may have cost, and what one lacks, pays for no other', () => {
@@ -108,13 +201,26 @@ describe('what came of agents', () => {
       struck: [kill],
       answers: 2,
     });
-    assert.deepEqual(over, ['b/0-0 call 0: expected at most 0 tokens beyond its journal (0 kills), got 2 of 1 requests']); // prettier-ignore
+    assert.deepEqual(over, [
+      'b/0-0 call 0: expected at most 0 tokens beyond its journal (0 kills), got 2 of 1 requests',
+    ]);
     assert.deepEqual([beyond, hits], [2, 1]);
   });
 
   test('is broken where no kill struck', () => {
-    const run = { name: 'killed' as const, kills: { engine: 2 }, left: ['folder x'], duration_s: 1, ...judge(EVIDENCE) }; // prettier-ignore
-    assert.deepEqual(judgedRun(run, ['engine', 'server']).broken, ['left: expected none, got 1', 'folder x', 'kills: expected some of server, got 0', 'hit: expected some streams, got 0']); // prettier-ignore
+    const run = {
+      name: 'killed' as const,
+      kills: { engine: 2 },
+      left: ['folder x'],
+      duration_s: 1,
+      ...judge(EVIDENCE),
+    };
+    assert.deepEqual(judgedRun(run, ['engine', 'server']).broken, [
+      'left: expected none, got 1',
+      'folder x',
+      'kills: expected some of server, got 0',
+      'hit: expected some streams, got 0',
+    ]);
   });
 });
 
@@ -130,16 +236,25 @@ describe('what an agent wrote down', () => {
       { of: '0a', number: 1, whole: true },
     ].map((line) => JSON.stringify(line));
     assert.deepEqual(triesIn(`${lines.join('\n')}\n{"of":"0a","num`), [
-      { name: '0a', number: 0, stream: true, status: 200, bytes: 'data: {"id":1}\n\n', whole: false },
+      {
+        name: '0a',
+        number: 0,
+        stream: true,
+        status: 200,
+        bytes: 'data: {"id":1}\n\n',
+        whole: false,
+      },
       { name: '1a', number: 0, stream: false, status: null, bytes: '', whole: false },
       { name: '0a', number: 1, stream: true, status: null, bytes: '', whole: true },
-    ]); // prettier-ignore
+    ]);
   });
 });
 
 describe('kills', () => {
   test('strike each part once in a round, after 5 to 15 s, and the same by the same seed', () => {
-    const planned = Array.from({ length: 40 }, (_, k) => plannedKill({ seed: 3, victims: VICTIMS }, k)); // prettier-ignore
+    const planned = Array.from({ length: 40 }, (_, k) =>
+      plannedKill({ seed: 3, victims: VICTIMS }, k),
+    );
     for (let round = 0; round < 10; round++) {
       const victims = planned.slice(4 * round, 4 * round + 4).map(({ victim }) => victim);
       assert.deepEqual([...victims].sort(), [...VICTIMS].sort());
@@ -149,8 +264,17 @@ describe('kills', () => {
   });
 
   test('end with what they disturb, which settles as it does alone', async () => {
-    assert.deepEqual(await killUntilEnd({ seed: 1, kills: {}, most: Infinity }, Promise.resolve('played')), { result: 'played', struck: [] }); // prettier-ignore
-    await assert.rejects(killUntilEnd({ seed: 1, kills: { engine: () => Promise.resolve() }, most: Infinity }, Promise.reject(new Error('lost'))), /lost/); // prettier-ignore
+    assert.deepEqual(
+      await killUntilEnd({ seed: 1, kills: {}, most: Infinity }, Promise.resolve('played')),
+      { result: 'played', struck: [] },
+    );
+    await assert.rejects(
+      killUntilEnd(
+        { seed: 1, kills: { engine: () => Promise.resolve() }, most: Infinity },
+        Promise.reject(new Error('lost')),
+      ),
+      /lost/,
+    );
   });
 
   test('wait for something to hit, and do not if it ends before', async () => {
@@ -162,13 +286,30 @@ describe('kills', () => {
       if (looks === 3) over('played');
       return Promise.resolve(false);
     };
-    const killed = await killUntilEnd({ seed: 1345, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy }, played);
+    const killed = await killUntilEnd(
+      { seed: 1345, kills: { engine: () => assert.fail('killed') }, most: 1, isBusy },
+      played,
+    );
     assert.deepEqual([killed, looks], [{ result: 'played', struck: [] }, 3]);
-  }); // prettier-ignore
+  });
 
   test('are chosen by name, and what is unknown is refused by name', () => {
-    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), { store: 'file', seed: 7, programs: 9, served: 3, victims: ['gateway', 'engine'], mini: null, opencode: null, json: null }); // prettier-ignore
-    for (const [args, why] of [[['--store', 'disk'], /--store: expected file or postgres, got disk/], [['--only', 'disk'], /--only: expected some of gateway/], [['--seed', 'x'], /--seed: expected a whole number, got x/], [['--x'], /Unknown option '--x'/]] as const)
-      assert.throws(() => readOptions(args), why); // prettier-ignore
+    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), {
+      store: 'file',
+      seed: 7,
+      programs: 9,
+      served: 3,
+      victims: ['gateway', 'engine'],
+      mini: null,
+      opencode: null,
+      json: null,
+    });
+    for (const [args, why] of [
+      [['--store', 'disk'], /--store: expected file or postgres, got disk/],
+      [['--only', 'disk'], /--only: expected some of gateway/],
+      [['--seed', 'x'], /--seed: expected a whole number, got x/],
+      [['--x'], /Unknown option '--x'/],
+    ] as const)
+      assert.throws(() => readOptions(args), why);
   });
 });

@@ -121,6 +121,9 @@ describe('a day', () => {
       const report = judged(change as Partial<Played>, operated as Partial<Operated>);
       assert.deepEqual(report.broken, [says]);
       const given = { seed: 1, form: 'long', store: 'file', duration_s: 1 } as const;
-      assert.equal(summarized({ ...given, faults: [], kills: [], day: [report], not_played: [] }).ok, false); // prettier-ignore
+      assert.equal(
+        summarized({ ...given, faults: [], kills: [], day: [report], not_played: [] }).ok,
+        false,
+      );
     });
 });

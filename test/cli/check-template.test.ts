@@ -55,7 +55,15 @@ const ALL = ['user', 'tool', 'environment'].flatMap(OF);
 
 /** What is said of each conversation. */
 const found = (lines: string[]): Record<string, string> =>
-  Object.fromEntries(lines.slice(1).map((line) => line.trim().split(/: (.*)/).slice(0, 2) as [string, string])); // prettier-ignore
+  Object.fromEntries(
+    lines.slice(1).map(
+      (line) =>
+        line
+          .trim()
+          .split(/: (.*)/)
+          .slice(0, 2) as [string, string],
+    ),
+  );
 
 describe('temporal-rollout check-template', { concurrency: 4 }, () => {
   test('says of a template that keeps what was said that every role is continued exactly, and exits with 0', async (t) => {
@@ -65,7 +73,10 @@ describe('temporal-rollout check-template', { concurrency: 4 }, () => {
     });
     assert.equal(code, 0, stderr);
     assert.equal(lines[0], `${server.base_url}, model policy:`);
-    assert.deepEqual(lines.slice(1), ALL.map((what) => `  ${what}: continued exactly`)); // prettier-ignore
+    assert.deepEqual(
+      lines.slice(1),
+      ALL.map((what) => `  ${what}: continued exactly`),
+    );
     for (const { chat_template_kwargs } of server.chats)
       assert.deepEqual(chat_template_kwargs, { tone: 'dry' });
   });
@@ -77,7 +88,11 @@ describe('temporal-rollout check-template', { concurrency: 4 }, () => {
     assert.deepEqual(Object.keys(told), ALL);
     for (const [what, said] of Object.entries(told))
       if (!what.endsWith('with thinking')) assert.equal(said, 'continued exactly');
-      else assert.match(said, /^the chat template rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": serve a template .*--chat-template.*role_map/); // prettier-ignore
+      else
+        assert.match(
+          said,
+          /^the chat template rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": serve a template .*--chat-template.*role_map/,
+        );
   });
 
   test('exits with 1 where no role can be continued', async (t) => {
@@ -86,7 +101,10 @@ describe('temporal-rollout check-template', { concurrency: 4 }, () => {
     const told = found(lines);
     assert.deepEqual(Object.keys(told), ALL);
     for (const said of Object.values(told))
-      assert.match(said, /^the chat template rewrites what was said: at token 0, prompt \(messages? 0.*\), expected token 49 "1" again, got token 51 "3": serve a template/); // prettier-ignore
+      assert.match(
+        said,
+        /^the chat template rewrites what was said: at token 0, prompt \(messages? 0.*\), expected token 49 "1" again, got token 51 "3": serve a template/,
+      );
   });
 
   test('says what a role that is left out is to be mapped by', async (t) => {
@@ -94,11 +112,18 @@ describe('temporal-rollout check-template', { concurrency: 4 }, () => {
     assert.equal(code, 0, stderr);
     const told = found(lines);
     for (const what of OF('user')) assert.equal(told[what], 'continued exactly');
-    for (const what of OF('environment')) assert.match(told[what] ?? '', /^the chat template leaves out messages of role environment: map it .*role_map/); // prettier-ignore
+    for (const what of OF('environment'))
+      assert.match(
+        told[what] ?? '',
+        /^the chat template leaves out messages of role environment: map it .*role_map/,
+      );
   });
 
   test('exits with 2 for a service that there is not, and says which there are', async (t) => {
-    const { code, lines, stderr } = await check(t, { template: chatml, args: ['--service', 'defualt'] }); // prettier-ignore
+    const { code, lines, stderr } = await check(t, {
+      template: chatml,
+      args: ['--service', 'defualt'],
+    });
     assert.deepEqual([code, lines], [2, ['']]);
     assert.match(stderr, /unknown service "defualt"; .* has default/);
   });

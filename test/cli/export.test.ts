@@ -23,10 +23,18 @@ async function copied(t: TestContext) {
   await cp(RELEASED, root, { recursive: true });
   const config = path.join(folder, 'temporal.yaml');
   await writeFile(config, 'store: { kind: file, root: store }\nenvironments: {}\n');
-  const lines = (await readFile(path.join(root, BATCH, 'rollouts.jsonl'), 'utf8')).split('\n').slice(0, -1); // prettier-ignore
+  const lines = (await readFile(path.join(root, BATCH, 'rollouts.jsonl'), 'utf8'))
+    .split('\n')
+    .slice(0, -1);
   const to = (name: string): string => path.join(folder, name);
   const exported = (name: string, ...given: string[]): Promise<number> =>
-    exportCommand([...(given.length === 0 ? [BATCH] : given), '--to', to(name), '--config', config]); // prettier-ignore
+    exportCommand([
+      ...(given.length === 0 ? [BATCH] : given),
+      '--to',
+      to(name),
+      '--config',
+      config,
+    ]);
   return { root, lines, to, exported };
 }
 
@@ -35,11 +43,21 @@ describe('export', () => {
     const { lines, to, exported } = await copied(t);
     assert.equal(await exported('rows.arrow'), 0);
     const table = tableFromIPC(await readFile(to('rows.arrow')));
-    const rows = lines.map((line) => JSON.parse(line) as { rollout_id: string; assistant_tokens: number }); // prettier-ignore
+    const rows = lines.map(
+      (line) => JSON.parse(line) as { rollout_id: string; assistant_tokens: number },
+    );
     assert.ok(rows.length > 0);
-    assert.deepEqual([...table.getChild('rollout_id')], rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
-    const trained = [...table.getChild('loss_mask')].map((mask) => (mask as Uint8Array).reduce((sum, one) => sum + one, 0)); // prettier-ignore
-    assert.deepEqual(trained, rows.map(({ assistant_tokens }) => assistant_tokens)); // prettier-ignore
+    assert.deepEqual(
+      [...table.getChild('rollout_id')],
+      rows.map(({ rollout_id }) => rollout_id),
+    );
+    const trained = [...table.getChild('loss_mask')].map((mask) =>
+      (mask as Uint8Array).reduce((sum, one) => sum + one, 0),
+    );
+    assert.deepEqual(
+      trained,
+      rows.map(({ assistant_tokens }) => assistant_tokens),
+    );
   });
 
   test('writes the same lines as JSONL', async (t) => {
@@ -63,7 +81,11 @@ describe('export', () => {
     const file = path.join(root, BATCH, 'rollouts.jsonl');
     const whole = await readFile(file);
     const ends = lines.map((_, at) => Buffer.byteLength(lines.slice(0, at).join('\n')));
-    const cuts = [...ends, ...Array.from({ length: 40 }, (_, at) => (at * 7919) % whole.length), whole.length - 2]; // prettier-ignore
+    const cuts = [
+      ...ends,
+      ...Array.from({ length: 40 }, (_, at) => (at * 7919) % whole.length),
+      whole.length - 2,
+    ];
     for (const length of cuts) {
       await writeFile(file, whole.subarray(0, length));
       for (const name of ['rows.arrow', 'rows.jsonl']) {
@@ -79,10 +101,18 @@ describe('export', () => {
     const { root, lines, to, exported } = await copied(t);
     const file = path.join(root, BATCH, 'rollouts.jsonl');
     await exported('before.arrow');
-    await writeFile(file, lines.map((line) => `${line.slice(0, -1)},"later":{"a":[1.0]}}\n`).join('')); // prettier-ignore
+    await writeFile(
+      file,
+      lines.map((line) => `${line.slice(0, -1)},"later":{"a":[1.0]}}\n`).join(''),
+    );
     await exported('after.arrow');
-    const [before, after] = await Promise.all(['before.arrow', 'after.arrow'].map(async (name) => tableFromIPC(await readFile(to(name))))); // prettier-ignore
-    assert.deepEqual([...(after?.getChild('input_ids') ?? [])], [...(before?.getChild('input_ids') ?? [])]); // prettier-ignore
+    const [before, after] = await Promise.all(
+      ['before.arrow', 'after.arrow'].map(async (name) => tableFromIPC(await readFile(to(name)))),
+    );
+    assert.deepEqual(
+      [...(after?.getChild('input_ids') ?? [])],
+      [...(before?.getChild('input_ids') ?? [])],
+    );
     assert.match(String(after?.getChild('rest').at(0)), /"later":\{"a":\[1\.0\]\}/);
   });
 
@@ -100,11 +130,17 @@ describe('export', () => {
     await step.join([part]);
     await step.putMetrics({ counts: { ...NONE, requested: 2, completed: 2 } });
     assert.equal(await exported('step.jsonl', 'stream', '--step', '3'), 0);
-    assert.deepEqual((await readFile(to('step.jsonl'), 'utf8')).split('\n').slice(0, -1), lines.slice(0, 2)); // prettier-ignore
+    assert.deepEqual(
+      (await readFile(to('step.jsonl'), 'utf8')).split('\n').slice(0, -1),
+      lines.slice(0, 2),
+    );
     assert.equal(await exported('step.arrow', 'stream', '--step', '3'), 0);
     assert.equal(tableFromIPC(await readFile(to('step.arrow'))).numRows, 2);
     await assert.rejects(exported('step.arrow', 'stream'), /stream is a stream: --step N/);
-    await assert.rejects(exported('step.arrow', 'stream', '--step', '4'), /step 4 of stream has no result yet/); // prettier-ignore
+    await assert.rejects(
+      exported('step.arrow', 'stream', '--step', '4'),
+      /step 4 of stream has no result yet/,
+    );
   });
 
   test('says which batch was meant, and which names a file may have', async (t) => {

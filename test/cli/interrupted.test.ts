@@ -11,7 +11,9 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../dev/fakes.js';
 import { MAIN } from '../harness/command.js';
 
-const INTERRUPTS = pathToFileURL(path.join(PROJECT_ROOT, 'dist', 'src', 'platform', 'process', 'interrupts.js')).href; // prettier-ignore
+const INTERRUPTS = pathToFileURL(
+  path.join(PROJECT_ROOT, 'dist', 'src', 'platform', 'process', 'interrupts.js'),
+).href;
 
 interface Ended {
   code: number | null;

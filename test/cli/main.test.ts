@@ -19,7 +19,9 @@ function run(...args: string[]) {
 test('the help says which commands take no --config, and theirs do not name it', () => {
   const { stdout } = run('--help');
   const [, listed = ''] = /All except (.+?) take --config FILE/s.exec(stdout) ?? [];
-  const without = Object.entries(COMMANDS).filter(([, command]) => command?.usage.includes('--config') === false); // prettier-ignore
+  const without = Object.entries(COMMANDS).filter(
+    ([, command]) => command?.usage.includes('--config') === false,
+  );
   assert.deepEqual(listed.split(/, | and /).sort(), without.map(([name]) => name).sort());
   const { status, stderr } = run('learning', '--config', 'temporal.yaml');
   assert.deepEqual([status, /^Unknown option '--config'/.test(stderr)], [2, true]);
@@ -40,8 +42,20 @@ describe('a mistyped', () => {
     const serviceAt = (port: number) => `{kind: vllm, base_urls: [http://127.0.0.1:${port}/v1]}`;
     // Nothing listens there: a command that went on would say so.
     const temporal = 'temporal: {address: "127.0.0.1:1"}';
-    await writeFile(file, `${temporal}\ngeneration: {default: ${serviceAt(1)}, big: ${serviceAt(2)}}\nenvironments: {}\n`); // prettier-ignore
-    const { status, stderr } = run('policy', 'publish', '--service', 'bigg', '--version', '2', '--config', file); // prettier-ignore
+    await writeFile(
+      file,
+      `${temporal}\ngeneration: {default: ${serviceAt(1)}, big: ${serviceAt(2)}}\nenvironments: {}\n`,
+    );
+    const { status, stderr } = run(
+      'policy',
+      'publish',
+      '--service',
+      'bigg',
+      '--version',
+      '2',
+      '--config',
+      file,
+    );
     assert.equal(status, 2);
     assert.equal(
       stderr,
@@ -115,7 +129,8 @@ test('show loads nothing that speaks to a server: a list would wait for half a s
   );
   const args = ['--import', hooks, MAIN];
   const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
-  const tried = (...more: string[]) => spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr; // prettier-ignore
+  const tried = (...more: string[]) =>
+    spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr;
   assert.match(tried('show', 'new'), /^temporal-rollout show: no batch new in /);
   assert.match(tried('watch', 'new'), /show loads @temporalio\/client/);
 });

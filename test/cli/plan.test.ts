@@ -37,7 +37,10 @@ test('the example of docs/scale.md is what the command prints', async () => {
 
 test('--json has the numbers and the command that measured each', () => {
   const { stdout } = plan(...EXAMPLE, '--json');
-  const { asked, rows } = JSON.parse(stdout) as { asked: Asked; rows: (Row & { command: string | null })[] }; // prettier-ignore
+  const { asked, rows } = JSON.parse(stdout) as {
+    asked: Asked;
+    rows: (Row & { command: string | null })[];
+  };
   assert.deepEqual(asked, ASKED);
   assert.deepEqual(
     rows.map(({ value, command }) => [value, command]),
@@ -49,7 +52,11 @@ describe('an option that is', () => {
   for (const [what, args, error] of [
     ['no number', ['--rollouts', 'many'], '--rollouts: expected an integer, 1 or more, got "many"'],
     ['zero', ['--turns', '0'], '--turns: expected an integer, 1 or more, got "0"'],
-    ['a time without a unit', ['--turn-time', '6'], '--turn-time: expected a duration such as "30s" or "1h", got "6"'], // prettier-ignore
+    [
+      'a time without a unit',
+      ['--turn-time', '6'],
+      '--turn-time: expected a duration such as "30s" or "1h", got "6"',
+    ],
   ] as const)
     test(`${what} is refused by its name, with what was expected and what came`, () => {
       const { status, stderr } = plan(...EXAMPLE, ...args);
@@ -66,8 +73,27 @@ describe('an option that is', () => {
 /** One of everything, so that sums can be done by hand. */
 const UNITS: Figures = {
   where: 'nowhere',
-  temporal: { cpu_ms_rollout: 100, cpu_ms_rollout_s: 1, cpu_ms_turn: 10, requests_rollout: 5, heartbeats_rollout_s: 0.1, actions_rollout: 3, events_rollout: 20, history_bytes_rollout: 4000, database_bytes_rollout: 8000 }, // prettier-ignore
-  worker: { cpu_ms_rollout: 50, cpu_ms_rollout_s: 0.5, cpu_ms_turn: 4, cpu_ms_token: 0.01, resident_bytes_idle: 1e8, resident_bytes_rollout: 1e6, files_idle: 10, files_rollout: 2 }, // prettier-ignore
+  temporal: {
+    cpu_ms_rollout: 100,
+    cpu_ms_rollout_s: 1,
+    cpu_ms_turn: 10,
+    requests_rollout: 5,
+    heartbeats_rollout_s: 0.1,
+    actions_rollout: 3,
+    events_rollout: 20,
+    history_bytes_rollout: 4000,
+    database_bytes_rollout: 8000,
+  },
+  worker: {
+    cpu_ms_rollout: 50,
+    cpu_ms_rollout_s: 0.5,
+    cpu_ms_turn: 4,
+    cpu_ms_token: 0.01,
+    resident_bytes_idle: 1e8,
+    resident_bytes_rollout: 1e6,
+    files_idle: 10,
+    files_rollout: 2,
+  },
   journal: { bytes_rollout: 1000, bytes_turn: 500, bytes_flush: 100, bytes_token: 10 },
   postgres: { cpu_ms_turn: 2, wal_bytes_turn: 4000, turn_s: 1, tokens: 100 },
 };
@@ -118,7 +144,9 @@ const asked = fc.record({
 test('every figure is a finite number that is not negative, and more rollouts need no less in all', () => {
   fc.assert(
     fc.property(asked, fc.integer({ min: 1, max: 10 }), (one, factor) => {
-      const [less, more] = [one, { ...one, rollouts: one.rollouts * factor }].map((each) => planned(each, FIGURES)); // prettier-ignore
+      const [less, more] = [one, { ...one, rollouts: one.rollouts * factor }].map((each) =>
+        planned(each, FIGURES),
+      );
       for (const [i, row] of (less ?? []).entries()) {
         assert.ok(Number.isFinite(row.value) && row.value >= 0, `${row.what}: ${row.value}`);
         const isOfItsBeats = row.part === 'Temporal Cloud' && row.what === 'of them heartbeats';

@@ -6,7 +6,12 @@ import type { BatchHandle } from '../../src/client/batch-client.js';
 import type { Look } from '../../src/client/progress.js';
 
 const IN_PHASE = (phase: BatchProgress['phase']) => ({ phase }) as BatchProgress;
-const look = (found: Partial<Look>): Look => ({ closed: false, progress: null, trouble: null, ...found }); // prettier-ignore
+const look = (found: Partial<Look>): Look => ({
+  closed: false,
+  progress: null,
+  trouble: null,
+  ...found,
+});
 
 /** A batch that shows one look after the other, and the last one again and again. */
 function batch(looks: (Look | Error)[], outcome: BatchHandle['outcome']): BatchHandle {

@@ -27,8 +27,14 @@ describe('a step by itself', () => {
     assert.deepEqual([answer.reward, answer.metadata], [1, metadata]);
     server.trouble.push({ status: 422, body: { detail: 'no' } });
     await assert.rejects(stepAlone(environment, { log, metadata, ...context }));
-    assert.deepEqual(server.sessions.map(({ closes }) => closes), [1, 1]); // prettier-ignore
-    assert.deepEqual(server.sessions.map(({ played }) => played), [['one'], []]); // prettier-ignore
+    assert.deepEqual(
+      server.sessions.map(({ closes }) => closes),
+      [1, 1],
+    );
+    assert.deepEqual(
+      server.sessions.map(({ played }) => played),
+      [['one'], []],
+    );
   });
 
   test('in any other is that environment’s', async () => {

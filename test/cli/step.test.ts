@@ -146,13 +146,26 @@ describe('temporal-rollout step', () => {
     ];
     const lines = [JSON.stringify({ message_log, metadata: { ground_truth: 'B' } })];
     const reward_functions = [{ name: 'exact_alnum', weight: 1 }];
-    const run = { lines, environment: 'vlm', environments: { vlm: { kind: 'vlm', reward_functions } } }; // prettier-ignore
-    assert.deepEqual((await step(t, run)).printed.map(({ reward }) => reward), [1]); // prettier-ignore
+    const run = {
+      lines,
+      environment: 'vlm',
+      environments: { vlm: { kind: 'vlm', reward_functions } },
+    };
+    assert.deepEqual(
+      (await step(t, run)).printed.map(({ reward }) => reward),
+      [1],
+    );
     const standard = await step(t, { ...run, options: ['--semantics', 'standard'] });
-    assert.deepEqual(standard.printed.map(({ reward }) => reward), [0]); // prettier-ignore
+    assert.deepEqual(
+      standard.printed.map(({ reward }) => reward),
+      [0],
+    );
     const wrong = await step(t, { ...run, options: ['--semantics', 'standart'] });
     assert.equal(wrong.status, 2);
-    assert.match(wrong.stderr, /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, got standart/); // prettier-ignore
+    assert.match(
+      wrong.stderr,
+      /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, got standart/,
+    );
   });
 
   test('plays samples and rows of results as they are, each in its own environment', async (t) => {
@@ -171,7 +184,12 @@ describe('temporal-rollout step', () => {
     };
     const lines = [sample, vlm, row].map((line) => JSON.stringify(line));
     const options = ['--answer', 'one two three'];
-    const { status, printed, stderr } = await step(t, { lines, environment: null, environments, options }); // prettier-ignore
+    const { status, printed, stderr } = await step(t, {
+      lines,
+      environment: null,
+      environments,
+      options,
+    });
     assert.equal(status, 0, stderr);
     assert.deepEqual(
       printed.map(({ reward, rollout_id, total_reward }) => [reward, rollout_id, total_reward]),
@@ -201,7 +219,9 @@ def share(reply, sample):
       );
     const { status, stdout, stderr } = run('rewards:share');
     assert.equal(status, 1, stderr);
-    const [first, second] = stdout.split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as Record<string, unknown>))); // prettier-ignore
+    const [first, second] = stdout
+      .split('\n')
+      .map((line) => (line === '' ? null : (JSON.parse(line) as Record<string, unknown>)));
     assert.deepEqual([first?.['reward'], first?.['terminated']], [2 / 3, true]);
     const message = (second?.['error'] as { message: string }).message;
     assert.match(message, /ValueError: no such move \(at rewards\.py:3 in share: /);
@@ -214,7 +234,10 @@ def share(reply, sample):
     assert.equal((JSON.parse(mapped.stdout) as { reward: unknown }).reward, 0.5);
     const missing = run('rewards:shore');
     assert.deepEqual([missing.status, missing.stdout], [1, '']);
-    assert.match(missing.stderr, /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/); // prettier-ignore
+    assert.match(
+      missing.stderr,
+      /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/,
+    );
   });
 
   for (const [columns, problem] of [

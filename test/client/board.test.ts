@@ -47,9 +47,15 @@ describe('the board', () => {
   test('says how many tasks wait for slots, and a priority and a share that are not the usual ones', () => {
     const numbers = (change: Partial<BoardState>): string | undefined =>
       renderBoard(state(change), { columns: 120, colour: false })[2];
-    assert.equal(numbers({ queued: 0, progress: { ...PROGRESS, priority: 3, share: 1 } }), 'running 48   failed 1   mean reward 0.400 of 15'); // prettier-ignore
+    assert.equal(
+      numbers({ queued: 0, progress: { ...PROGRESS, priority: 3, share: 1 } }),
+      'running 48   failed 1   mean reward 0.400 of 15',
+    );
     const low = { queued: 1112, progress: { ...PROGRESS, priority: 5, share: 0.25 } };
-    assert.equal(numbers(low), 'running 48   failed 1   mean reward 0.400 of 15   waiting for slots 1,112 (of all)   priority 5   share 0.25'); // prettier-ignore
+    assert.equal(
+      numbers(low),
+      'running 48   failed 1   mean reward 0.400 of 15   waiting for slots 1,112 (of all)   priority 5   share 0.25',
+    );
     assert.match(
       renderPlain(state(low)),
       /, waiting for slots 1,112 \(of all\), priority 5, share 0\.25/,
@@ -59,7 +65,11 @@ describe('the board', () => {
 
   test('says the address of a service once', () => {
     const service = 'http://engine/v1';
-    const waiting = { service, call: 'generation service default', message: `${service}: GET /health: refused` }; // prettier-ignore
+    const waiting = {
+      service,
+      call: 'generation service default',
+      message: `${service}: GET /health: refused`,
+    };
     const board = renderBoard(state({ progress: { ...PROGRESS, waiting } }), {
       columns: 159,
       colour: false,
@@ -144,13 +154,17 @@ describe('the board', () => {
     const seen = { taskQueue: 'newb', ago_s: 8.2 };
     const who = (s: number) =>
       `no answer from the workers of task queue newb for ${s} s; last seen 8 s ago`;
-    const note = (change: Partial<BoardState>) => renderBoard(state({ seen, ...change }), style).slice(4); // prettier-ignore
+    const note = (change: Partial<BoardState>) =>
+      renderBoard(state({ seen, ...change }), style).slice(4);
     assert.deepEqual(note({ silentS: 4 }), [who(4)]);
     const advice =
       '  a busy worker answers later; if none runs, start one: temporal-rollout worker';
     assert.deepEqual(note({ silentS: 12 }), [who(12), advice]);
     const remedy = 'one that ends is restarted by itself';
-    assert.deepEqual(note({ silentS: 12, remedy }), [who(12), `  a busy worker answers later; ${remedy}`]); // prettier-ignore
+    assert.deepEqual(note({ silentS: 12, remedy }), [
+      who(12),
+      `  a busy worker answers later; ${remedy}`,
+    ]);
     assert.ok(
       renderPlain(state({ seen, silentS: 12 })).endsWith(`, ${who(12)},${advice.slice(1)}`),
     );
@@ -160,7 +174,8 @@ describe('the board', () => {
   test('without an answer keeps the last numbers, but neither what was waited for nor a time left', () => {
     const waiting = { service: 'engine', message: 'refused' };
     const style = { columns: 79, colour: false };
-    const shown = (change: Partial<BoardState>) => renderBoard(state(change), style).slice(1).join('\n'); // prettier-ignore
+    const shown = (change: Partial<BoardState>) =>
+      renderBoard(state(change), style).slice(1).join('\n');
     const progress = { ...PROGRESS, waiting };
     assert.match(shown({ progress }), /16 of 64 done[^]*\nwaiting for engine: refused$/);
     assert.match(shown({ progress, silentS: 4 }), /16 of 64 done[^]*\nno answer for 4 s$/);
@@ -236,7 +251,11 @@ describe('the board', () => {
     });
     const columns = fc.integer({ min: 20, max: 200 });
     const silentS = fc.option(fc.double({ min: 0, max: 1e6, noNaN: true }));
-    const shown = fc.record({ progress: fc.option(progress), silentS, trouble: fc.option(fc.string()) }); // prettier-ignore
+    const shown = fc.record({
+      progress: fc.option(progress),
+      silentS,
+      trouble: fc.option(fc.string()),
+    });
     fc.assert(
       fc.property(shown, columns, (change, width) => {
         const board = renderBoard(state(change), { columns: width, colour: false });
@@ -262,7 +281,8 @@ describe('the board', () => {
 
 test('a batch that waits, or that an earlier run has played in part, gets no guess of the time left', () => {
   const waiting = { service: 'engine', message: 'refused' };
-  const text = (change: Partial<BatchProgress>) => renderPlain(state({ progress: { ...PROGRESS, ...change } })); // prettier-ignore
+  const text = (change: Partial<BatchProgress>) =>
+    renderPlain(state({ progress: { ...PROGRESS, ...change } }));
   assert.match(text({}), /about 0:30 left/);
   assert.doesNotMatch(text({ waiting }), /left/);
   assert.doesNotMatch(text({ continued: true }), /left/);

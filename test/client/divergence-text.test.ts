@@ -32,17 +32,52 @@ const saidOf = (before: Asked, now: Asked): string | null => {
 test('a divergence is named by message and text', () => {
   const at0 = { diverged: { call: 0, message: 0 } };
   const cases: [before: Asked, now: Asked, expected: string | null][] = [
-    [{ news: [user('cd tmp.a81')] }, { news: [user('cd tmp.b07')], ...at0 }, 'from call 0 at message 0: "cd tmp.a81" / "cd tmp.b07"'],
-    [{ news: [user('It is a long way to tmp.a81')] }, { news: [user('It is a long way to tmp.b07')], ...at0 }, 'from call 0 at message 0: "…way to tmp.a81" / "…way to tmp.b07"'],
-    [{ news: [user('x'.repeat(99))] }, { news: [user('y'.repeat(99))], ...at0 }, `from call 0 at message 0: "${'x'.repeat(40)}…" / "${'y'.repeat(40)}…"`],
-    [{ system: 's1' }, { system: 's1', news: [user('else')], ...at0 }, 'from call 0 at message 1: "go" / "else"'],
-    [{ system: 's1' }, { system: 's2', diverged: { call: 0 } }, 'from call 0 at message 0: "…in /tmp/tmp.a81 now" / "…in /tmp/tmp.b07 now"'],
-    [{}, { system: 's2', diverged: { call: 0 } }, 'from call 0 at message 0: "" / "You are in /tmp/tmp.b07 now"'],
+    [
+      { news: [user('cd tmp.a81')] },
+      { news: [user('cd tmp.b07')], ...at0 },
+      'from call 0 at message 0: "cd tmp.a81" / "cd tmp.b07"',
+    ],
+    [
+      { news: [user('It is a long way to tmp.a81')] },
+      { news: [user('It is a long way to tmp.b07')], ...at0 },
+      'from call 0 at message 0: "…way to tmp.a81" / "…way to tmp.b07"',
+    ],
+    [
+      { news: [user('x'.repeat(99))] },
+      { news: [user('y'.repeat(99))], ...at0 },
+      `from call 0 at message 0: "${'x'.repeat(40)}…" / "${'y'.repeat(40)}…"`,
+    ],
+    [
+      { system: 's1' },
+      { system: 's1', news: [user('else')], ...at0 },
+      'from call 0 at message 1: "go" / "else"',
+    ],
+    [
+      { system: 's1' },
+      { system: 's2', diverged: { call: 0 } },
+      'from call 0 at message 0: "…in /tmp/tmp.a81 now" / "…in /tmp/tmp.b07 now"',
+    ],
+    [
+      {},
+      { system: 's2', diverged: { call: 0 } },
+      'from call 0 at message 0: "" / "You are in /tmp/tmp.b07 now"',
+    ],
     [{}, { tools: 't', diverged: { call: 0 } }, 'from call 0 in its tools'],
-    [{}, { news: [user('go'), { role: 'assistant', content: 'no' }], diverged: { call: 0, message: 1 } }, 'from call 0 at message 1: "yes" / "no"'],
-    [{ news: [user('go'), user('on')] }, { diverged: { call: 0, message: 1 } }, 'from call 0 at message 1: "on" / ""'],
+    [
+      {},
+      {
+        news: [user('go'), { role: 'assistant', content: 'no' }],
+        diverged: { call: 0, message: 1 },
+      },
+      'from call 0 at message 1: "yes" / "no"',
+    ],
+    [
+      { news: [user('go'), user('on')] },
+      { diverged: { call: 0, message: 1 } },
+      'from call 0 at message 1: "on" / ""',
+    ],
     [{}, at0, 'from call 0 in what it asks beside its messages'],
     [{}, {}, null],
-  ]; // prettier-ignore
+  ];
   for (const [before, now, expected] of cases) assert.equal(saidOf(before, now), expected);
 });

@@ -35,12 +35,18 @@ describe('a workflow whose task fails', { timeout: 120_000, concurrency: 4 }, ()
     return taskToken;
   };
   const completeTask = async (taskToken: Uint8Array): Promise<void> => {
-    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    const {
+      namespace,
+      client: { workflowService },
+    } = server;
     await workflowService.respondWorkflowTaskCompleted({ namespace, taskToken, commands: [] });
   };
   /** Takes the next workflow task of the queue and fails it. */
   const failTask = async (queue: string, message: string): Promise<void> => {
-    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    const {
+      namespace,
+      client: { workflowService },
+    } = server;
     const taskToken = await nextTask(queue);
     await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, failure: { message } });
   };
@@ -71,7 +77,10 @@ describe('a workflow whose task fails', { timeout: 120_000, concurrency: 4 }, ()
     const operator = operatorOf(server);
     await operator.pause('lost');
     assert.match(await said(), /^lost is paused; /);
-    const { namespace, client: { workflowService } } = server; // prettier-ignore
+    const {
+      namespace,
+      client: { workflowService },
+    } = server;
     await workflowService.unpauseWorkflowExecution({ namespace, workflowId: 'lost' });
     assert.equal(
       await said(),

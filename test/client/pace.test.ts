@@ -32,7 +32,12 @@ const paced = (...answers: Answer[]): Pace =>
 
 describe('the pace of a batch', () => {
   test('is what moved while it was watched, over the time in which it moved', () => {
-    const pace = paced([0, {}], [5, { turns: 10, tokens: 100, done: 2 }], [9, { turns: 10, tokens: 100, done: 2 }], [10, { turns: 30, tokens: 300, done: 5 }]); // prettier-ignore
+    const pace = paced(
+      [0, {}],
+      [5, { turns: 10, tokens: 100, done: 2 }],
+      [9, { turns: 10, tokens: 100, done: 2 }],
+      [10, { turns: 30, tokens: 300, done: 5 }],
+    );
     assert.deepEqual(pace, { done_per_s: 0.5, turns_per_s: 3, tokens_per_s: 30 });
   });
 
@@ -46,7 +51,11 @@ describe('the pace of a batch', () => {
     const before: Answer = [0, { tokens: 50_000, turns: 500, done: 10 }];
     // The first step has gathered for an unknown time before the watching began.
     assert.deepEqual(paced(before, [1, { tokens: 51_000, turns: 510, done: 10 }]), NO_PACE);
-    const pace = paced(before, [1, { tokens: 51_000, turns: 510, done: 10 }], [6, { tokens: 51_100, turns: 520, done: 10 }]); // prettier-ignore
+    const pace = paced(
+      before,
+      [1, { tokens: 51_000, turns: 510, done: 10 }],
+      [6, { tokens: 51_100, turns: 520, done: 10 }],
+    );
     assert.deepEqual(pace, { done_per_s: null, turns_per_s: 2, tokens_per_s: 20 });
   });
 
@@ -60,7 +69,14 @@ describe('the pace of a batch', () => {
   });
 
   test('leaves out waits, and times without an answer', () => {
-    const pace = paced([0, {}], [5, { tokens: 100, done: 3 }], [6, { tokens: 100, done: 3, waiting: WAITING }], [300, { tokens: 100, done: 3, waiting: WAITING }], [301, { tokens: 100, done: 3 }], [401, { tokens: 100, done: 3 }]); // prettier-ignore
+    const pace = paced(
+      [0, {}],
+      [5, { tokens: 100, done: 3 }],
+      [6, { tokens: 100, done: 3, waiting: WAITING }],
+      [300, { tokens: 100, done: 3, waiting: WAITING }],
+      [301, { tokens: 100, done: 3 }],
+      [401, { tokens: 100, done: 3 }],
+    );
     assert.deepEqual([pace.done_per_s, pace.tokens_per_s], [0.6, 20]);
   });
 });

@@ -43,8 +43,10 @@ test('while no replica serves, a table says since when, which, why, and what to 
     replicas: { 'http://c/v1': { ...entry, state: 'unknown' as const, version: null, fault } },
   };
   const failed = { version: 18, at, paused_s: 1, total_s: 5.6, fault };
-  const silence = (change: Partial<PolicyStatus>) => policyTable({ ...status, record, ...change }, at)[1]; // prettier-ignore
-  const why = 'no replica serves: http://c/v1 is unknown (load: no such file); publish a version that loads'; // prettier-ignore
+  const silence = (change: Partial<PolicyStatus>) =>
+    policyTable({ ...status, record, ...change }, at)[1];
+  const why =
+    'no replica serves: http://c/v1 is unknown (load: no such file); publish a version that loads';
   assert.equal(
     silence({ updates: [failed] }),
     `waiting for a replica (since 2026-01-01 12:30:05 UTC): ${why}`,
@@ -54,14 +56,28 @@ test('while no replica serves, a table says since when, which, why, and what to 
 });
 
 test('a table says who has the engines, until when, and what each engine needs', () => {
-  const ticket = { nonce: 'n', version: 19, holder: { name: 'grpo', incarnation: 'x1' }, paused_until: at + 60_000, stall_ms: 120_000, engines: ['http://b/v1'] }; // prettier-ignore
+  const ticket = {
+    nonce: 'n',
+    version: 19,
+    holder: { name: 'grpo', incarnation: 'x1' },
+    paused_until: at + 60_000,
+    stall_ms: 120_000,
+    engines: ['http://b/v1'],
+  };
   const replicas = {
     'http://a/v1': { ...entry, state: 'unknown' as const, needs: 'load' as const },
     'http://b/v1': { ...entry, state: 'updating' as const },
     'http://c/v1': { ...entry, state: 'unknown' as const, needs: 'restart' as const },
   };
   const lines = (weights: { kind: string }, transfer?: PolicyStatus['transfer']) =>
-    policyTable({ ...status, record: { ...status.record!, weights: { 17: weights }, replicas, ticket }, ...(transfer && { transfer }) }, at); // prettier-ignore
+    policyTable(
+      {
+        ...status,
+        record: { ...status.record!, weights: { 17: weights }, replicas, ticket },
+        ...(transfer && { transfer }),
+      },
+      at,
+    );
   const half = 'http://a/v1 is half loaded, cut off and paused: ';
   const said = lines({ kind: 'transfer' }, { done: 40, silent_s: 130.4, is_stale: true });
   assert.deepEqual(said.slice(2, 5), [

@@ -85,7 +85,10 @@ describe('the result', () => {
 
   test('gives paths below the current folder from there', () => {
     const rollouts = path.join(process.cwd(), '.rollouts', 'b', 'rollouts.jsonl');
-    const text = renderResult({ ...RESULT, files: { ...FILES, rollouts } }, { columns: 79, colour: false }).join('\n'); // prettier-ignore
+    const text = renderResult(
+      { ...RESULT, files: { ...FILES, rollouts } },
+      { columns: 79, colour: false },
+    ).join('\n');
     assert.match(text, /^ {2}rollouts {2}\.rollouts\/b\/rollouts\.jsonl$/m);
     assert.match(text, new RegExp(`^ {2}metrics {3}${FILES.metrics}$`, 'm'));
   });
@@ -112,7 +115,10 @@ describe('the result', () => {
       PromptTooLong: { rollouts: 2, message: 'too long' },
     };
     const style = { columns: 79, colour: false };
-    const [before, after] = [renderResult(RESULT, style), renderResult({ ...RESULT, failures }, style)]; // prettier-ignore
+    const [before, after] = [
+      renderResult(RESULT, style),
+      renderResult({ ...RESULT, failures }, style),
+    ];
     assert.deepEqual(
       after.filter((line) => !before.includes(line)),
       [

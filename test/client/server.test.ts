@@ -38,7 +38,8 @@ describe('the error of a call that no worker answers', () => {
 
   test('names what the server says of itself or of a paused workflow, for queries, updates and looks', async () => {
     const paused = 'b is paused; temporal workflow unpause --workflow-id b ends the pause';
-    const limited = 'the Temporal server takes no more requests for now: namespace rate limit exceeded'; // prettier-ignore
+    const limited =
+      'the Temporal server takes no more requests for now: namespace rate limit exceeded';
     const cases: [unknown, string][] = [
       [Reflect.construct(QueryRejectedError, [8]), paused],
       [failed(9, 'Workflow is paused. Cannot update the workflow.'), paused],

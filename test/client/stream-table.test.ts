@@ -36,7 +36,10 @@ test('a stream’s table says under the cause of the next step what all of it wa
 
 test('a stream’s table ends with what waits for slots, and how it shares them', () => {
   const slots = { queued: 3, priority: 1, share: 4 };
-  assert.equal(streamTable('s', { ...PROGRESS, ...slots }).at(-1), 'waiting for slots 3 (of all)   priority 1   share 4'); // prettier-ignore
+  assert.equal(
+    streamTable('s', { ...PROGRESS, ...slots }).at(-1),
+    'waiting for slots 3 (of all)   priority 1   share 4',
+  );
   assert.match(streamTable('s', { ...PROGRESS, queued: 0 }).at(-1) ?? '', /^ *4 +1 /);
 });
 

@@ -34,9 +34,14 @@ describe('the engines of a stack', () => {
     assert.equal(namedEngines(own, { own: true }), null);
     const copy = path.join(await temporaryFolder(t), 'temporal.yaml');
     await copyFile(path.join(PROJECT_ROOT, 'temporal.yaml'), copy);
-    assert.deepEqual(namedEngines(await loadConfig(copy), { own: false }), ['http://127.0.0.1:8000/v1']); // prettier-ignore
+    assert.deepEqual(namedEngines(await loadConfig(copy), { own: false }), [
+      'http://127.0.0.1:8000/v1',
+    ]);
     const base_urls = ['http://gpu/v1'];
-    const edited = Config.parse({ generation: { default: { kind: 'vllm', base_urls } }, environments: {} }); // prettier-ignore
+    const edited = Config.parse({
+      generation: { default: { kind: 'vllm', base_urls } },
+      environments: {},
+    });
     assert.deepEqual(namedEngines(edited, { own: true }), base_urls);
   });
 
@@ -59,14 +64,22 @@ describe('the engines of a stack', () => {
     const away = await firstFreePort(20_000);
     const faultsOf = async (...ports: number[]): Promise<string[]> => {
       const base_urls = ports.map((port) => `http://127.0.0.1:${port}/v1`);
-      const config = Config.parse({ generation: { default: { kind: 'vllm', base_urls } }, environments: {} }); // prettier-ignore
+      const config = Config.parse({
+        generation: { default: { kind: 'vllm', base_urls } },
+        environments: {},
+      });
       return await engineFaults(config, {});
     };
     assert.deepEqual(await faultsOf(simulator.port), []);
     const began = performance.now();
     const [refused = '', late = '', ...more] = await faultsOf(away, port, simulator.port);
     assert.ok(performance.now() - began < 15_000, 'it waits for an engine that says nothing');
-    assert.match(refused, new RegExp(`^generation\\.default http://127\\.0\\.0\\.1:${away}/v1: .*ECONNREFUSED.*; start it`)); // prettier-ignore
+    assert.match(
+      refused,
+      new RegExp(
+        `^generation\\.default http://127\\.0\\.0\\.1:${away}/v1: .*ECONNREFUSED.*; start it`,
+      ),
+    );
     assert.match(late, new RegExp(`^generation\\.default http://127\\.0\\.0\\.1:${port}/v1: `));
     assert.equal(more.length, 0, 'the one that answers is named');
   });

@@ -42,7 +42,10 @@ describe('the lines that a stack prints to be copied', () => {
 
   test('are read by a shell as they are meant, whatever is in a path', async (t) => {
     const folder = path.join(await temporaryFolder(t), "it's a place");
-    const program = await writeProgram(path.join(folder, 'elsewhere', 'temporal'), 'console.log("here")'); // prettier-ignore
+    const program = await writeProgram(
+      path.join(folder, 'elsewhere', 'temporal'),
+      'console.log("here")',
+    );
     const cli = { path: program, source: 'cache' } as TemporalCli;
     const programs = await putPrograms(folder, { cli, env: { PATH: '' } });
     const lines = linesToCopy({ ...STACK, root: folder, programs, env: { PATH: '' } });
@@ -86,7 +89,12 @@ describe('the folder of programs', () => {
     const bin = await putPrograms(folder, { cli: built, env });
     assert.deepEqual(await readdir(bin ?? ''), ['temporal']);
     // An earlier start had both.
-    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env: {} })) ?? ''), ['temporal', 'temporal-rollout']); // prettier-ignore
-    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env })) ?? ''), ['temporal']); // prettier-ignore
+    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env: {} })) ?? ''), [
+      'temporal',
+      'temporal-rollout',
+    ]);
+    assert.deepEqual(await readdir((await putPrograms(folder, { cli: built, env })) ?? ''), [
+      'temporal',
+    ]);
   });
 });

@@ -80,7 +80,10 @@ describe('the settings of the local stack', () => {
     const { store, inputs_dir } = await writeLocalConfig({ source, directory, target, ...STACK });
     const root = path.join(directory, 'trajectories');
     const outputs = { formats: ['jsonl'] };
-    assert.deepEqual([store, inputs_dir], [{ kind: 'file', root, readers: 'owner', outputs }, path.join(directory, 'data')]); // prettier-ignore
+    assert.deepEqual(
+      [store, inputs_dir],
+      [{ kind: 'file', root, readers: 'owner', outputs }, path.join(directory, 'data')],
+    );
   });
 
   test('have the simulator as their service also where the project has no service of that name', async (t) => {

@@ -83,7 +83,10 @@ describe('the maths grader', { timeout: 120_000 }, () => {
     await Promise.all([1, 2, 3].map(() => ensurePython(install, setup)));
     assert.equal(said.filter((line) => line.includes('packages installed in')).length, 1);
     assert.deepEqual((await readdir(folder)).sort(), ['requirements.txt', 'venv']);
-    const { stdout } = await promisify(execFile)(install.python, ['-c', 'import sys; print(sys.prefix)']); // prettier-ignore
+    const { stdout } = await promisify(execFile)(install.python, [
+      '-c',
+      'import sys; print(sys.prefix)',
+    ]);
     assert.equal(stdout.trim(), await realpath(venv));
   });
 });

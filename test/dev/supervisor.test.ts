@@ -172,7 +172,10 @@ describe('the supervisor', () => {
     const ends = said.filter((line) => line.includes('starts again'));
     assert.match(ends[0] ?? '', /^part ended by SIGABRT[^,]*; it starts again/);
     for (const times of [2, 3, 4])
-      assert.match(ends[times - 1] ?? '', new RegExp(`, ${times} times in a row within 10 s of its start; it starts`)); // prettier-ignore
+      assert.match(
+        ends[times - 1] ?? '',
+        new RegExp(`, ${times} times in a row within 10 s of its start; it starts`),
+      );
     assert.deepEqual(givenUp, []);
   });
 

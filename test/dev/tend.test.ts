@@ -30,7 +30,9 @@ const SAID = {
 
 /** A process that uses something until it is killed. */
 function aProcess(t: TestContext): { pid: number; kill: () => Promise<void> } {
-  const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], { stdio: 'ignore' }); // prettier-ignore
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], {
+    stdio: 'ignore',
+  });
   const exited = once(child, 'exit');
   const kill = async (): Promise<void> => {
     child.kill('SIGKILL');
@@ -42,7 +44,11 @@ function aProcess(t: TestContext): { pid: number; kill: () => Promise<void> } {
 
 async function tended(
   t: TestContext,
-  { folder, ends_unused = true, grace_ms }: { folder: string; ends_unused?: boolean; grace_ms?: number }, // prettier-ignore
+  {
+    folder,
+    ends_unused = true,
+    grace_ms,
+  }: { folder: string; ends_unused?: boolean; grace_ms?: number },
 ) {
   const told: Record<string, string>[] = [];
   const said: string[] = [];

@@ -20,6 +20,8 @@ const runs = runsIn(repository.sources);
 const OUTPUT = 'what a terminal showed';
 const MEASURED = 'what was measured';
 
+// One case a line.
+// prettier-ignore
 const SHOWN: Shown[] = [
   { page: 'ARCHITECTURE.md', has: 'flowchart LR', why: 'a drawing' },
   { page: 'ARCHITECTURE.md', has: 'sequenceDiagram', why: 'a drawing' },
@@ -46,7 +48,7 @@ const SHOWN: Shown[] = [
   { page: 'examples/gpu/README.md', has: 'pip install vllm==0.32.0', why: 'it needs GPUs; gpu-example.test.ts plays its refusal' },
   { page: 'examples/gpu/README.md', has: 'check.py --cpu', why: 'it needs vLLM and minutes; test/interop/gpu-example.test.ts plays it' },
   { page: 'examples/trl/README.md', has: '--trainer trl', why: 'it needs TRL and minutes; test/interop/trl.test.ts trains with its parts' },
-]; // prettier-ignore
+];
 
 test('pages have blocks, and tests run some', () => {
   assert.ok(pages.flatMap(({ blocks }) => blocks).length > 50);
@@ -62,6 +64,7 @@ describe('each block is run, checked or explained', () => {
 
 test('each example that a test runs, and each that is explained, is one block of its page', () => {
   const blocksWith = ({ page, has }: Pick<Run, 'page' | 'has'>): number =>
-    pages.find(({ file }) => file === page)?.blocks.filter(({ text }) => text.includes(has)).length ?? 0; // prettier-ignore
+    pages.find(({ file }) => file === page)?.blocks.filter(({ text }) => text.includes(has))
+      .length ?? 0;
   for (const one of [...runs, ...SHOWN]) assert.equal(blocksWith(one), 1, JSON.stringify(one));
 });

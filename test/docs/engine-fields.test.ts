@@ -15,7 +15,10 @@ import { REQUEST } from '../generation/fake-vllm.js';
 import { pageOf, sectionOf, tableOf } from './checks/page.js';
 import { keysOf } from './checks/tables.js';
 
-const CAPTURE = path.join(PROJECT_ROOT, 'test/captures/vllm-0.32.0/112-openapi-paths-and-completion-request.json'); // prettier-ignore
+const CAPTURE = path.join(
+  PROJECT_ROOT,
+  'test/captures/vllm-0.32.0/112-openapi-paths-and-completion-request.json',
+);
 
 interface Schema {
   CompletionRequest_properties: string[];
@@ -45,7 +48,10 @@ function cellOf(fate: Fate): string {
 /** What a request says about a field of `generation` that it does not have. */
 function refusalOf(field: string, where: 'generation' | 'top'): string {
   const given = { [field]: 1 };
-  const input = { samples: { path: 'a.jsonl' }, ...(where === 'top' ? given : { generation: given }) }; // prettier-ignore
+  const input = {
+    samples: { path: 'a.jsonl' },
+    ...(where === 'top' ? given : { generation: given }),
+  };
   const { error } = BatchRequest.safeParse(input);
   assert.ok(error !== undefined, `${field} is accepted`);
   return problemsWithHints(error, { schema: BatchRequest, input }).map(lineOf).join('\n');
@@ -56,7 +62,10 @@ describe('the sampling fields of vLLM 0.32.0', () => {
     const file = 'docs/engines.md';
     const page = pageOf(file, await readFile(path.join(PROJECT_ROOT, file), 'utf8'));
     const rows = tableOf(sectionOf(page, 'Sampling fields')).map(({ cells }) => cells);
-    assert.deepEqual(rows, fates.map(([field, fate]) => [`\`${field}\``, cellOf(fate)])); // prettier-ignore
+    assert.deepEqual(
+      rows,
+      fates.map(([field, fate]) => [`\`${field}\``, cellOf(fate)]),
+    );
   });
 
   test('are those of the engine’s own schema, no more and no less', async () => {
@@ -71,7 +80,9 @@ describe('the sampling fields of vLLM 0.32.0', () => {
 
   test('that are passed on or this project’s are sent, and no others are', () => {
     const { sampling_params } = generateBody(FULL) as { sampling_params: object };
-    const sent = [completionBody(FULL), sampling_params, promptLogprobsBody(FULL)].flatMap(Object.keys); // prettier-ignore
+    const sent = [completionBody(FULL), sampling_params, promptLogprobsBody(FULL)].flatMap(
+      Object.keys,
+    );
     assert.deepEqual(
       [...new Set([...sent, ...HEADERS])].sort(),
       [...ofKind('setting'), ...ofKind('ours')].sort(),
@@ -80,14 +91,19 @@ describe('the sampling fields of vLLM 0.32.0', () => {
 
   test('that are passed on are settings of a request', () => {
     const settings = keysOf(BatchRequest.shape.generation);
-    const missing = fates.filter(([, fate]) => 'setting' in fate && !settings.includes(fate.setting)); // prettier-ignore
+    const missing = fates.filter(
+      ([, fate]) => 'setting' in fate && !settings.includes(fate.setting),
+    );
     assert.deepEqual(missing, []);
   });
 
   for (const field of ofKind('refused'))
     test(`refuse ${field} by name, wherever it is written`, () => {
       const { refused } = ENGINE_FIELDS[field] as { refused: string };
-      assert.equal(refusalOf(field, 'generation'), `generation.${field}: unknown field; not passed on: ${refused}`); // prettier-ignore
+      assert.equal(
+        refusalOf(field, 'generation'),
+        `generation.${field}: unknown field; not passed on: ${refused}`,
+      );
       // One may have the name of a field of the request.
       if (!keysOf(BatchRequest).includes(field))
         assert.equal(refusalOf(field, 'top'), `${field}: unknown field; not passed on: ${refused}`);

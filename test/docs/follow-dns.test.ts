@@ -19,7 +19,8 @@ const LOOKS = [
 test('examples/engines/follow-dns.sh says all engines of a name whenever they change, and makes none leave', async (t) => {
   const folder = await temporaryFolder(t);
   const at = (name: string): string => path.join(folder, name);
-  const put = (name: string, text: string) => writeFile(at(name), `#!/bin/sh\n${text}`, { mode: 0o755 }); // prettier-ignore
+  const put = (name: string, text: string) =>
+    writeFile(at(name), `#!/bin/sh\n${text}`, { mode: 0o755 });
   for (const [i, { hosts, fails = false }] of LOOKS.entries()) {
     const lines = hosts.flatMap((host) => [`${host} STREAM engines`, `${host} DGRAM`]);
     await writeFile(at(`hosts-${i}`), lines.map((line) => `${line}\n`).join(''));
@@ -41,10 +42,21 @@ test('examples/engines/follow-dns.sh says all engines of a name whenever they ch
   );
   const script = path.join(PROJECT_ROOT, 'examples', 'engines', 'follow-dns.sh');
   const env = { PATH: `${folder}:${process.env['PATH'] ?? ''}` };
-  const { stderr } = spawnSync('sh', [script, 'engines.ml', '8000'], { env, encoding: 'utf8', timeout: 60_000 }); // prettier-ignore
+  const { stderr } = spawnSync('sh', [script, 'engines.ml', '8000'], {
+    env,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   assert.equal(stderr, '');
-  const said = (await readFile(at('said'), 'utf8')).trim().split('\n').map((line) => JSON.parse(line) as unknown); // prettier-ignore
-  const urls = (...hosts: string[]) => ({ owner: 'dns', urls: hosts.map((host) => `http://${host}:8000/v1`), replace: false }); // prettier-ignore
+  const said = (await readFile(at('said'), 'utf8'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown);
+  const urls = (...hosts: string[]) => ({
+    owner: 'dns',
+    urls: hosts.map((host) => `http://${host}:8000/v1`),
+    replace: false,
+  });
   const changed = urls('10.1.0.4', '[fd00::7]');
   assert.deepEqual(said, [urls('10.1.0.4', '10.1.0.5'), changed, changed]);
 });

@@ -86,7 +86,10 @@ test('every metric of a batch is explained in docs/metrics.md', () => {
     const at = whole.lastIndexOf('/');
     const isWhole = page.includes(`\`${whole}\``);
     // `a/b`, `/c` means `a/b` and `a/c`.
-    return !isWhole && !(page.includes(`\`${whole.slice(0, at)}/`) && page.includes(`\`${whole.slice(at)}\``)); // prettier-ignore
+    return (
+      !isWhole &&
+      !(page.includes(`\`${whole.slice(0, at)}/`) && page.includes(`\`${whole.slice(at)}\``))
+    );
   });
   assert.deepEqual(missing, []);
 });
@@ -98,7 +101,9 @@ function namesOf(cell: string): string[] {
   return codeIn(outside).flatMap((name) => {
     if (!name.startsWith('/')) stem = name.replace(/\/[^/]*$/, '');
     const whole = name.startsWith('/') ? stem + name : name;
-    return ends === '' || !whole.endsWith('_s/…') ? [whole] : codeIn(ends).map((end) => whole.replace('…', end)); // prettier-ignore
+    return ends === '' || !whole.endsWith('_s/…')
+      ? [whole]
+      : codeIn(ends).map((end) => whole.replace('…', end));
   });
 }
 
@@ -107,7 +112,10 @@ test('every metric that docs/metrics.md explains is one that the code computes',
   const ofBatches = metricsOfAll().flatMap((name) => [name, explained(name)]);
   const computed = new Set([...ofSteps, ...ofBatches]);
   const { sources } = await readRepository(PROJECT_ROOT);
-  const code = [...sources].filter(([file]) => file.startsWith('src/')).map(([, text]) => text).join('\n'); // prettier-ignore
+  const code = [...sources]
+    .filter(([file]) => file.startsWith('src/'))
+    .map(([, text]) => text)
+    .join('\n');
   // The others are written in the code as they are here.
   const isWritten = (name: string): boolean =>
     [`'${name}'`, `\`${name}\``, `${name}:`].some((text) => code.includes(text));

@@ -7,7 +7,13 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { commandProblems } from './checks/commands.js';
 import { figureProblems } from './checks/figures.js';
-import { FOREIGN_FILES, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_VARIABLES, INTERNAL_VARIABLES } from './checks/foreign.js'; // prettier-ignore
+import {
+  FOREIGN_FILES,
+  FOREIGN_NAMES,
+  FOREIGN_OPTIONS,
+  FOREIGN_VARIABLES,
+  INTERNAL_VARIABLES,
+} from './checks/foreign.js';
 import { citationProblems, linkProblems, mentionProblems, pathProblems } from './checks/links.js';
 import { nameProblems, variableProblems, variablesRead } from './checks/names.js';
 import type { Page } from './checks/page.js';
@@ -60,7 +66,10 @@ for (const page of pages.values()) {
 
     test('has names that the code has, and variables that a program reads', () => {
       assert.deepEqual(asLines(nameProblems(page, { repository, foreign: FOREIGN_NAMES })), []);
-      assert.deepEqual(asLines(variableProblems(page, { repository, foreign: FOREIGN_VARIABLES })), []); // prettier-ignore
+      assert.deepEqual(
+        asLines(variableProblems(page, { repository, foreign: FOREIGN_VARIABLES })),
+        [],
+      );
     });
 
     test('says how to measure its measured figures again', () => {

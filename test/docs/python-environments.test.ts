@@ -51,8 +51,11 @@ describe('the page of Python’s environments has', () => {
   test('the attributes', async () => {
     const settings = await tupleIn('python/rollout_environment/functions.py', 'SETTINGS');
     assert.deepEqual(namesBelow('Time and processes', 'attribute'), settings);
-    const [, seconds = ''] = /^TIMEOUT_S = (\d+)$/m.exec(await read('python/rollout_environment/processes.py')) ?? []; // prettier-ignore
-    const timeout = tableBelow('Time and processes', 'attribute').find(({ names }) => names[0] === 'timeout'); // prettier-ignore
+    const [, seconds = ''] =
+      /^TIMEOUT_S = (\d+)$/m.exec(await read('python/rollout_environment/processes.py')) ?? [];
+    const timeout = tableBelow('Time and processes', 'attribute').find(
+      ({ names }) => names[0] === 'timeout',
+    );
     assert.equal(timeout?.cells[1], seconds);
   });
 
@@ -81,7 +84,10 @@ describe('the page of Python’s environments has', () => {
     const defaults = [...inner.matchAll(/^ {4}(\w+): .* = (.+),$/gm)];
     assert.ok(defaults.length > 2, 'it has arguments');
     const rows = tableBelow('Serve it from a script or a notebook', 'argument');
-    assert.deepEqual(rows.flatMap(({ names }) => names).sort(), defaults.map(([, name = '']) => name).sort()); // prettier-ignore
+    assert.deepEqual(
+      rows.flatMap(({ names }) => names).sort(),
+      defaults.map(([, name = '']) => name).sort(),
+    );
     for (const [, name = '', fallback] of defaults) {
       const said = rows.find(({ names }) => names[0] === name)?.cells[1] ?? '';
       if (said !== 'none') assert.equal(said.replaceAll('`', ''), fallback, name);

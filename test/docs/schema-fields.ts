@@ -78,7 +78,10 @@ export function configurationOf(shape: Shape): string {
     settingsTable(onlyTop(shape)),
     '## `temporal`',
     settingsTable(temporal),
-    ...(store?.oneOf ?? []).flatMap((one) => [`## \`store\` of kind ${kindOf(one)}`, settingsTable(one)]), // prettier-ignore
+    ...(store?.oneOf ?? []).flatMap((one) => [
+      `## \`store\` of kind ${kindOf(one)}`,
+      settingsTable(one),
+    ]),
     '## `generation`, each service',
     settingsTable(valuesOf(generation)),
     '## `worker`',
@@ -110,7 +113,9 @@ export function settingsTable(shape: Shape = {}): string {
     const value = is_required ? 'required' : defaultText(field);
     return `| \`${place}\` | ${value} | ${typeText(field)} | ${field.description ?? ''} |`;
   });
-  return ['| key | default | type | meaning |', '| --- | --- | --- | --- |', ...new Set(rows)].join('\n'); // prettier-ignore
+  return ['| key | default | type | meaning |', '| --- | --- | --- | --- |', ...new Set(rows)].join(
+    '\n',
+  );
 }
 
 function defaultText({ default: value }: Shape): string {

@@ -91,10 +91,32 @@ for (const { page, name, make } of TABLES) {
 
 /** Which page explains the fields of a request, each as `field`. */
 const PAGES: { page: string; name: Name; but: readonly string[] }[] = [
-  { page: 'batches.md', name: 'batch-request', but: ['schema_version', 'disable_any_whitespace', 'disable_additional_properties', 'whitespace_pattern', 'environment', 'path', 'policy', 'k', 'deadline'] },
-  { page: 'stream.md', name: 'stream-request', but: Object.keys(shapeOf('batch-request').properties ?? {}) },
-  { page: 'weights.md', name: 'publish', but: ['kind', 'path', 'prompt_ids', 'logprobs', 'tolerance'] },
-]; // prettier-ignore
+  {
+    page: 'batches.md',
+    name: 'batch-request',
+    but: [
+      'schema_version',
+      'disable_any_whitespace',
+      'disable_additional_properties',
+      'whitespace_pattern',
+      'environment',
+      'path',
+      'policy',
+      'k',
+      'deadline',
+    ],
+  },
+  {
+    page: 'stream.md',
+    name: 'stream-request',
+    but: Object.keys(shapeOf('batch-request').properties ?? {}),
+  },
+  {
+    page: 'weights.md',
+    name: 'publish',
+    but: ['kind', 'path', 'prompt_ids', 'logprobs', 'tolerance'],
+  },
+];
 for (const { page, name, but } of PAGES) {
   test(`docs/${page} explains each field of ${name}`, async () => {
     const text = await readFile(docs(page), 'utf8');

@@ -35,7 +35,12 @@ const TABLES: Record<string, SettingsTable[]> = {
   'docs/batches.md': [
     { heading: 'Request', names: ofBatch, needed: ofBatch.filter(isChoice) },
     { heading: 'Generation', names: [], needed: ofGeneration, column: -1 },
-    { heading: 'Completion', names: [], needed: allKeysOf(BatchRequest.shape.completion), column: -1 }, // prettier-ignore
+    {
+      heading: 'Completion',
+      names: [],
+      needed: allKeysOf(BatchRequest.shape.completion),
+      column: -1,
+    },
   ],
   'docs/stream.md': [{ heading: 'Request', names: ownOfStream }],
   'docs/weights.md': [
@@ -44,7 +49,11 @@ const TABLES: Record<string, SettingsTable[]> = {
   'docs/deployment.md': [
     { heading: 'Deployment', names: keysOf(Config) },
     { heading: 'Worker', names: keysOf(Config.shape.worker) },
-    { heading: 'Commands', names: [...Object.keys(COMMANDS), 'store migrate'], needed: Object.keys(COMMANDS) }, // prettier-ignore
+    {
+      heading: 'Commands',
+      names: [...Object.keys(COMMANDS), 'store migrate'],
+      needed: Object.keys(COMMANDS),
+    },
   ],
   'gym/README.md': [
     { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
@@ -86,7 +95,10 @@ test('each setting of temporal.yaml is explained in some page', () => {
       .flatMap(({ spans, blocks }) => [...spans, ...blocks])
       .flatMap(({ text }) => text.split(/[^\w]+/)),
   );
-  assert.deepEqual(allKeysOf(Config).filter((name) => !said.has(name)), []); // prettier-ignore
+  assert.deepEqual(
+    allKeysOf(Config).filter((name) => !said.has(name)),
+    [],
+  );
 });
 
 describe('an input that a page shows parses', () => {

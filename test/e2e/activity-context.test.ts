@@ -9,7 +9,9 @@ describe('a worker that has run activities', { timeout: 120_000 }, () => {
   const { directory, server, config } = workerBed('activity-context', 'context');
 
   test('follows no promise: no context of an activity is kept', async () => {
-    const [preload, found] = ['says-whether.mjs', 'found.txt'].map((name) => path.join(directory(), name)) as [string, string]; // prettier-ignore
+    const [preload, found] = ['says-whether.mjs', 'found.txt'].map((name) =>
+      path.join(directory(), name),
+    ) as [string, string];
     await writeFile(preload, SAYS_WHETHER);
     const worker = await startWorkerProcess({
       directory: directory(),
@@ -18,7 +20,11 @@ describe('a worker that has run activities', { timeout: 120_000 }, () => {
     });
     try {
       const args = [{ samples: { path: 'missing.jsonl' } }];
-      const started = await server().client.workflow.start('rolloutBatch', { workflowId: 'refused', taskQueue: 'context', args }); // prettier-ignore
+      const started = await server().client.workflow.start('rolloutBatch', {
+        workflowId: 'refused',
+        taskQueue: 'context',
+        args,
+      });
       await assert.rejects(started.result());
     } finally {
       await worker.stop();

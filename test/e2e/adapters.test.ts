@@ -24,7 +24,12 @@ describe('adapters that change while rollouts are sampled', () => {
     bed = await startPolicyBed({
       name: 'adapters',
       // Engines refuse more.
-      simulator: { log_tokens: true, max_loras: KEPT + 1, thinking_tokens: 400, tokens_per_second: FAST }, // prettier-ignore
+      simulator: {
+        log_tokens: true,
+        max_loras: KEPT + 1,
+        thinking_tokens: 400,
+        tokens_per_second: FAST,
+      },
       generation: { wire: 'generate' },
     });
   });
@@ -35,7 +40,10 @@ describe('adapters that change while rollouts are sampled', () => {
 
   const pathOf = (version: number): string => path.join(folder.path, `adapter-${version}.json`);
   const publish = async (version: number, more: object = {}): Promise<PublishResult> => {
-    await writeFile(pathOf(version), JSON.stringify({ name: String(version), skill: 1 + (version % 3), seed: version })); // prettier-ignore
+    await writeFile(
+      pathOf(version),
+      JSON.stringify({ name: String(version), skill: 1 + (version % 3), seed: version }),
+    );
     return await bed.publish({
       version,
       weights: { kind: 'lora', path: pathOf(version) },

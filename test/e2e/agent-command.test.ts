@@ -63,27 +63,42 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
         generation,
         environments: {
           own: { kind: 'agent', run, verify: 'submission' },
-          unready: { kind: 'agent', run: { ...run, setup: ['sh', '-c', 'echo no disk; exit 4'] }, verify: 'submission' },
+          unready: {
+            kind: 'agent',
+            run: { ...run, setup: ['sh', '-c', 'echo no disk; exit 4'] },
+            verify: 'submission',
+          },
           submission: { kind: 'module', path: verifier },
         },
         worker: { heartbeat_timeout: '2s' },
-      }); // prettier-ignore
+      });
     worker = await startWorker('first');
   });
   after(() => bed.end());
 
   const folders = async (): Promise<string[]> =>
-    (await readdir(tmpdir())).filter((name) => name.startsWith('rollout-program-') && !others.has(name)); // prettier-ignore
+    (await readdir(tmpdir())).filter(
+      (name) => name.startsWith('rollout-program-') && !others.has(name),
+    );
   /** Of all lives of the programs that did this: the process, and what it has started. */
   const pidsOf = async (does: string): Promise<number[][]> => {
-    const names = (await readdir(marks)).filter((name) => name.startsWith(`${does}.`) && !name.endsWith('.part')); // prettier-ignore
-    return await Promise.all(names.map(async (name) => JSON.parse(await readFile(path.join(marks, name), 'utf8')) as number[])); // prettier-ignore
+    const names = (await readdir(marks)).filter(
+      (name) => name.startsWith(`${does}.`) && !name.endsWith('.part'),
+    );
+    return await Promise.all(
+      names.map(
+        async (name) => JSON.parse(await readFile(path.join(marks, name), 'utf8')) as number[],
+      ),
+    );
   };
   const nothingIsLeft = async (does: string, lives: number): Promise<void> => {
     const pids = await pidsOf(does);
     assert.equal(pids.length, lives);
     assert.deepEqual(await living(pids.flat()), []);
-    await eventually({ what: 'removal of folders', timeout_ms: 10_000 }, async () => (await folders()).length === 0); // prettier-ignore
+    await eventually(
+      { what: 'removal of folders', timeout_ms: 10_000 },
+      async () => (await folders()).length === 0,
+    );
   };
   const start = (batch_id: string, request: Record<string, unknown>) =>
     startBatch(bed.batch(batch_id, QUEUE), {
@@ -97,10 +112,16 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
     await readJournal(bed.store_root, { batch_id, row: 0, repeat: 0 });
 
   test('are verified by what they submit, and leave nothing behind', async () => {
-    const { failure, failures, rollouts } = await play('ends', { samples: [sampleOf('ends')], num_repeats: 2 }); // prettier-ignore
+    const { failure, failures, rollouts } = await play('ends', {
+      samples: [sampleOf('ends')],
+      num_repeats: 2,
+    });
     assert.deepEqual([failure, failures], [null, []]);
     const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
-    assert.deepEqual(ends, [[42, 'terminated'], [42, 'terminated']]); // prettier-ignore
+    assert.deepEqual(ends, [
+      [42, 'terminated'],
+      [42, 'terminated'],
+    ]);
     const exit = (await linesOf('ends')).find((line) => line.kind === 'exit');
     assert.deepEqual([exit?.code, exit?.submission, exit?.tail], [0, '42', 'the key is (key)\n']);
     await nothingIsLeft('ends', 2);
@@ -111,16 +132,25 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
       samples: [sampleOf('dies once'), sampleOf('fails'), sampleOf('loses')],
       attempts: { agent: 2 },
     });
-    assert.deepEqual(rollouts.map(({ total_reward }) => total_reward), [42]); // prettier-ignore
+    assert.deepEqual(
+      rollouts.map(({ total_reward }) => total_reward),
+      [42],
+    );
     const said = failures.map(({ failure }) => failure?.message ?? '').sort();
     assert.match(said[0] ?? '', /^its program failed in life 2 \(exit 1\): boom\n/);
-    assert.match(said[1] ?? '', /life 2 \(exit 1\): run\.submit: it failed \(exit 1\); it printed at its end: cat: said\.txt: No such file/);
+    assert.match(
+      said[1] ?? '',
+      /life 2 \(exit 1\): run\.submit: it failed \(exit 1\); it printed at its end: cat: said\.txt: No such file/,
+    );
     await nothingIsLeft('dies once', 2);
     await nothingIsLeft('fails', 2);
-  }); // prettier-ignore
+  });
 
   test('that are late are ended', async () => {
-    const { failures } = await play('late', { samples: [sampleOf('sleeps')], rollout_timeout: '4s' }); // prettier-ignore
+    const { failures } = await play('late', {
+      samples: [sampleOf('sleeps')],
+      rollout_timeout: '4s',
+    });
     assert.equal(failures[0]?.stop_reason, 'timeout');
     await nothingIsLeft('sleeps', 1);
   });
@@ -139,14 +169,20 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
   test('die with their worker, and begin again without a cost', async () => {
     const batch = await start('killed', { samples: [sampleOf('waits')], attempts: { agent: 1 } });
     const waits = { what: 'the program', timeout_ms: 30_000 };
-    const [pids = []] = await eventually(waits, async () => (await pidsOf('waits')).length > 0 && await pidsOf('waits')); // prettier-ignore
+    const [pids = []] = await eventually(
+      waits,
+      async () => (await pidsOf('waits')).length > 0 && (await pidsOf('waits')),
+    );
     await worker.kill('SIGKILL');
     const dead = { what: 'the end of what the worker had started', timeout_ms: 10_000 };
     await eventually(dead, async () => (await living(pids)).length === 0);
     worker = await startWorker('second');
     const { rollouts, failure } = await batch.outcome();
     assert.equal(failure, null);
-    assert.deepEqual(rollouts.map(({ total_reward }) => total_reward), [42]); // prettier-ignore
+    assert.deepEqual(
+      rollouts.map(({ total_reward }) => total_reward),
+      [42],
+    );
     const lives = (await linesOf('killed')).filter(({ kind }) => kind === 'life');
     assert.equal(lives.length, 2);
     await nothingIsLeft('waits', 2);

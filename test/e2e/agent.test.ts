@@ -35,10 +35,14 @@ const released = new Promise<void>((resolve) => {
 /** Asks twice, and says what the policy said. */
 async function asksTwice({ task, ask }: Running) {
   const first = await ask(task.message_log);
-  const next = [...task.message_log, { role: 'assistant', content: first }, { role: 'user', content: 'Say: 4' }];
+  const next = [
+    ...task.message_log,
+    { role: 'assistant', content: first },
+    { role: 'user', content: 'Say: 4' },
+  ];
   const second = await ask(next);
   return { submission: second, reward: second.length, metadata: { first } };
-} // prettier-ignore
+}
 
 async function program(running: Running) {
   const { task, ask, signal } = running;
@@ -77,7 +81,16 @@ const startJudge = (): Promise<JsonServer> =>
       }
       judge.asked += 1;
       if (!judge.isBack) response.destroy();
-      else sendJson(response, { body: { observations: [{ role: 'user', content: 'seen' }], metadata: [null], next_stop_strings: [null], rewards: [5], terminateds: [true] } }); // prettier-ignore
+      else
+        sendJson(response, {
+          body: {
+            observations: [{ role: 'user', content: 'seen' }],
+            metadata: [null],
+            next_stop_strings: [null],
+            rewards: [5],
+            terminateds: [true],
+          },
+        });
     },
     (error, { response }) => response.destroy(error as Error),
   );
@@ -151,9 +164,15 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       assert.equal(failure, null);
       assert.equal(result?.counts.completed, 2);
       const ends = rollouts.map(({ total_reward, stop_reason }) => [total_reward, stop_reason]);
-      assert.deepEqual(ends, [[1, 'terminated'], [1, 'terminated']]); // prettier-ignore
+      assert.deepEqual(ends, [
+        [1, 'terminated'],
+        [1, 'terminated'],
+      ]);
       const kinds = await kindsOf('says');
-      assert.deepEqual(kinds.filter((kind) => !STREAMED.has(kind)), ['start', 'life', 'call', 'answer', 'call', 'answer', 'exit', 'observation', 'end']); // prettier-ignore
+      assert.deepEqual(
+        kinds.filter((kind) => !STREAMED.has(kind)),
+        ['start', 'life', 'call', 'answer', 'call', 'answer', 'exit', 'observation', 'end'],
+      );
     });
 
     test('are verified by another environment, which sees what they said last', async () => {
@@ -174,7 +193,10 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       assert.deepEqual([failures, rollouts[0]?.total_reward], [[], 5]);
       assert.equal(service.started.filter(({ run }) => run.startsWith('judged/')).length, 1);
       const kinds = await kindsOf('judged');
-      assert.deepEqual(['life', 'call', 'exit'].map((kind) => kinds.filter((one) => one === kind).length), [1, 2, 1]); // prettier-ignore
+      assert.deepEqual(
+        ['life', 'call', 'exit'].map((kind) => kinds.filter((one) => one === kind).length),
+        [1, 2, 1],
+      );
     });
 
     test('that fail begin again, as often as the request allows', async () => {
@@ -241,6 +263,9 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
     assert.equal(failure, null);
     assert.equal(rollouts.length, 1);
     const runs = service.started.filter(({ run }) => run.startsWith('killed/'));
-    assert.deepEqual(runs.map(({ run }) => run), ['killed/0-0.1']); // prettier-ignore
+    assert.deepEqual(
+      runs.map(({ run }) => run),
+      ['killed/0-0.1'],
+    );
   });
 });

@@ -44,13 +44,23 @@ describe('engines that come and go', () => {
     const process = await startSimulatorProcess({
       directory,
       port: 0,
-      settings: { dev_mode: true, scale_out: true, tokens_per_second: 200, thinking_tokens: 60, log_tokens: true, ...settings }, // prettier-ignore
+      settings: {
+        dev_mode: true,
+        scale_out: true,
+        tokens_per_second: 200,
+        thinking_tokens: 60,
+        log_tokens: true,
+        ...settings,
+      },
     });
     started.push(process);
     return { url: `${process.url}/v1`, process };
   };
   const update = async (verb: Verb, input: object): Promise<PolicyAnswers[Verb]> => {
-    const client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
+    const client = await connectPolicy(onLoopback(bed.server()), {
+      service: 'default',
+      task_queue: TASK_QUEUE,
+    });
     try {
       return await client.update(verb, input);
     } finally {
@@ -69,7 +79,9 @@ describe('engines that come and go', () => {
   const entryOf = async (url: string): Promise<ReplicaEntry | undefined> =>
     (await bed.record())?.replicas[url];
   const comes = (url: string, is: (entry: ReplicaEntry | undefined) => boolean): Promise<unknown> =>
-    eventually({ what: `the state of ${url}`, timeout_ms: 60_000 }, async () => is(await entryOf(url))); // prettier-ignore
+    eventually({ what: `the state of ${url}`, timeout_ms: 60_000 }, async () =>
+      is(await entryOf(url)),
+    );
   const completions = async ({ url }: SimulatorProcess): Promise<number> => {
     const reply = await fetch(`${url}/simulator/requests`);
     return ((await reply.json()) as { requests: unknown[] }).requests.length;
@@ -93,7 +105,10 @@ describe('engines that come and go', () => {
     const joiner = await engine();
     await update('engines', { owner: 'job', urls: [joiner.url] });
     await comes(joiner.url, (entry) => entry?.state === 'current' && entry.version === 1);
-    await eventually({ what: 'requests', timeout_ms: 60_000 }, async () => (await completions(joiner.process)) > 4); // prettier-ignore
+    await eventually(
+      { what: 'requests', timeout_ms: 60_000 },
+      async () => (await completions(joiner.process)) > 4,
+    );
     await update('drain', { url: joiner.url, drain_limit: '1s' });
     await comes(joiner.url, (entry) => entry === undefined);
     const at = await completions(joiner.process);
@@ -105,7 +120,9 @@ describe('engines that come and go', () => {
   test('that are something else are never asked to generate, and say why', async () => {
     const other = await engine({ model: 'another' });
     await update('join', { url: other.url });
-    await comes(other.url, (entry) => /serves "simulator", got one that serves "another"/.test(entry?.fault ?? '')); // prettier-ignore
+    await comes(other.url, (entry) =>
+      /serves "simulator", got one that serves "another"/.test(entry?.fault ?? ''),
+    );
     const short = await engine({ max_model_len: 64 });
     await update('join', { url: short.url });
     await comes(short.url, (entry) => /expected max_model_len 8192/.test(entry?.fault ?? ''));
@@ -115,8 +132,14 @@ describe('engines that come and go', () => {
 
   test('are refused outside allow, as the last one that leaves, and as an empty list', async () => {
     const [own] = bed.engines;
-    assert.match(await refusal('join', { url: 'http://10.0.0.1:8000/v1' }), /expected what `allow` has/); // prettier-ignore
-    assert.match(await refusal('join', { url: 'http://127.0.0.1@10.0.0.1/v1' }), /without user name/); // prettier-ignore
+    assert.match(
+      await refusal('join', { url: 'http://10.0.0.1:8000/v1' }),
+      /expected what `allow` has/,
+    );
+    assert.match(
+      await refusal('join', { url: 'http://127.0.0.1@10.0.0.1/v1' }),
+      /without user name/,
+    );
     assert.match(await refusal('drain', { url: own?.replica }), /got the last one/);
     assert.match(await refusal('engines', { owner: 'job', urls: [] }), /at least one engine/);
   });

@@ -40,7 +40,8 @@ async function startGame() {
         return;
       }
       const key = String(request.headers['idempotency-key']);
-      const [state = ''] = itemsOf(membersOf(Buffer.concat(chunks).toString())?.get('metadata') ?? '') ?? []; // prettier-ignore
+      const [state = ''] =
+        itemsOf(membersOf(Buffer.concat(chunks).toString())?.get('metadata') ?? '') ?? [];
       states.set(key, state);
       const turn = Number(key.slice(key.lastIndexOf('/') + 1));
       response.end(
@@ -94,10 +95,16 @@ describe('data of others', { timeout: 240_000 }, () => {
     const result = await outputOf(['result', ID, '--json', ...at]);
     assert.equal(membersOf(result)?.get('metadata'), METADATA);
     assert.match(result, /"completed":2/);
-    assert.equal(membersOf(await readFile(file('metrics.json'), 'utf8'))?.get('metadata'), METADATA); // prettier-ignore
+    assert.equal(
+      membersOf(await readFile(file('metrics.json'), 'utf8'))?.get('metadata'),
+      METADATA,
+    );
     const stored = membersOf(await readFile(file('batch.json'), 'utf8'));
     assert.equal(stored?.get('metadata'), METADATA);
-    assert.equal(membersOf(stored.get('generation') ?? '')?.get('chat_template_kwargs'), `{"tools":${COLUMN}}`); // prettier-ignore
+    assert.equal(
+      membersOf(stored.get('generation') ?? '')?.get('chat_template_kwargs'),
+      `{"tools":${COLUMN}}`,
+    );
   });
 
   test('of a sample is in manifest, journals and rows', async () => {
@@ -140,7 +147,8 @@ print(json.dumps([batch.wait(60)["metadata"], [row["extra_env_info"] for row in 
     const python = startPython(program, bed.server);
     assert.equal(await python.exited, 0, python.output());
     // Python's floats end at 1.8e308 and 5e-324.
-    const read = (text: string): string => text.replaceAll('1e400', 'Infinity').replaceAll('1e-400', '0.0'); // prettier-ignore
+    const read = (text: string): string =>
+      text.replaceAll('1e400', 'Infinity').replaceAll('1e-400', '0.0');
     const last = read(stateAfter(2));
     assert.equal(python.stdout().trim(), `[${read(METADATA)},[${last},${last}],${read(COLUMN)}]`);
   });

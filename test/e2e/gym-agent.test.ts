@@ -37,12 +37,15 @@ const script = AgentScript.parse({
     '1-0': always({ kind: 'status', status: 422, body: 'no such field' }),
     '1-1': always({ kind: 'answer', without: ['reward'] }),
     '2-0': always({ kind: 'text', text: '{"reward": NaN}' }),
-    '2-1': always({ kind: 'answer', with: { _ng_failure_class: 'judge', _ng_failure_terminal: true } }),
+    '2-1': always({
+      kind: 'answer',
+      with: { _ng_failure_class: 'judge', _ng_failure_terminal: true },
+    }),
     '3-0': always({ kind: 'answer', with: { _ng_no_persist: true } }),
     '3-1': always({ kind: 'large', bytes: LARGE }),
     '4-0': always({ kind: 'status', status: 500, body: 'boom' }),
   },
-}); // prettier-ignore
+});
 
 const NAMES = Array.from({ length: 12 }, (_, i) => `${i >> 1}-${i % 2}`);
 /** An integer that a double cannot hold: the agent must receive exactly these digits. */
@@ -54,7 +57,14 @@ const samples = NAMES.map((name) => {
   const [task_index, rollout_index] = name.split('-').map(Number);
   const max_attempts = name === '4-0' ? 2 : ENOUGH;
   const timeout = name === '0-1' ? '2s' : null;
-  const extra_env_info = { agent: 'simple_agent', task_index, rollout_index, max_attempts, timeout, row: rowOf(name) }; // prettier-ignore
+  const extra_env_info = {
+    agent: 'simple_agent',
+    task_index,
+    rollout_index,
+    max_attempts,
+    timeout,
+    row: rowOf(name),
+  };
   return { message_log: [], task_name: 'gym', extra_env_info };
 });
 
@@ -117,7 +127,10 @@ describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
     const failed = Object.keys(FAILURES);
     const nameOf = ({ row }: { row: number }) => NAMES[row] ?? '';
     assert.deepEqual(failures.map(nameOf), failed);
-    assert.deepEqual(rollouts.map(nameOf), NAMES.filter((name) => !failed.includes(name))); // prettier-ignore
+    assert.deepEqual(
+      rollouts.map(nameOf),
+      NAMES.filter((name) => !failed.includes(name)),
+    );
     assert.deepEqual([result?.counts.completed, result?.counts.failed], [6, 6]);
     for (const row of rollouts) {
       const expected = answerFor(JSON.parse(rowOf(nameOf(row))) as Record<string, unknown>);
@@ -144,7 +157,10 @@ describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
       // What is taken back was no attempt, and may have arrived.
       const taken = lines.filter((line, at) => line.kind === 'run' && isTakenBack(at)).length;
       assert.ok(sent.length - new Set(sent).size <= taken, `${name} was sent twice as one attempt`);
-      assert.ok(sent.every((attempt) => attempts.includes(attempt)), `${name}: ${sent.join()} of ${attempts.join()}`); // prettier-ignore
+      assert.ok(
+        sent.every((attempt) => attempts.includes(attempt)),
+        `${name}: ${sent.join()} of ${attempts.join()}`,
+      );
       for (const { body, attempt_index } of arrived) {
         const stamp = attempt_index === null ? '' : `,"_ng_attempt_index":${attempt_index}`;
         assert.equal(body, rowOf(name).replace('}', `${stamp}}`));
@@ -175,9 +191,16 @@ describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
     );
     const { agent: runs, total_reward } = await trajectoryOf(10);
     assert.deepEqual(
-      ['RolloutAgent', 'RolloutKey', 'RolloutTaskIndex', 'RolloutAttempt', 'RolloutReward', 'RolloutOutcome'].map((name) => attributes[name]),
+      [
+        'RolloutAgent',
+        'RolloutKey',
+        'RolloutTaskIndex',
+        'RolloutAttempt',
+        'RolloutReward',
+        'RolloutOutcome',
+      ].map((name) => attributes[name]),
       ['simple_agent', '5-0', 5, runs.run?.attempt, total_reward, 'terminated'],
-    ); // prettier-ignore
+    );
     const history = await handle.fetchHistory();
     await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
     if (process.env['RECORD_HISTORIES'] === '1') await writeFile(RECORDED, historyToJSON(history));

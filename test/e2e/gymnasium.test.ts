@@ -41,7 +41,9 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
   const sessions = (): GymSession[] => [...knowing.sessions, ...forgetful.sessions];
   const countPlayed = (): number => sessions().reduce((sum, { played }) => sum + played.length, 0);
   const untilPlayed = (count: number): Promise<unknown> =>
-    eventually({ what: `${count} steps`, timeout_ms: 30_000 }, () => Promise.resolve(countPlayed() >= count)); // prettier-ignore
+    eventually({ what: `${count} steps`, timeout_ms: 30_000 }, () =>
+      Promise.resolve(countPlayed() >= count),
+    );
 
   /** Sent to it, but not played yet. */
   const isAsked = ({ bodies, sessions }: GymnasiumServer): boolean =>
@@ -84,7 +86,10 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
         assert.equal(row.total_reward, ANSWERS.length, row.rollout_id);
         assert.equal(row.turn_count, ANSWERS.length);
         assert.equal(row.stop_reason, 'terminated');
-        assert.deepEqual(row.extra_env_info, { answers: ANSWERS, verifier_metadata: { row: row.row } }); // prettier-ignore
+        assert.deepEqual(row.extra_env_info, {
+          answers: ANSWERS,
+          verifier_metadata: { row: row.row },
+        });
       }
       for (const { played, closes } of sessions()) {
         assert.deepEqual(played, ANSWERS.slice(0, played.length), 'no step twice, none left out');
@@ -98,7 +103,9 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
   /** From the journals: how often a rollout started. */
   async function countLives({ rollouts }: BatchOutcome): Promise<number> {
     const root = bed.storeRoot('main');
-    const journals = rollouts.map(({ row, repeat }) => readJournal(root, { batch_id: BATCH, row, repeat })); // prettier-ignore
+    const journals = rollouts.map(({ row, repeat }) =>
+      readJournal(root, { batch_id: BATCH, row, repeat }),
+    );
     const lines = (await Promise.all(journals)).flat();
     return lines.filter(({ kind }) => kind === 'start').length;
   }

@@ -149,7 +149,10 @@ describe('histories', { timeout: 240_000 }, () => {
 
   test('two updates of weights, of which one fails and is mended, cost at most 120 events', async () => {
     const { updates, events } = await publishTwice(bed, 'policy/learner');
-    assert.deepEqual(updates.map(({ fault }) => fault === null), [true, false]); // prettier-ignore
+    assert.deepEqual(
+      updates.map(({ fault }) => fault === null),
+      [true, false],
+    );
     assert.ok(events <= 120, `${events} events`);
     await record('policy', 'policy/learner');
     await replay(await historyOf('policy/learner'));

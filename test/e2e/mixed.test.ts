@@ -48,7 +48,9 @@ async function missingTasks(): Promise<Map<string, string>> {
   const grader = graderCommand(process.env) === null ? 'the maths grader is not installed' : null;
   const linux = process.platform === 'linux' ? null : 'processes are found in /proc';
   const missing = { math: linux ?? grader, code: linux ?? (await missingSandbox()) };
-  return new Map(Object.entries(missing).filter((entry): entry is [string, string] => entry[1] !== null)); // prettier-ignore
+  return new Map(
+    Object.entries(missing).filter((entry): entry is [string, string] => entry[1] !== null),
+  );
 }
 
 async function mixedSamples(missing: Map<string, string>): Promise<Sample[]> {
@@ -85,7 +87,12 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       math: { kind: 'math', verifier: 'hf_math_verify', return_extracted_answer: true },
       code: { kind: 'code' },
       words: { kind: 'module', path: path.join(MIXED, '../custom-environment/environment.ts') },
-      countdown: { kind: 'http', url: `http://127.0.0.1:${port}`, task_queue: 'countdown', max_concurrent: 8 }, // prettier-ignore
+      countdown: {
+        kind: 'http',
+        url: `http://127.0.0.1:${port}`,
+        task_queue: 'countdown',
+        max_concurrent: 8,
+      },
     } as const;
     bed = await startRecoveryBed({
       name: 'mixed',
@@ -194,7 +201,10 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     }
     for (const row of of('code')) {
       const [first, silence, second, value] = contents(row);
-      assert.match(`${String(first)} ${String(second)}`, /^<code>(x|double) = .* <code>(x \+ 1|double\(21\))<\/code>$/); // prettier-ignore
+      assert.match(
+        `${String(first)} ${String(second)}`,
+        /^<code>(x|double) = .* <code>(x \+ 1|double\(21\))<\/code>$/,
+      );
       assert.deepEqual([silence, value], ['', '<result>42</result>']);
       assert.deepEqual([row.turn_count, row.terminated], [2, true]);
     }

@@ -67,11 +67,19 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const id = 'delayed';
     const completion = { policy: 'min_k' as const, k: 2, deadline: '8s' };
     const { client } = bed.server;
-    const start = { workflowId: id, taskQueue: QUEUE, startDelay: '12s' as const, args: [{ ...request, completion }] }; // prettier-ignore
+    const start = {
+      workflowId: id,
+      taskQueue: QUEUE,
+      startDelay: '12s' as const,
+      args: [{ ...request, completion }],
+    };
     const handle = await client.workflow.start('rolloutBatch', start);
     const { trouble, closed } = await lookingAt(id, (batch) => batch.look());
     assert.equal(closed, false);
-    assert.match(trouble ?? '', /^delayed begins at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: its start is delayed$/); // prettier-ignore
+    assert.match(
+      trouble ?? '',
+      /^delayed begins at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: its start is delayed$/,
+    );
     const { counts } = (await handle.result()) as { counts: object };
     assert.deepEqual({ ...counts, completed: 2 }, counts);
   });
@@ -80,13 +88,19 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '15s' });
     const began = Date.now();
     const { handle, outcome } = await startBatch(bed.batch('half', HALF), request);
-    const waiting = await eventually({ what: 'waiting', timeout_ms: 60_000 }, async () => (await progressOf(handle))?.waiting); // prettier-ignore
+    const waiting = await eventually(
+      { what: 'waiting', timeout_ms: 60_000 },
+      async () => (await progressOf(handle))?.waiting,
+    );
     const planned_ms = 3000;
     assert.ok(Date.now() - began < 10_000 + planned_ms, `said after ${Date.now() - began} ms`);
     assert.equal(waiting.service, `a worker of task queue ${HALF}-generation`);
     assert.match(waiting.message, /none polls it; start one/);
     const { failures } = await outcome();
-    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['timeout', 'timeout']); // prettier-ignore
+    assert.deepEqual(
+      failures.map(({ stop_reason }) => stop_reason),
+      ['timeout', 'timeout'],
+    );
     assert.ok(Date.now() - began < 40_000);
   });
 
@@ -95,15 +109,27 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const request = puzzleRequest({ samples: 2, num_repeats: 1 });
     const [sample] = request.samples as unknown[];
     const { generation, max_seq_len } = request;
-    const alone = await startSingleRollout(bed.batch('half-alone', HALF), { sample, generation, max_seq_len }); // prettier-ignore
-    const stream = openStreamToTest({ client: () => client, store_root: bed.store_root, id: 'half-stream', task_queue: HALF }); // prettier-ignore
+    const alone = await startSingleRollout(bed.batch('half-alone', HALF), {
+      sample,
+      generation,
+      max_seq_len,
+    });
+    const stream = openStreamToTest({
+      client: () => client,
+      store_root: bed.store_root,
+      id: 'half-stream',
+      task_queue: HALF,
+    });
     const began = Date.now();
     await stream.start({ ...request, groups_per_step: 2 });
     const asked = stream.ask({ step: 0, version: 0, wait: '30s' });
     const service = `a worker of task queue ${HALF}-generation`;
     for (const handle of [alone.handle, stream.handle()]) {
       const what = `the wait of ${handle.workflowId}`;
-      const waiting = await eventually({ what, timeout_ms: 60_000 }, async () => (await progressOf(handle))?.waiting); // prettier-ignore
+      const waiting = await eventually(
+        { what, timeout_ms: 60_000 },
+        async () => (await progressOf(handle))?.waiting,
+      );
       assert.equal(waiting.service, service);
     }
     const starts_ms = 3000;
@@ -129,31 +155,53 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const { handle, outcome } = await slowly('terminated', 12);
     await untilRunning(handle, 2);
     await bed.server.client.workflow.getHandle('terminated/0-0').terminate('by hand');
-    await eventually({ what: 'one rollout', timeout_ms: 30_000 }, async () => (await progressOf(handle))?.running === 1); // prettier-ignore
+    await eventually(
+      { what: 'one rollout', timeout_ms: 30_000 },
+      async () => (await progressOf(handle))?.running === 1,
+    );
     // Its journal would have been silent for long enough by now.
     await sleep(33_000);
     assert.equal((await progressOf(handle))?.waiting, null);
     await handle.signal('stop');
     const { failures } = await outcome();
-    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
+    assert.deepEqual(
+      failures.map(({ stop_reason }) => stop_reason),
+      ['stopped', 'stopped'],
+    );
   });
 
   test('rollouts that a query finds are reset and terminated as one by one', async () => {
     const { handle, outcome } = await slowly('by-query', 4);
     await untilRunning(handle, 2);
     const temporal = await temporalOn(bed.server);
-    const found = (id: string): string => `RolloutTask="sliding_puzzle" AND ExecutionStatus="Running" AND WorkflowId="${id}"`; // prettier-ignore
+    const found = (id: string): string =>
+      `RolloutTask="sliding_puzzle" AND ExecutionStatus="Running" AND WorkflowId="${id}"`;
     const how = ['--reason', 'by hand', '--yes'];
-    await temporal('workflow', 'reset', '--query', found('by-query/0-0'), '--type', 'LastWorkflowTask', ...how); // prettier-ignore
+    await temporal(
+      'workflow',
+      'reset',
+      '--query',
+      found('by-query/0-0'),
+      '--type',
+      'LastWorkflowTask',
+      ...how,
+    );
     // A namespace has one such operation at a time.
-    await eventually(
-      { what: 'the end of the reset', timeout_ms: 30_000 },
-      () =>
-      temporal('workflow', 'terminate', '--query', found('by-query/0-1'), ...how).then(() => true, () => false), // prettier-ignore
+    await eventually({ what: 'the end of the reset', timeout_ms: 30_000 }, () =>
+      temporal('workflow', 'terminate', '--query', found('by-query/0-1'), ...how).then(
+        () => true,
+        () => false,
+      ),
     );
     const { rollouts, failures } = await outcome();
-    assert.deepEqual(rollouts.map(({ repeat, turn_count }) => [repeat, turn_count]), [[0, 4]]); // prettier-ignore
-    assert.deepEqual(failures.map(({ repeat, stop_reason }) => [repeat, stop_reason]), [[1, 'cancelled']]); // prettier-ignore
+    assert.deepEqual(
+      rollouts.map(({ repeat, turn_count }) => [repeat, turn_count]),
+      [[0, 4]],
+    );
+    assert.deepEqual(
+      failures.map(({ repeat, stop_reason }) => [repeat, stop_reason]),
+      [[1, 'cancelled']],
+    );
   });
 
   test('a batch that was reset to before its rollouts takes them over, with all that they have played', async () => {
@@ -176,7 +224,9 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const { counts } = (await again.result()) as { counts: { completed: number } };
     assert.equal(counts.completed, 2);
     const after = (await again.fetchHistory()).events ?? [];
-    const cancels = after.filter(({ requestCancelExternalWorkflowExecutionInitiatedEventAttributes: at }) => at); // prettier-ignore
+    const cancels = after.filter(
+      ({ requestCancelExternalWorkflowExecutionInitiatedEventAttributes: at }) => at,
+    );
     assert.equal(cancels.length, 2, 'both played on');
     for (const row of rollouts) assert.equal(row.turn_count, 4);
   });
@@ -214,10 +264,15 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     await untilRunning(handle, 2);
     await pause('paused');
     const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
-    const [result, watch] = [startCommand(['result', 'paused', ...at]), startCommand(['watch', 'paused', ...at])]; // prettier-ignore
+    const [result, watch] = [
+      startCommand(['result', 'paused', ...at]),
+      startCommand(['watch', 'paused', ...at]),
+    ];
     const way = 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause';
     for (const command of [result, watch])
-      await eventually({ what: 'the way out', timeout_ms: 60_000 }, () => command.output().includes(way)); // prettier-ignore
+      await eventually({ what: 'the way out', timeout_ms: 60_000 }, () =>
+        command.output().includes(way),
+      );
     assert.equal(
       await outputOf(['stop', 'paused', ...at]),
       `stop was sent, but ${way}; its results so far are kept\n`,
@@ -226,7 +281,10 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     assert.equal(await result.exited, 0, result.output());
     assert.equal(await watch.exited, 0, watch.output());
     const { failures } = await outcome();
-    assert.deepEqual(failures.map(({ stop_reason }) => stop_reason), ['stopped', 'stopped']); // prettier-ignore
+    assert.deepEqual(
+      failures.map(({ stop_reason }) => stop_reason),
+      ['stopped', 'stopped'],
+    );
   });
 
   test('Python waits while a batch is paused, and says so', { skip: NO_PYTHON }, async () => {
@@ -256,7 +314,10 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
       t.skip('a server of its own has no other namespace');
       return;
     }
-    const { outcome } = await startBatch(bed.batch('kept', QUEUE), puzzleRequest({ samples: 1, num_repeats: 1 })); // prettier-ignore
+    const { outcome } = await startBatch(
+      bed.batch('kept', QUEUE),
+      puzzleRequest({ samples: 1, num_repeats: 1 }),
+    );
     await outcome();
     // Of another namespace, as if retention had deleted it from its own.
     const file = path.join(bed.directory, 'elsewhere.yaml');
@@ -266,7 +327,10 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     for (const verb of ['result', 'watch']) {
       const command = startCommand([verb, 'kept', '--config', file]);
       assert.equal(await command.exited, 1);
-      assert.match(command.output(), /namespace default no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/store: temporal-rollout show kept/); // prettier-ignore
+      assert.match(
+        command.output(),
+        /namespace default no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/store: temporal-rollout show kept/,
+      );
     }
     assert.match(await outputOf(['show', 'kept', '--config', file]), /0-0/);
   });
@@ -274,12 +338,19 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
   test('a request that no server takes is refused before it is sent', async () => {
     const at = ['--config', path.join(bed.directory, `${QUEUE}.yaml`)];
     const file = path.join(bed.directory, 'large.json');
-    const samples = [{ task_name: 'sliding_puzzle', message_log: [{ role: 'user', content: 'x'.repeat(6e6) }] }]; // prettier-ignore
+    const samples = [
+      { task_name: 'sliding_puzzle', message_log: [{ role: 'user', content: 'x'.repeat(6e6) }] },
+    ];
     await writeFile(file, JSON.stringify({ samples }));
     const start = startCommand(['start', '--input-file', file, '--id', 'large', ...at]);
     assert.equal(await start.exited, 1);
-    assert.match(start.output(), /the request of batch large \(write its samples to a file\): expected at most 1048576 bytes of arguments, got 60000\d\d; nothing was sent/); // prettier-ignore
-    await assert.rejects(bed.server.client.workflow.getHandle('large').describe(), { name: 'WorkflowNotFoundError' }); // prettier-ignore
+    assert.match(
+      start.output(),
+      /the request of batch large \(write its samples to a file\): expected at most 1048576 bytes of arguments, got 60000\d\d; nothing was sent/,
+    );
+    await assert.rejects(bed.server.client.workflow.getHandle('large').describe(), {
+      name: 'WorkflowNotFoundError',
+    });
   });
 
   test('a second policy workflow of a service is refused', async () => {

@@ -38,7 +38,10 @@ describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
     const published = await bed.weights(version);
     const weights = { name: String(version), skill: 1, seed: version };
     await bucket.put(`step-${version}/${WEIGHTS_OBJECT}`, JSON.stringify(weights));
-    return { ...published, weights: { kind: 'checkpoint', path: `${bucket.name}/step-${version}` } } as const; // prettier-ignore
+    return {
+      ...published,
+      weights: { kind: 'checkpoint', path: `${bucket.name}/step-${version}` },
+    } as const;
   }
 
   const states = async (): Promise<string[]> => {

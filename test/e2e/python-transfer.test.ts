@@ -26,7 +26,14 @@ describe('a trainer in Python that sends weights itself', { skip }, () => {
       install.python,
       [path.join(PYTHON_PACKAGES, 'tests', 'send_weights.py'), how],
       {
-        env: { ...process.env, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1', ADDRESS: address, NAMESPACE: namespace, TASK_QUEUE }, // prettier-ignore
+        env: {
+          ...process.env,
+          PYTHONPATH: PYTHON_PACKAGES,
+          PYTHONDONTWRITEBYTECODE: '1',
+          ADDRESS: address,
+          NAMESPACE: namespace,
+          TASK_QUEUE,
+        },
         stdio: ['pipe', 'pipe', 'pipe'],
       },
     );
@@ -62,13 +69,22 @@ describe('a trainer in Python that sends weights itself', { skip }, () => {
 
   test('moves nothing more once its successor has the engines, which repairs them', async () => {
     const why = (await trainer('superseded')) as string;
-    assert.match(why, /^transfer of version \d+: its ticket "?'?\w+'?"? is over, the engines are held by nobody/); // prettier-ignore
+    assert.match(
+      why,
+      /^transfer of version \d+: its ticket "?'?\w+'?"? is over, the engines are held by nobody/,
+    );
     const { replicas } = (await bed.record())!;
-    assert.ok(Object.values(replicas).every(({ state }) => state === 'current'), JSON.stringify(replicas)); // prettier-ignore
+    assert.ok(
+      Object.values(replicas).every(({ state }) => state === 'current'),
+      JSON.stringify(replicas),
+    );
   });
 
   test('does the same on an event loop, and blocks it by no call', async () => {
-    const { refused, result } = (await trainer('in_a_loop')) as { refused: string; result: { replicas: object } }; // prettier-ignore
+    const { refused, result } = (await trainer('in_a_loop')) as {
+      refused: string;
+      result: { replicas: object };
+    };
     assert.match(refused, /asyncio\.to_thread/);
     assert.deepEqual(Object.values(result.replicas), [{ state: 'current' }, { state: 'current' }]);
   });

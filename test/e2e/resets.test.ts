@@ -67,10 +67,16 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
     const every = Math.ceil(tasks.length / most);
     for (const [n, eventId] of tasks.entries()) {
       if (n % every !== 0 && n !== tasks.length - 1) continue;
-      const again = await resetTo(bed.server, { workflowId, runId, eventId, reapplies: n % 2 === 0 }); // prettier-ignore
+      const again = await resetTo(bed.server, {
+        workflowId,
+        runId,
+        eventId,
+        reapplies: n % 2 === 0,
+      });
       const { workflow } = bed.server.client;
       const wait = { what: `${workflowId}, reset to event ${String(eventId)}`, timeout_ms: 60_000 };
-      const isAnew = async (): Promise<boolean> => (await workflow.getHandle(workflowId).describe()).runId !== again; // prettier-ignore
+      const isAnew = async (): Promise<boolean> =>
+        (await workflow.getHandle(workflowId).describe()).runId !== again;
       // A reset to the first task is a new run by itself.
       if (n > 0) await eventually(wait, isAnew);
       await check(() => within(wait, workflow.getHandle(workflowId, again).result()));
@@ -90,10 +96,17 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
 
   test('a rollout that plays continues its journal', async () => {
     const { handle } = await startSingleRollout(bed.batch('plays', QUEUE), one(4, 'slow'));
-    await eventually({ what: 'two turns', timeout_ms: 60_000 }, async () => (await turnsIn('plays')).length >= 2); // prettier-ignore
+    await eventually(
+      { what: 'two turns', timeout_ms: 60_000 },
+      async () => (await turnsIn('plays')).length >= 2,
+    );
     const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'plays' });
     assert.ok(tasks.length >= 3, `${tasks.length} tasks`);
-    const again = await resetTo(bed.server, { workflowId: handle.workflowId, runId, eventId: tasks[1]! }); // prettier-ignore
+    const again = await resetTo(bed.server, {
+      workflowId: handle.workflowId,
+      runId,
+      eventId: tasks[1]!,
+    });
     await bed.server.client.workflow.getHandle('plays', again).result();
     assert.deepEqual(await turnsIn('plays'), [0, 1, 2, 3]);
     const [row] = await readRows(path.join(bed.store_root, 'plays', 'rollouts.jsonl'));
@@ -127,11 +140,16 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
 
   test('a batch that runs ends with all that its rollouts had played', async () => {
     const { handle } = await startBatch(bed.batch('runs', QUEUE), request(4, 'slow'));
-    await eventually({ what: 'two turns', timeout_ms: 60_000 }, async () => (await turnsIn('runs')).length >= 2); // prettier-ignore
+    await eventually(
+      { what: 'two turns', timeout_ms: 60_000 },
+      async () => (await turnsIn('runs')).length >= 2,
+    );
     const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'runs' });
     await handle.signal('waiting', null);
     const again = await resetTo(bed.server, { workflowId: 'runs', runId, eventId: tasks.at(-1)! });
-    const { counts } = (await bed.server.client.workflow.getHandle('runs', again).result()) as { counts: object }; // prettier-ignore
+    const { counts } = (await bed.server.client.workflow.getHandle('runs', again).result()) as {
+      counts: object;
+    };
     assert.deepEqual({ ...counts, completed: 2 }, counts);
     for (const row of [0, 1]) assert.deepEqual(await turnsIn('runs', row), [0, 1, 2, 3]);
   });
@@ -139,7 +157,15 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
   test('a slice has the same counts', async () => {
     await startBatch(bed.batch('sliced', QUEUE), request(2)).then(({ outcome }) => outcome());
     const { client } = bed.server;
-    const slice = { batch_id: 'sliced', first: 0, last: 1, num_repeats: 1, max_in_flight: 2, tallies: 0, k: null }; // prettier-ignore
+    const slice = {
+      batch_id: 'sliced',
+      first: 0,
+      last: 1,
+      num_repeats: 1,
+      max_in_flight: 2,
+      tallies: 0,
+      k: null,
+    };
     const start = { workflowId: 'sliced/rows-0-1', taskQueue: QUEUE, args: [slice] };
     const tally = (await client.workflow.execute('rolloutSlice', start)) as object;
     assert.deepEqual({ ...tally, done: 2, valid: 2 }, tally);
@@ -170,14 +196,19 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
       for (const [step, hash] of hashes.entries()) assert.equal(await stream.hash(step), hash);
     });
     const played = await Promise.all(hashes.map((_, step) => stream.rows(step)));
-    const samples = played.flat().map(({ epoch, sample_row }) => `${String(epoch)}/${String(sample_row)}`); // prettier-ignore
+    const samples = played
+      .flat()
+      .map(({ epoch, sample_row }) => `${String(epoch)}/${String(sample_row)}`);
     assert.equal(new Set(samples).size, samples.length, samples.join());
     await stream.handle().signal('stop');
     assert.equal(((await stream.handle().result()) as { steps: number }).steps, hashes.length);
   });
 
   test('a policy keeps the version of its record, and publishes the next', async () => {
-    const policy: PolicyClient = await connectPolicy(onLoopback(bed.server), { service: 'learner', task_queue: QUEUE }); // prettier-ignore
+    const policy: PolicyClient = await connectPolicy(onLoopback(bed.server), {
+      service: 'learner',
+      task_queue: QUEUE,
+    });
     const publish = async (version: number): Promise<void> => {
       const file = path.join(bed.directory, `weights-${version}.json`);
       await writeFile(file, JSON.stringify({ name: String(version), skill: 1, seed: version }));
@@ -186,7 +217,10 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
     try {
       for (const version of [1, 2]) await publish(version);
       await toEach({ workflowId: 'policy/learner' }, async () => {
-        const record = await eventually({ what: 'its record', timeout_ms: 60_000 }, async () => (await policy.status()).record); // prettier-ignore
+        const record = await eventually(
+          { what: 'its record', timeout_ms: 60_000 },
+          async () => (await policy.status()).record,
+        );
         assert.equal(record.version, 2);
         await assert.rejects(publish(1));
       });

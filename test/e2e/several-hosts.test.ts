@@ -29,7 +29,11 @@ describe('a worker', { timeout: 300_000 }, () => {
         `worker ${first.pid}@\\S+ of task queue ${task_queue}\\S* has another store \\(id \\w+\\) than ${store.root} `,
       );
       assert.match(await refusal(other.name, other), said);
-      const check = startCommand(['check', '--config', path.join(directory(), `${other.name}.yaml`)]); // prettier-ignore
+      const check = startCommand([
+        'check',
+        '--config',
+        path.join(directory(), `${other.name}.yaml`),
+      ]);
       assert.equal(await check.exited, 1);
       assert.match(check.output().replaceAll(/\s+/g, ' '), said);
       const same = await startWorkerProcess({
@@ -57,13 +61,21 @@ describe('a worker', { timeout: 300_000 }, () => {
       await writeFile(clock, clockAheadBy(hours));
       const name = `clock-${hours}`;
       const env = { NODE_OPTIONS: `--import ${clock}` };
-      const worker = await startWorkerProcess({ directory: directory(), config: config(), name, env }); // prettier-ignore
+      const worker = await startWorkerProcess({
+        directory: directory(),
+        config: config(),
+        name,
+        env,
+      });
       await worker.stop();
       const said = new RegExp(
         `this host's clock is 3(600|599|601) s ${hours > 0 ? 'ahead of' : 'behind'} the`,
       );
       assert.match(await worker.log(), said);
-      const check = startCommand(['check', '--config', path.join(directory(), `${name}.yaml`)], ['--import', clock]); // prettier-ignore
+      const check = startCommand(
+        ['check', '--config', path.join(directory(), `${name}.yaml`)],
+        ['--import', clock],
+      );
       await check.exited;
       assert.match(check.output().replaceAll(/\s+/g, ' '), said);
     });

@@ -74,7 +74,9 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     );
     const { handle } = await startBatch(batch, request);
     await eventually({ what: 'a few turns', timeout_ms: 60_000 }, async () => {
-      const list = await outputOf(['show', ID, '--where', 'turns>=3', '--json', ...at]).catch(() => ''); // prettier-ignore
+      const list = await outputOf(['show', ID, '--where', 'turns>=3', '--json', ...at]).catch(
+        () => '',
+      );
       return list.split('\n').length > 3;
     });
     assert.equal((await handle.describe()).status.name, 'RUNNING');
@@ -101,9 +103,13 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
   test('has a list of its rollouts', async () => {
     const lines = (await outputOf(['show', ID, ...at])).split('\n');
     // A board may happen to be solved, which is no fault of the list.
-    const [, unfinished] = /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? []; // prettier-ignore
+    const [, unfinished] =
+      /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? [];
     assert.ok(Number(unfinished) > 0, lines[0]);
-    assert.equal(lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length, Number(unfinished)); // prettier-ignore
+    assert.equal(
+      lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length,
+      Number(unfinished),
+    );
   });
 
   test('is read, group by group and turn by turn', async () => {
@@ -119,7 +125,9 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
   test('that is watched shows what it waits for, and only what is known when the watcher leaves', async () => {
     const watch = startCommand(['watch', ID, ...at]);
     const missing = `waiting for the Temporal server at ${server.address}`;
-    await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () => watch.output().includes(missing)); // prettier-ignore
+    await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () =>
+      watch.output().includes(missing),
+    );
     watch.interrupt();
     assert.equal(await watch.exited, 130);
     assert.match(
@@ -132,8 +140,13 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     const watch = startCommand(['watch', ID, ...at]);
     server = await startServer(server.ports);
     worker = await startWorker();
-    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () => /running: \d of 4 done/.test(watch.output())); // prettier-ignore
-    const running = JSON.parse(await outputOf(['list', '--running', '--json', ...at])) as Record<string, unknown>; // prettier-ignore
+    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () =>
+      /running: \d of 4 done/.test(watch.output()),
+    );
+    const running = JSON.parse(await outputOf(['list', '--running', '--json', ...at])) as Record<
+      string,
+      unknown
+    >;
     assert.deepEqual([running['id'], running['state'], running['requested']], [ID, 'running', 4]);
     await outputOf(['stop', ID, ...at]);
     assert.equal(await watch.exited, 0, watch.output());
@@ -170,26 +183,40 @@ describe('show', { timeout: 120_000 }, () => {
       await journal.commit();
     }
     const file = path.join(path.dirname(root), 'temporal.yaml');
-    await writeFile(file, JSON.stringify({ store: { kind: 'file', root }, generation: {}, environments: {} })); // prettier-ignore
+    await writeFile(
+      file,
+      JSON.stringify({ store: { kind: 'file', root }, generation: {}, environments: {} }),
+    );
     return ['--config', file];
   }
 
   test('reads a rollout of 2,000 turns to its last one, in a small heap', async (t) => {
     const turns = Array.from({ length: 2000 }, (_, turn) =>
-      wholeTurn(a, { turn, ids: Array<number>(20).fill(turn), message: { role: 'tool', content: `answer ${turn}: ${'word '.repeat(40)}` } }),
-    ); // prettier-ignore
+      wholeTurn(a, {
+        turn,
+        ids: Array<number>(20).fill(turn),
+        message: { role: 'tool', content: `answer ${turn}: ${'word '.repeat(40)}` },
+      }),
+    );
     const at = await batchOf(t, [[a.start(), ...turns.flat(), a.end()]]);
     const page = await outputOf(['show', `${BATCH}/0-0`, ...at], SMALL_HEAP);
     assert.equal(page.match(/^-- turn \d+: assistant/gm)?.length, 2000);
     assert.match(page, /^-- turn 1999: tool, reward 0\nanswer 1999: word/m);
     const few = await outputOf(['show', `${BATCH}/0-0`, '--turns', '1500-1501', ...at], SMALL_HEAP);
-    assert.deepEqual(few.match(/^-- turn \d+: assistant/gm), ['-- turn 1500: assistant', '-- turn 1501: assistant']); // prettier-ignore
+    assert.deepEqual(few.match(/^-- turn \d+: assistant/gm), [
+      '-- turn 1500: assistant',
+      '-- turn 1501: assistant',
+    ]);
   });
 
   test('reads a rollout of 100,000 tokens with each of them, in a small heap', async (t) => {
     const chunks = Array.from({ length: 1000 }, (_, k) =>
-      a.chunk({ offset: 100 * k, token_ids: Array.from({ length: 100 }, (_, i) => 100 * k + i), text: 'a b '.repeat(50) }),
-    ); // prettier-ignore
+      a.chunk({
+        offset: 100 * k,
+        token_ids: Array.from({ length: 100 }, (_, i) => 100 * k + i),
+        text: 'a b '.repeat(50),
+      }),
+    );
     const content = 'a b '.repeat(50_000);
     const generation = a.generation({ token_count: 100_000, content });
     const lines = [a.start(), ...chunks, generation, a.observation({ terminated: true }), a.end()];
@@ -208,13 +235,24 @@ describe('show', { timeout: 120_000 }, () => {
       a.fault({ message: evil, replica: evil }),
       a.chunk({ text: evil, replica: evil }),
       a.generation({ content: evil, stop_reason: evil }),
-      a.observation({ message: { role: evil, content: evil }, rewards: { [evil]: 1 }, answer: evil }),
+      a.observation({
+        message: { role: evil, content: evil },
+        rewards: { [evil]: 1 },
+        answer: evil,
+      }),
       a.chunk({ turn: 1, text: evil }),
-    ]; // prettier-ignore
+    ];
     const failure = { type: `Failed${evil}`, message: evil, turn: 1 };
     const failed = a.end({ stop_reason: 'failed', failure });
     const at = await batchOf(t, [said, [...said, failed]]);
-    const pages = [[BATCH], [`${BATCH}/0`], [`${BATCH}/0-0`], [`${BATCH}/0-1`, '--tokens'], [BATCH, '--json'], [`${BATCH}/0-1`, '--json', '--tokens']]; // prettier-ignore
+    const pages = [
+      [BATCH],
+      [`${BATCH}/0`],
+      [`${BATCH}/0-0`],
+      [`${BATCH}/0-1`, '--tokens'],
+      [BATCH, '--json'],
+      [`${BATCH}/0-1`, '--json', '--tokens'],
+    ];
     for (const page of pages) {
       const text = await outputOf(['show', ...page, ...at]);
       assert.ok(text.includes('seen'), page.join(' '));

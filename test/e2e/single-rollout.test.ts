@@ -116,7 +116,10 @@ describe('a rollout that is started by hand', () => {
     // The servers refuse requests whose headers do not name a turn of a scripted rollout.
     assert.deepEqual(
       bed!.engine.requests(id).map(({ row, repeat, turn }) => [row, repeat, turn]),
-      [[0, 0, 0], [0, 0, 1]], // prettier-ignore
+      [
+        [0, 0, 0],
+        [0, 0, 1],
+      ],
     );
     assert.deepEqual(
       bed!.environment.steps(id).map(({ key }) => key),
@@ -177,7 +180,11 @@ describe('a rollout that is started by hand', () => {
       assert.deepEqual(row?.failure, { ...failure, turn: 1 });
       assert.deepEqual(
         row.message_log.slice(2).map(({ content, partial }) => [content, partial ?? false]),
-        [['left#', false], ['wall', false], ['right', true]], // prettier-ignore
+        [
+          ['left#', false],
+          ['wall', false],
+          ['right', true],
+        ],
       );
     },
   );

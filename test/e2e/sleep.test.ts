@@ -14,7 +14,11 @@ describe('engines that sleep while rollouts are sampled', () => {
   let bed: PolicyBed;
   let version = 1;
   before(async () => {
-    bed = await startPolicyBed({ name: 'sleep', simulator: { log_tokens: true }, generation: { wire: 'generate' } }); // prettier-ignore
+    bed = await startPolicyBed({
+      name: 'sleep',
+      simulator: { log_tokens: true },
+      generation: { wire: 'generate' },
+    });
     await bed.publish(await bed.weights(version));
   });
   after(() => bed.end());
@@ -92,11 +96,15 @@ describe('engines that sleep while rollouts are sampled', () => {
     const trainer = sendingTrainer(bed, { incarnation: 'sleeper' });
     await trainer.sleep();
     const other = sendingTrainer(bed, { name: 'ppo' });
-    const whose = /"grpo" \(incarnation "sleeper"\) has put the engines to sleep \(level 1\), at most until .*: `wake` ends that/; // prettier-ignore
+    const whose =
+      /"grpo" \(incarnation "sleeper"\) has put the engines to sleep \(level 1\), at most until .*: `wake` ends that/;
     assert.match(await reasonOf(other.begin()), whose);
     assert.match(await reasonOf(other.sleep()), whose);
     assert.match(await reasonOf(bed.publish(await bed.weights(version + 1))), whose);
-    assert.match(await reasonOf(trainer.sleep({ level: 2 })), /level: expected 1, at which they sleep already, got 2/); // prettier-ignore
+    assert.match(
+      await reasonOf(trainer.sleep({ level: 2 })),
+      /level: expected 1, at which they sleep already, got 2/,
+    );
     const { record } = await bed.status();
     assert.equal(record?.sleep?.holder.name, 'grpo');
     await trainer.wake();
@@ -160,7 +168,10 @@ describe('engines that sleep while rollouts are sampled', () => {
   test('of which one cannot are all woken', async () => {
     const trainer = sendingTrainer(bed);
     await bed.engines[1]!.process().inject({ fault: '503', path: '/sleep', times: 20 });
-    assert.match(await reasonOf(trainer.sleep({ level: 2 })), /not every engine could be put to sleep, so all are woken: .*503/); // prettier-ignore
+    assert.match(
+      await reasonOf(trainer.sleep({ level: 2 })),
+      /not every engine could be put to sleep, so all are woken: .*503/,
+    );
     await bed.engines[1]!.process().clearFaults();
     await allServe();
   });

@@ -40,7 +40,10 @@ test(
     assert.match(message, /was not reached/);
     const stream = await startOn(bed, { id: 'unserved', max_lag: 1 });
     const batch = bed.batch('held-up');
-    const held = { ...puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }), rollout_timeout: '10s' }; // prettier-ignore
+    const held = {
+      ...puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }),
+      rollout_timeout: '10s',
+    };
     await batch.start(held);
     const began = Date.now();
 
@@ -74,7 +77,10 @@ test(
     await bed.publish(await bed.weights(2));
     const { result } = await batch.outcome();
     assert.equal(result?.counts.completed, 4, 'rollout_timeout does not run while nothing serves');
-    await eventually({ what: 'nothing to wait for', timeout_ms: 60_000 }, async () => (await stream.progress()).waiting === null); // prettier-ignore
+    await eventually(
+      { what: 'nothing to wait for', timeout_ms: 60_000 },
+      async () => (await stream.progress()).waiting === null,
+    );
     assert.ok(
       !streamTable('unserved', await stream.progress())
         .join('\n')
@@ -122,7 +128,9 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
     assert.equal(answer.ready, false);
     assert.match(
       JSON.stringify(answer),
-      new RegExp(`asked with version ${version + 1}, replicas serve ${version}, max_lag 0: publish ${version + 1} first`), // prettier-ignore
+      new RegExp(
+        `asked with version ${version + 1}, replicas serve ${version}, max_lag 0: publish ${version + 1} first`,
+      ),
     );
     await publish();
     assert.equal((await stream.step(1, version)).metrics['lag/over'], 0);
@@ -152,7 +160,10 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
   test('says aloud which groups a jump has made too old: with their step, and in each row', async () => {
     const stream = await started('jumps', { max_lag: 1 });
     const before = (await stream.step(0, version)).version ?? 0;
-    await eventually({ what: 'a whole step', timeout_ms: 60_000 }, async () => (await stream.progress()).banked >= 2); // prettier-ignore
+    await eventually(
+      { what: 'a whole step', timeout_ms: 60_000 },
+      async () => (await stream.progress()).banked >= 2,
+    );
     for (let i = 0; i < 3; i++) await publish();
     const { notes, metrics } = await stream.step(1, version);
     assert.deepEqual([metrics['lag/over'], metrics['lag/max']], [2, 3]);
@@ -183,17 +194,23 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
     };
     assert.match(
       await refused({ step: 0, version: version + 1 }),
-      new RegExp(`^version: step 0 was delivered for version ${version}, got ${version + 1}; ask for it without`), // prettier-ignore
+      new RegExp(
+        `^version: step 0 was delivered for version ${version}, got ${version + 1}; ask for it without`,
+      ),
     );
     assert.equal((await stream.step(0)).version, version);
     assert.match(
       await refused({ step: 1, version: version + 200 }),
-      new RegExp(`^version: expected at most ${version + 1}, because ${version} is the last one published, got ${version + 200}; publish it first$`), // prettier-ignore
+      new RegExp(
+        `^version: expected at most ${version + 1}, because ${version} is the last one published, got ${version + 200}; publish it first$`,
+      ),
     );
     await publish();
     assert.match(
       await refused({ step: 1, version: version - 1 }),
-      new RegExp(`^version: expected at least ${version}, which replicas serve, got ${version - 1}; `), // prettier-ignore
+      new RegExp(
+        `^version: expected at least ${version}, which replicas serve, got ${version - 1}; `,
+      ),
     );
     // A jump that was published a moment ago is none.
     version += 50;
@@ -211,13 +228,18 @@ test(
     t.after(() => bed.end());
     const waits = await startOn(bed, { id: 'waits', max_lag: 1 });
     const masks = await startOn(bed, { id: 'masks', max_lag: 1, when_stale: 'mask' });
-    await eventually({ what: 'a whole step', timeout_ms: 60_000 }, async () => (await waits.progress()).banked >= 2); // prettier-ignore
+    await eventually(
+      { what: 'a whole step', timeout_ms: 60_000 },
+      async () => (await waits.progress()).banked >= 2,
+    );
     assert.equal((await masks.progress()).admitted, 0, 'what would only be masked is not played');
     for (const version of [1, 2, 3, 4, 5]) await bed.publish(await bed.weights(version));
     const { metrics, version } = await waits.step(0);
     assert.equal(version, 5);
     const rows = await waits.rows(0);
-    const tokens = rows.flatMap((row) => row.policy_versions).reduce((sum, { start, end }) => sum + end - start, 0); // prettier-ignore
+    const tokens = rows
+      .flatMap((row) => row.policy_versions)
+      .reduce((sum, { start, end }) => sum + end - start, 0);
     assert.equal(metrics['lag/unknown'], tokens);
     assert.equal(metrics['lag/max'], undefined);
     for (let step = 0; step < 2; step++)

@@ -96,7 +96,10 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     const stream = open('wrong');
     await stream.start(requestOf());
     await stream.step(0, 3);
-    assert.match((await faultOf(stream.ask({ step: 2 }))).message, /expected 1, the next one, or one that is kept \(0 to 0\), got 2/); // prettier-ignore
+    assert.match(
+      (await faultOf(stream.ask({ step: 2 }))).message,
+      /expected 1, the next one, or one that is kept \(0 to 0\), got 2/,
+    );
     assert.match((await faultOf(stream.ask({ step: 1, version: 2 }))).message, /at least 3.*got 2/);
     assert.match((await faultOf(stream.ask({ stop: 1 }))).message, /stop: unknown field/);
     assert.match((await faultOf(stream.forget(1))).message, /at most 0, got 1/);
@@ -169,10 +172,13 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     const hash = await stream.step(0, 0).then(() => stream.hash(0));
     await stream.handle().terminate();
     await stream.start(requestOf());
-    for (let step = 1; step < 4; step++) assert.equal((await stream.step(step, step)).counts.completed, 4); // prettier-ignore
+    for (let step = 1; step < 4; step++)
+      assert.equal((await stream.step(step, step)).counts.completed, 4);
     await stream.step(0);
     assert.equal(await stream.hash(0), hash);
-    const groups = (await Promise.all([0, 1, 2, 3].map(async (k) => (await stream.fact(k)).groups))).flat(); // prettier-ignore
+    const groups = (
+      await Promise.all([0, 1, 2, 3].map(async (k) => (await stream.fact(k)).groups))
+    ).flat();
     assert.equal(new Set(groups).size, 8);
     await stream.handle().signal('stop');
     await stream.handle().result();
@@ -184,18 +190,25 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     await stream.start(request);
     const first = bed.server.client.workflow.getHandle(`${stream.id}/0`);
     const runs = (): Promise<boolean> =>
-      first.describe().then(({ status }) => status.name === 'RUNNING', () => false); // prettier-ignore
+      first.describe().then(
+        ({ status }) => status.name === 'RUNNING',
+        () => false,
+      );
     await eventually({ what: 'the first group', timeout_ms: 30_000 }, runs);
     await stream.handle().terminate();
     await stream.start(request);
     await eventually({ what: 'its adoption', timeout_ms: 30_000 }, async () => {
       const { events = [] } = await stream.handle().fetchHistory();
-      const refused = (events ?? []).flatMap(({ startChildWorkflowExecutionFailedEventAttributes: failed }) => failed?.workflowId ?? []); // prettier-ignore
+      const refused = (events ?? []).flatMap(
+        ({ startChildWorkflowExecutionFailedEventAttributes: failed }) => failed?.workflowId ?? [],
+      );
       return refused.includes(`${stream.id}/0`);
     });
     await first.terminate();
     for (const step of [0, 1]) assert.equal((await stream.step(step, step)).counts.completed, 4);
-    const groups = (await Promise.all([0, 1].map(async (step) => (await stream.fact(step)).groups))).flat(); // prettier-ignore
+    const groups = (
+      await Promise.all([0, 1].map(async (step) => (await stream.fact(step)).groups))
+    ).flat();
     assert.deepEqual(new Set(groups), new Set([0, 1, 2, 3]));
     await stream.handle().signal('stop');
     await stream.handle().result();
@@ -205,13 +218,19 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     const stream = open('went-back');
     await stream.start({ ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } });
     const dead = stream.ask({ step: 0, version: 7, wait: '60s' });
-    await eventually({ what: 'the first request', timeout_ms: 30_000 }, async () => (await stream.progress()).served === 7); // prettier-ignore
+    await eventually(
+      { what: 'the first request', timeout_ms: 30_000 },
+      async () => (await stream.progress()).served === 7,
+    );
     const step = stream.step(0, 8);
     assert.deepEqual(await dead, {
       ready: false,
       why: 'step 0 has been asked for with version 8 since',
     });
-    assert.match((await faultOf(stream.ask({ step: 0, version: 7 }))).message, /asked for with version 8, got 7/); // prettier-ignore
+    assert.match(
+      (await faultOf(stream.ask({ step: 0, version: 7 }))).message,
+      /asked for with version 8, got 7/,
+    );
     assert.equal((await step).version, 8);
     await stream.handle().terminate('enough');
     const client = await connectStream(onLoopback(bed.server), stream.id);
@@ -230,13 +249,19 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     const operator = operatorOf(bed.server);
     for (const group of groups) await operator.pause(group);
     const asked = stream.step(0, 1);
-    const said = await eventually({ what: 'the wait', timeout_ms: 40_000 }, async () => (await stream.progress()).waiting?.message); // prettier-ignore
+    const said = await eventually(
+      { what: 'the wait', timeout_ms: 40_000 },
+      async () => (await stream.progress()).waiting?.message,
+    );
     assert.match(said, /^paused-groups\/\d is paused; temporal workflow unpause --workflow-id /);
     const { why } = (await stream.ask({ step: 0, version: 1, wait: '1s' })) as { why?: string };
     assert.match(why ?? '', /waits for an operator: paused-groups\/\d is paused/);
     for (const group of groups) await operator.unpause(group);
     assert.equal((await asked).counts.completed, 4);
-    await eventually({ what: 'no wait', timeout_ms: 30_000 }, async () => (await stream.progress()).waiting === null); // prettier-ignore
+    await eventually(
+      { what: 'no wait', timeout_ms: 30_000 },
+      async () => (await stream.progress()).waiting === null,
+    );
     await stream.handle().signal('stop');
     await stream.handle().result();
   });
@@ -256,12 +281,27 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
       await reasonOf('too-large', requestOf({ groups_per_step: 400, max_lag: 2 })),
       /groups_per_step: expected groups_per_step × \(max_lag \+ 1\) of at most 1000, got 400 × 3 = 1200/,
     );
-    assert.match(await reasonOf('one-of-each', requestOf({ filter: 'zero_variance', num_repeats: 1 })), /num_repeats: expected at least 2 with filter zero_variance, got 1/); // prettier-ignore
-    assert.match(await reasonOf('of-a-version', requestOf({ policy_version: '36' })), /policy_version: expected null in a stream, got "36"/); // prettier-ignore
-    assert.match(await reasonOf('with-completion', requestOf({ completion: { policy: 'complete' } })), /completion: unknown field/); // prettier-ignore
-    assert.match(await reasonOf('delivers', requestOf({ seed: 1 })), /seed: the batch of this id has 0, got 1/); // prettier-ignore
+    assert.match(
+      await reasonOf('one-of-each', requestOf({ filter: 'zero_variance', num_repeats: 1 })),
+      /num_repeats: expected at least 2 with filter zero_variance, got 1/,
+    );
+    assert.match(
+      await reasonOf('of-a-version', requestOf({ policy_version: '36' })),
+      /policy_version: expected null in a stream, got "36"/,
+    );
+    assert.match(
+      await reasonOf('with-completion', requestOf({ completion: { policy: 'complete' } })),
+      /completion: unknown field/,
+    );
+    assert.match(
+      await reasonOf('delivers', requestOf({ seed: 1 })),
+      /seed: the batch of this id has 0, got 1/,
+    );
     const [sample] = requestOf()['samples'] as Record<string, unknown>[];
-    assert.match(await reasonOf('columns', requestOf({ samples: [{ ...sample, epoch: 1 }] })), /row 0: epoch: this column is written by the stream/); // prettier-ignore
+    assert.match(
+      await reasonOf('columns', requestOf({ samples: [{ ...sample, epoch: 1 }] })),
+      /row 0: epoch: this column is written by the stream/,
+    );
   });
 
   test('gives a waiting trainer the reason, and plays a terminated group again', async () => {
@@ -273,7 +313,10 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     assert.equal((await stream.step(1, 7)).version, 7);
     const groups = (await stream.fact(1)).groups;
     const next = Math.max(...groups) + 1;
-    await bed.server.client.workflow.getHandle(`${stream.id}/${next}`).terminate().catch(() => undefined); // prettier-ignore
+    await bed.server.client.workflow
+      .getHandle(`${stream.id}/${next}`)
+      .terminate()
+      .catch(() => undefined);
     assert.equal((await stream.step(2, 8)).counts.completed, 4);
     await stream.handle().signal('stop');
     await stream.handle().result();

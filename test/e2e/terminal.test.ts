@@ -33,7 +33,11 @@ describe('without a temporal.yaml', { timeout: 300_000 }, () => {
 
   const run = async (args: string[], address = server.address): Promise<Ended> => {
     const { namespace } = server;
-    const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
+    const env = {
+      ...stackEnvironment(process.env),
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+    };
     const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
     const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
     const [code] = (await once(child, 'close')) as [number];
@@ -83,9 +87,17 @@ describe('without a temporal.yaml', { timeout: 300_000 }, () => {
     };
     const place = `${server.address}, namespace ${server.namespace}`;
     const first = await start({ limit: 4 });
-    assert.ok(first.output.startsWith(`batch waits runs on ${place}, task queue rollouts\n`), first.output); // prettier-ignore
+    assert.ok(
+      first.output.startsWith(`batch waits runs on ${place}, task queue rollouts\n`),
+      first.output,
+    );
     const again = await start({ limit: 4, num_repeats: 1 });
-    assert.ok(again.output.startsWith(`batch waits runs already on ${place}, with this request: joined it\n`), again.output); // prettier-ignore
+    assert.ok(
+      again.output.startsWith(
+        `batch waits runs already on ${place}, with this request: joined it\n`,
+      ),
+      again.output,
+    );
     assert.equal(again.code, 0);
     assert.deepEqual(await start({ limit: 3 }), {
       code: 1,
@@ -149,7 +161,11 @@ describe('without a temporal.yaml', { timeout: 300_000 }, () => {
     { args, address = server.address }: { args: string[]; address?: string },
   ): Promise<Ended & { stdout: string }> => {
     const { namespace } = server;
-    const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
+    const env = {
+      ...stackEnvironment(process.env),
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+    };
     const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
     let [stdout, output, told] = ['', '', false];
     const take = (chunk: Buffer): void => {
@@ -198,7 +214,10 @@ describe('without a temporal.yaml', { timeout: 300_000 }, () => {
   ])
     test(`${args[0]}: a server that does not answer is named`, async () => {
       const { code, output } = await run(args, '127.0.0.1:1');
-      assert.match(output, /no Temporal server at 127\.0\.0\.1:1; start one \(temporal-rollout up\), or name it/); // prettier-ignore
+      assert.match(
+        output,
+        /no Temporal server at 127\.0\.0\.1:1; start one \(temporal-rollout up\), or name it/,
+      );
       assert.equal(code, 1);
     });
 });

@@ -156,7 +156,11 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const [prompt, ...played] = first.message_log;
     // Tokens that the policy did not sample, or that must not be trained on.
     const prefilled = { ...prompt!, generation_logprobs: prompt!.token_ids.map(() => -1) };
-    const given = [...rows, { ...first, message_log: [prefilled, ...played] }, { ...second, loss_multiplier: 0 }]; // prettier-ignore
+    const given = [
+      ...rows,
+      { ...first, message_log: [prefilled, ...played] },
+      { ...second, loss_multiplier: 0 },
+    ];
     const file = path.join(bed.directory, 'given.jsonl');
     await writeFile(file, given.map((row) => `${JSON.stringify(row)}\n`).join(''));
     const read = JSON.parse(await outputOf(['-c', DUMP, file])) as Arrays[];
@@ -171,7 +175,9 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.ok(output.includes(`${trained} of ${all} tokens are trained on)\n`), output);
     const spread = (group: number): number =>
       new Set(rows.filter(({ row }) => row === group).map((row) => row.total_reward)).size;
-    const differ = Array.from({ length: GROUPS }, (_, group) => group).filter((group) => spread(group) > 1); // prettier-ignore
+    const differ = Array.from({ length: GROUPS }, (_, group) => group).filter(
+      (group) => spread(group) > 1,
+    );
     assert.ok(output.includes(`groups with a gradient: ${differ.length} of ${GROUPS}`), output);
   });
 
@@ -213,7 +219,10 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     ]);
     const { code, errors } = await ranWith(command.map((arg) => own.get(arg) ?? arg));
     assert.notEqual(code, 0);
-    assert.match(errors, /ValueError: without-logprobs\/0-0: expected a logprob of each sampled token, got none/); // prettier-ignore
+    assert.match(
+      errors,
+      /ValueError: without-logprobs\/0-0: expected a logprob of each sampled token, got none/,
+    );
     const rows = await readRows(path.join(bed.store_root, id, 'rollouts.jsonl'));
     assert.equal(rows.length, 4);
     for (const { message_log, assistant_tokens } of rows) {

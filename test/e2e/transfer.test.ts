@@ -13,7 +13,11 @@ import { eventually } from '../harness/waiting.js';
 describe('weights that a trainer sends itself', () => {
   let bed: PolicyBed;
   before(async () => {
-    bed = await startPolicyBed({ name: 'transfer', simulator: { log_tokens: true }, generation: { wire: 'generate' } }); // prettier-ignore
+    bed = await startPolicyBed({
+      name: 'transfer',
+      simulator: { log_tokens: true },
+      generation: { wire: 'generate' },
+    });
   });
   after(() => bed.end());
   const labelsOf = async (id: string, rollouts: number) => {
@@ -26,7 +30,10 @@ describe('weights that a trainer sends itself', () => {
   const currentAt = (version: number): Promise<unknown> =>
     eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () => {
       const entries = Object.values((await bed.record())?.replicas ?? {});
-      return entries.length > 0 && entries.every((one) => one.state === 'current' && one.version === version); // prettier-ignore
+      return (
+        entries.length > 0 &&
+        entries.every((one) => one.state === 'current' && one.version === version)
+      );
     });
 
   test('reach every engine under the next number, and tokens have the version that sampled them', async () => {
@@ -34,7 +41,9 @@ describe('weights that a trainer sends itself', () => {
     const first = await trainer.transfer();
     assert.equal(first.version, 1);
     assert.deepEqual(Object.values(first.replicas), [{ state: 'current' }, { state: 'current' }]);
-    await bed.batch('two-versions').start(puzzleBatch({ samples: 6, repeats: 2, max_rollout_turns: 4 })); // prettier-ignore
+    await bed
+      .batch('two-versions')
+      .start(puzzleBatch({ samples: 6, repeats: 2, max_rollout_turns: 4 }));
     await eventually({ what: 'tokens in a journal', timeout_ms: 60_000 }, async () => {
       const report = await bed.check('two-versions').catch(() => null);
       return (report?.tokens ?? 0) > 100;
@@ -53,7 +62,13 @@ describe('weights that a trainer sends itself', () => {
     assert.match(why, /probe: the weights did not change/);
     for (const engine of bed.engines) assert.equal(await isPaused(engine), true);
     const { replicas } = await bed.status().then(({ record }) => record!);
-    assert.deepEqual(Object.values(replicas).map(({ state, needs }) => [state, needs]), [['unknown', 'load'], ['unknown', 'load']]); // prettier-ignore
+    assert.deepEqual(
+      Object.values(replicas).map(({ state, needs }) => [state, needs]),
+      [
+        ['unknown', 'load'],
+        ['unknown', 'load'],
+      ],
+    );
   });
 
   test('of a trainer that was killed halfway reach nobody, and its successor repairs the engines', async () => {
@@ -70,7 +85,10 @@ describe('weights that a trainer sends itself', () => {
     );
     await currentAt(version);
     const { labels } = await labelsOf('killed', 8);
-    assert.ok(Object.keys(labels).every((label) => label === String(version)), JSON.stringify(labels)); // prettier-ignore
+    assert.ok(
+      Object.keys(labels).every((label) => label === String(version)),
+      JSON.stringify(labels),
+    );
   });
 
   test('are repaired from files where their trainer falls silent', async () => {
@@ -102,7 +120,10 @@ describe('weights that a trainer sends itself', () => {
     const other = sendingTrainer(bed, { name: 'ppo' });
     assert.match(await reasonOf(other.begin()), /"grpo" \(incarnation "writer"\) has the engines/);
     const published = await bed.weights(held.version + 1);
-    assert.match(await reasonOf(bed.publish(published)), /"grpo" \(incarnation "writer"\) has the engines/); // prettier-ignore
+    assert.match(
+      await reasonOf(bed.publish(published)),
+      /"grpo" \(incarnation "writer"\) has the engines/,
+    );
     await trainer.send(held);
     await post(`${held.engines[0]!.control_url}/finish_weight_update`, { weight_version: 'mine' });
     await trainer.endSession(held, [1]);
@@ -120,7 +141,8 @@ describe('weights that a trainer sends itself', () => {
         await trainer.transfer();
         const [stays, leaves] = bed.engines;
         const url = leaves!.replica;
-        const paced = (tokens_per_second: number) => Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second }))); // prettier-ignore
+        const paced = (tokens_per_second: number) =>
+          Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second })));
         // None of them ends before the engines are held, however slow this machine is.
         await paced(2);
         await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));

@@ -102,7 +102,10 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
   });
 
   const signalAll = async (id: string): Promise<void> => {
-    const deep = payload('json/plain', `{"rollout_timeout":${'['.repeat(50_000)}${']'.repeat(50_000)}}`); // prettier-ignore
+    const deep = payload(
+      'json/plain',
+      `{"rollout_timeout":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
+    );
     for (const sent of [...UNREADABLE.map((kind) => kind.sent), deep])
       await signalUnreadably(bed.server.client, { id, sent });
   };

@@ -86,7 +86,10 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     });
     const progress = () => handle.query<BatchProgress>('progress');
     const what = 'waiting of the batch';
-    const waiting = await eventually({ what, timeout_ms: 30_000 }, async () => (await progress()).waiting); // prettier-ignore
+    const waiting = await eventually(
+      { what, timeout_ms: 30_000 },
+      async () => (await progress()).waiting,
+    );
     assert.equal(waiting.call, 'environment mended');
     isMended = true;
     const mended = await eventually({ what: 'its end', timeout_ms: 60_000 }, async () => {
@@ -107,10 +110,19 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const request = puzzleRequest({ samples: 4, num_repeats: 1 }, { max_rollout_turns: 6 });
     const { handle, outcome } = await startBatch(bed.batch('denied', QUEUE), request);
     const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
-    await eventually({ what: 'tokens', timeout_ms: 30_000 }, async () => ((await progress())?.tokens ?? 0) > 0); // prettier-ignore
+    await eventually(
+      { what: 'tokens', timeout_ms: 30_000 },
+      async () => ((await progress())?.tokens ?? 0) > 0,
+    );
     await inject('404');
-    const waiting = await eventually({ what: 'waiting', timeout_ms: 30_000 }, async () => (await progress())?.waiting); // prettier-ignore
-    assert.match(waiting.message, /404 The model does not exist\.; planning saw otherwise, so it is asked again for 2 minutes$/); // prettier-ignore
+    const waiting = await eventually(
+      { what: 'waiting', timeout_ms: 30_000 },
+      async () => (await progress())?.waiting,
+    );
+    assert.match(
+      waiting.message,
+      /404 The model does not exist\.; planning saw otherwise, so it is asked again for 2 minutes$/,
+    );
     await fetch(`${simulator.url}/simulator/faults`, { method: 'DELETE' });
     await inject('401');
     await sleep(2000);
@@ -130,7 +142,10 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
       rollout_timeout: '40s',
     });
     const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
-    const waiting = await eventually({ what: 'waiting of the batch', timeout_ms: 30_000 }, async () => (await progress())?.waiting); // prettier-ignore
+    const waiting = await eventually(
+      { what: 'waiting of the batch', timeout_ms: 30_000 },
+      async () => (await progress())?.waiting,
+    );
     assert.deepEqual([waiting.call, waiting.rollouts], ['environment busy', 2]);
     assert.match(waiting.message, /503: Busy: no room/);
     const before = await progress();
@@ -148,7 +163,17 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const said = (row: number): string =>
       failures.find((one) => one.row === row)?.failure?.message ?? '';
     const since = String.raw`since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`;
-    assert.match(said(1), new RegExp(`^rollout_timeout (?:40s )?passed; it waited for environment busy at http://\\S+ \\(\\d+ tries ${since}\\): POST .* 503: Busy: no room$`)); // prettier-ignore
-    assert.match(said(3), new RegExp(`^rollout_timeout (?:40s )?passed; it waited for environment silent \\(${since}\\): no answer yet$`)); // prettier-ignore
+    assert.match(
+      said(1),
+      new RegExp(
+        `^rollout_timeout (?:40s )?passed; it waited for environment busy at http://\\S+ \\(\\d+ tries ${since}\\): POST .* 503: Busy: no room$`,
+      ),
+    );
+    assert.match(
+      said(3),
+      new RegExp(
+        `^rollout_timeout (?:40s )?passed; it waited for environment silent \\(${since}\\): no answer yet$`,
+      ),
+    );
   });
 });

@@ -6,7 +6,11 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Program, ProgramEnd } from '../../src/environments/environment.js';
-import { createEnvironment, EnvironmentSettings, resolvePaths } from '../../src/environments/registry.js'; // prettier-ignore
+import {
+  createEnvironment,
+  EnvironmentSettings,
+  resolvePaths,
+} from '../../src/environments/registry.js';
 import { identify } from '../../src/platform/process/identity.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { faultText } from '../harness/fault-of.js';
@@ -54,7 +58,11 @@ async function played(t: TestContext, run: object): Promise<ProgramEnd> {
 }
 
 const sh = (script: string): string[] => ['sh', '-c', script];
-const isThere = (file: string): Promise<boolean> => stat(file).then(() => true, () => false); // prettier-ignore
+const isThere = (file: string): Promise<boolean> =>
+  stat(file).then(
+    () => true,
+    () => false,
+  );
 /** One that nobody has waited for yet has ended, too. */
 const living = async (pids: readonly number[]): Promise<number[]> => {
   const found = await Promise.all(pids.map((pid) => identify(pid)));
@@ -65,10 +73,18 @@ const shownBy = (t: TestContext, script: string) => played(t, { command: sh(scri
 describe('a program that a worker starts', () => {
   test('has a folder of its own, in which setup writes what the task brings', async (t) => {
     const { exit, submission } = await played(t, {
-      setup: ['python3', '-c', 'import json,sys; task=json.load(sys.stdin); open("a.txt","w").write(task["metadata"]["file"] + task["prompt"])'],
+      setup: [
+        'python3',
+        '-c',
+        'import json,sys; task=json.load(sys.stdin); open("a.txt","w").write(task["metadata"]["file"] + task["prompt"])',
+      ],
       command: sh('cat a.txt; echo; pwd; echo more >> a.txt; ls'),
-      submit: ['python3', '-c', 'import json,sys; print(open("a.txt").read() + json.load(sys.stdin)["metadata"]["file"])'],
-    }); // prettier-ignore
+      submit: [
+        'python3',
+        '-c',
+        'import json,sys; print(open("a.txt").read() + json.load(sys.stdin)["metadata"]["file"])',
+      ],
+    });
     const [said, folder = '', ...files] = exit.tail.trim().split('\n');
     assert.equal(exit.code, 0);
     assert.equal(said, 'contentmend {folder}');
@@ -79,12 +95,23 @@ describe('a program that a worker starts', () => {
 
   test('finds the policy by its variables, and its task by what is filled in, once', async (t) => {
     const { exit } = await played(t, {
-      command: ['sh', '-c', 'printf "%s\\n" "$@"; env', '{here}', '{prompt}', '{base_url}', '{other}', '{"a": {}}'],
+      command: [
+        'sh',
+        '-c',
+        'printf "%s\\n" "$@"; env',
+        '{here}',
+        '{prompt}',
+        '{base_url}',
+        '{other}',
+        '{"a": {}}',
+      ],
       env: { OWN: '{folder}/x', LANG: 'C' },
-    }); // prettier-ignore
+    });
     const lines = exit.tail.split('\n');
     assert.deepEqual(lines.slice(0, 4), ['mend {folder}', TASK.base_url, '{other}', '{"a": {}}']);
-    const variables = new Map(lines.slice(4).map((line) => [line.split('=')[0], line.replace(/^\w+=/, '')])); // prettier-ignore
+    const variables = new Map(
+      lines.slice(4).map((line) => [line.split('=')[0], line.replace(/^\w+=/, '')]),
+    );
     assert.equal(variables.get('OPENAI_BASE_URL'), 'http://127.0.0.1:1/v1');
     assert.equal(variables.get('ANTHROPIC_BASE_URL'), 'http://127.0.0.1:1');
     assert.equal(variables.get('OPENAI_API_KEY'), '(key)');
@@ -111,14 +138,20 @@ describe('a program that a worker starts', () => {
     });
 
   test('may print 100 MB, of which the end is kept without the key', async (t) => {
-    const { exit } = await shownBy(t, `head -c 100000000 /dev/zero | tr '\\0' x; echo; echo key ${KEY}`); // prettier-ignore
+    const { exit } = await shownBy(
+      t,
+      `head -c 100000000 /dev/zero | tr '\\0' x; echo; echo key ${KEY}`,
+    );
     assert.equal(exit.code, 0);
     assert.match(exit.tail, /x\nkey \(key\)\n$/);
     assert.ok(exit.tail.length <= 4000);
   });
 
   test('leaves nothing behind: not in the background, not with a session of its own', async (t) => {
-    const { exit } = await shownBy(t, 'sleep 300 & echo $!; setsid sleep 300 & sleep 0.2; pgrep -f "sleep 300" -P $$ | tail -1; (setsid sleep 301 & echo $!) ; exit 0'); // prettier-ignore
+    const { exit } = await shownBy(
+      t,
+      'sleep 300 & echo $!; setsid sleep 300 & sleep 0.2; pgrep -f "sleep 300" -P $$ | tail -1; (setsid sleep 301 & echo $!) ; exit 0',
+    );
     assert.equal(exit.code, 0);
     const pids = exit.tail.trim().split('\n').map(Number);
     assert.ok(pids.length >= 2 && pids.every((pid) => pid > 1));
@@ -126,11 +159,16 @@ describe('a program that a worker starts', () => {
   });
 
   test('is ended with all of it, and its folder, whenever it is stopped', async (t) => {
-    const program = await programOf(t, { command: sh('sleep 300 & echo $! > pids; echo $$ >> pids; pwd > ../where; wait') }); // prettier-ignore
+    const program = await programOf(t, {
+      command: sh('sleep 300 & echo $! > pids; echo $$ >> pids; pwd > ../where; wait'),
+    });
     const name = `b/0-0.${++lives}`;
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
-    const base = await eventually({ what: 'a folder', timeout_ms: 20_000 }, async () => (await basesOf()).find((one) => !before.includes(one)) ?? null); // prettier-ignore
+    const base = await eventually(
+      { what: 'a folder', timeout_ms: 20_000 },
+      async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
+    );
     await eventually({ what: 'its processes', timeout_ms: 20_000 }, () =>
       isThere(path.join(base, 'where')),
     );
@@ -143,12 +181,21 @@ describe('a program that a worker starts', () => {
   });
 
   test('leaves nothing behind when its guard is killed', async (t) => {
-    const program = await programOf(t, { command: sh('sleep 300 & echo $! > pids; setsid sleep 300 & echo $! >> pids; echo $PPID > guard; mv guard ..; wait') }); // prettier-ignore
+    const program = await programOf(t, {
+      command: sh(
+        'sleep 300 & echo $! > pids; setsid sleep 300 & echo $! >> pids; echo $PPID > guard; mv guard ..; wait',
+      ),
+    });
     const name = `b/0-0.${++lives}`;
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
-    const base = await eventually({ what: 'a folder', timeout_ms: 20_000 }, async () => (await basesOf()).find((one) => !before.includes(one)) ?? null); // prettier-ignore
-    const guard = await eventually({ what: 'its guard', timeout_ms: 20_000 }, () => readFile(path.join(base, 'guard'), 'utf8').catch(() => null)); // prettier-ignore
+    const base = await eventually(
+      { what: 'a folder', timeout_ms: 20_000 },
+      async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
+    );
+    const guard = await eventually({ what: 'its guard', timeout_ms: 20_000 }, () =>
+      readFile(path.join(base, 'guard'), 'utf8').catch(() => null),
+    );
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
     process.kill(Number(guard), 'SIGKILL');
     const state = await program.wait(name, { seconds: 20, signal });
@@ -160,7 +207,10 @@ describe('a program that a worker starts', () => {
   });
 
   test('that is cut behind a limit still submits what it has', async (t) => {
-    const program = await programOf(t, { command: sh('echo half > a; echo said; sleep 300'), submit: ['cat', 'a'] }); // prettier-ignore
+    const program = await programOf(t, {
+      command: sh('echo half > a; echo said; sleep 300'),
+      submit: ['cat', 'a'],
+    });
     const name = `b/0-0.${++lives}`;
     await program.start(name, { task: TASK, serve, signal });
     await new Promise((resolve) => setTimeout(resolve, 1500));
@@ -172,12 +222,32 @@ describe('a program that a worker starts', () => {
 
 describe('what is around a program fails', () => {
   const failing: [name: string, run: object, is: RegExp][] = [
-    ['setup that fails', { setup: sh('echo no space; exit 3'), command: ['true'] }, /^EnvironmentFailed: environments\..*\.run\.setup: it failed \(exit 3\); it printed at its end: no space$/],
-    ['a program that is not installed', { command: ['no-such-agent'] }, /^EnvironmentUnavailable: environments\..*\.run\.command: expected a program on PATH, named no-such-agent, there is none on this host/],
-    ['a submit that is not installed', { command: ['true'], submit: ['/no/diff'] }, /run\.submit: expected a program at \/no\/diff/],
-    ['a program that setup did not bring', { command: ['./run'] }, /^EnvironmentRejected: .*\.\/run cannot be started: there is no such program/],
-    ['an argument that is too long', { command: ['true', 'x'.repeat(200_000)] }, /^EnvironmentRejected: .*128 KiB on Linux\); have `setup` write it to a file/],
-  ]; // prettier-ignore
+    [
+      'setup that fails',
+      { setup: sh('echo no space; exit 3'), command: ['true'] },
+      /^EnvironmentFailed: environments\..*\.run\.setup: it failed \(exit 3\); it printed at its end: no space$/,
+    ],
+    [
+      'a program that is not installed',
+      { command: ['no-such-agent'] },
+      /^EnvironmentUnavailable: environments\..*\.run\.command: expected a program on PATH, named no-such-agent, there is none on this host/,
+    ],
+    [
+      'a submit that is not installed',
+      { command: ['true'], submit: ['/no/diff'] },
+      /run\.submit: expected a program at \/no\/diff/,
+    ],
+    [
+      'a program that setup did not bring',
+      { command: ['./run'] },
+      /^EnvironmentRejected: .*\.\/run cannot be started: there is no such program/,
+    ],
+    [
+      'an argument that is too long',
+      { command: ['true', 'x'.repeat(200_000)] },
+      /^EnvironmentRejected: .*128 KiB on Linux\); have `setup` write it to a file/,
+    ],
+  ];
   for (const [name, run, is] of failing)
     test(`by name: ${name}`, async (t) => {
       assert.match(await faultText(played(t, run)), is);
@@ -203,7 +273,6 @@ describe('what is around a program fails', () => {
       },
     ],
   ] as const)
-    // prettier-ignore
     test(`so that its life has failed: a submit that ${name}`, async (t) => {
       const { exit, submission } = await played(t, { command: ['true'], submit });
       assert.deepEqual([exit, submission], [is, null]);
@@ -216,7 +285,10 @@ describe('what is around a program fails', () => {
 
   test('health says what is absent', async (t) => {
     const program = await programOf(t, { command: ['no-such-agent'] });
-    assert.match(await faultText(program.health(signal)), /expected a program on PATH, named no-such-agent/); // prettier-ignore
+    assert.match(
+      await faultText(program.health(signal)),
+      /expected a program on PATH, named no-such-agent/,
+    );
     await (await programOf(t, { command: ['sh'] })).health(signal);
   });
 });

@@ -40,17 +40,37 @@ const ended = (more: object): string =>
   JSON.stringify({ state: 'ended', exit: { code: 0 }, ...more });
 
 /** What a service says, and what becomes of it. */
-const WRONG: [name: string, says: { status: number; body: string; headers?: Record<string, string> }, is: RegExp][] = [
+const WRONG: [
+  name: string,
+  says: { status: number; body: string; headers?: Record<string, string> },
+  is: RegExp,
+][] = [
   ['no state', { status: 200, body: '{}' }, /^EnvironmentRejected: .* answered: state: /],
   ['no JSON', { status: 200, body: '<html>' }, /^EnvironmentRejected: .*expected JSON/],
-  ['a redirect', { status: 302, body: '', headers: { location: 'http://other/' } }, /^EnvironmentRejected: .*302.*redirects are not followed/],
-  ['a reward that is no number', { status: 200, body: ended({ reward: '1' }) }, /^EnvironmentRejected: .*reward: /],
-  ['components that do not add up', { status: 200, body: ended({ reward: 1, rewards: { a: 3 } }) }, /^EnvironmentRejected: .*rewards: expected components that add up to reward 1, got 3/],
-  ['too much', { status: 200, body: ended({ submission: 'x'.repeat(2 ** 21) }) }, /^EnvironmentRejected: .*(large|bytes|MiB)/],
+  [
+    'a redirect',
+    { status: 302, body: '', headers: { location: 'http://other/' } },
+    /^EnvironmentRejected: .*302.*redirects are not followed/,
+  ],
+  [
+    'a reward that is no number',
+    { status: 200, body: ended({ reward: '1' }) },
+    /^EnvironmentRejected: .*reward: /,
+  ],
+  [
+    'components that do not add up',
+    { status: 200, body: ended({ reward: 1, rewards: { a: 3 } }) },
+    /^EnvironmentRejected: .*rewards: expected components that add up to reward 1, got 3/,
+  ],
+  [
+    'too much',
+    { status: 200, body: ended({ submission: 'x'.repeat(2 ** 21) }) },
+    /^EnvironmentRejected: .*(large|bytes|MiB)/,
+  ],
   ['500', { status: 500, body: 'boom' }, /^EnvironmentFailed: PUT .* answered 500: boom/],
   ['503', { status: 503, body: 'busy' }, /^EnvironmentUnavailable: PUT .* answered 503: busy/],
   ['403', { status: 403, body: 'no' }, /^EnvironmentRejected: PUT .* answered 403: no/],
-]; // prettier-ignore
+];
 
 describe('a service of programs that answers a start with', () => {
   for (const [name, says, is] of WRONG)
@@ -113,20 +133,27 @@ describe('headers of a service', () => {
     ]);
     assert.equal(seen.length, 4);
     for (const { authorization, ...headers } of seen)
-      assert.deepEqual([authorization, headers['x-team']], ['Bearer token-of-this-test', 'rollouts of a team']);
+      assert.deepEqual(
+        [authorization, headers['x-team']],
+        ['Bearer token-of-this-test', 'rollouts of a team'],
+      );
     for (const text of told) assert.doesNotMatch(text, /token-of-this-test/);
     assert.match(told[1], /you sent \[secret\]/);
-  }); // prettier-ignore
+  });
 
   test('are refused where they are none, without their text', async () => {
     const told = (value: string | undefined): Promise<string> =>
-      environmentOf('http://127.0.0.1:1', value).then(() => 'made', (error: unknown) => (error as Error).message);
-    const where = 'environments.swe.run.headers_env: expected the environment variable SWE_HEADERS to hold';
+      environmentOf('http://127.0.0.1:1', value).then(
+        () => 'made',
+        (error: unknown) => (error as Error).message,
+      );
+    const where =
+      'environments.swe.run.headers_env: expected the environment variable SWE_HEADERS to hold';
     assert.equal(await told(undefined), `${where} headers, it is not set`);
     assert.equal(await told(' \n'), `${where} headers, it is not set`);
     for (const wrong of ['a-secret-without-a-name', 'Two Words: x', 'Key: é', 'Key:'])
       assert.equal(await told(wrong), `${where} \`name: value\`, one a line, got another text`);
-  }); // prettier-ignore
+  });
 });
 
 describe('settings of an agent', () => {

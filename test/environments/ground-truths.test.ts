@@ -59,14 +59,18 @@ const REFUSED: [settings: object, ground_truth: string, what: string][] = [
   [math('multi_reward'), '<answer>42</answer>', itself],
   [vlm('exact_alnum'), '', differs],
   [vlm('exact_alnum'), '≥', differs],
-  [vlm('bbox_giou'), '[1,1,0,0]', 'expected a box [x1, y1, x2, y2] with x1 < x2 and y1 < y2, got "[1,1,0,0]"'],
+  [
+    vlm('bbox_giou'),
+    '[1,1,0,0]',
+    'expected a box [x1, y1, x2, y2] with x1 < x2 and y1 < y2, got "[1,1,0,0]"',
+  ],
   [vlm('bbox_giou'), '42', 'expected a box'],
   [vlm('bbox_giou', 'format'), '', 'expected a box'],
   [vlm('bbox_giou', 'math_expr'), '', 'expected '],
   [{ kind: 'math' }, ' \n', 'expected an answer, got'],
   [vlm('geo3k'), '', 'expected an answer, got'],
   [{ kind: 'code_jaccard' }, ' ', 'expected code, got'],
-]; // prettier-ignore
+];
 
 /** The same environments with ground truths that can be equalled. */
 const TAKEN: [settings: object, ...ground_truths: string[]][] = [
@@ -111,7 +115,9 @@ describe('planning refuses', () => {
 });
 
 describe('a step', () => {
-  const pure = REFUSED.filter(([settings]) => !/"kind":"math"}|geo3k|math_expr/.test(JSON.stringify(settings))); // prettier-ignore
+  const pure = REFUSED.filter(
+    ([settings]) => !/"kind":"math"}|geo3k|math_expr/.test(JSON.stringify(settings)),
+  );
 
   test('rejects what planning refuses, and gives it no reward', async () => {
     for (const [settings, ground_truth, what] of pure) {
@@ -153,7 +159,9 @@ describe('math-verify is asked about a ground truth', { skip: noGrader }, () => 
   test('and those are refused that only their own text equals', async (t) => {
     const environment = await create({ kind: 'math' }, poolFor(t));
     const ask = async (ground_truth: string): Promise<string[]> =>
-      ((await environment.askAboutSample?.({ ground_truth }, signal)) ?? []).map(({ what }) => what); // prettier-ignore
+      ((await environment.askAboutSample?.({ ground_truth }, signal)) ?? []).map(
+        ({ what }) => what,
+      );
     for (const [ground_truth, what] of [
       ['#### 42', `${perhaps} "42", got "#### 42"`],
       ['6 * 7 = 42\n#### 42', `${perhaps} "42", got`],
@@ -180,7 +188,6 @@ describe('math-verify is asked about a ground truth', { skip: noGrader }, () => 
       '1,000',
       '北京',
     ]) {
-      // prettier-ignore
       assert.deepEqual(await ask(ground_truth), [], ground_truth);
       assert.equal((await step(environment, ground_truth)).reward, 0);
     }

@@ -25,7 +25,10 @@ const good = {
 
 async function serve(
   handler: Handler,
-  { env, ...settings }: { kind?: string; env?: Record<string, string> } & Record<string, unknown> = {}, // prettier-ignore
+  {
+    env,
+    ...settings
+  }: { kind?: string; env?: Record<string, string> } & Record<string, unknown> = {},
 ): Promise<{
   url: string;
   environment: ExactEnvironment;
@@ -50,7 +53,9 @@ describe('an environment that answers too much', () => {
     assert.equal(message, `POST ${url}/step: answered with more than ${16 * MIB} bytes`);
     const small = await serve(answer(200, observing('x'.repeat(3000))), { max_answer: '1KiB' });
     assert.match((await faultOf(small.step())).message, /answered with more than 1024 bytes$/);
-    const large = await serve(answer(200, observing('x'.repeat(17 * MIB))), { max_answer: '18MiB' }); // prettier-ignore
+    const large = await serve(answer(200, observing('x'.repeat(17 * MIB))), {
+      max_answer: '18MiB',
+    });
     assert.equal((await large.step()).observation?.content.length, 17 * MIB);
   });
 
@@ -94,16 +99,52 @@ describe('an environment that answers too much', () => {
   const names = (count: number): object =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`reward-${i}`, [1]]));
   const cases: [what: string, body: unknown, says: RegExp][] = [
-    ['200,000 reward names', { ...good, rewards: names(200_000) }, /rewards: expected at most 256 names, got 200000$/],
-    ['a reward name of 10 kB', { ...good, rewards: { ['x'.repeat(10_000)]: [1] } }, /rewards\.x{128}: expected a name of at most 128 characters, got 10000$/],
-    ['half a million observations', { ...good, observations: Array(500_000).fill(0) }, /observations: expected 1, one per message log, got 500000$/],
-    ['half a million rewards', { ...good, rewards: Array(500_000).fill('1') }, /rewards: expected 1, one per message log, got 500000$/],
-    ['half a million stop strings', { ...good, next_stop_strings: [Array(500_000).fill('')] }, /next_stop_strings\.0: expected at most 256, got 500000$/],
-    ['half a million unknown fields', { ...good, ...names(500_000) }, /\(body\): expected at most 64 fields, got 500005$/],
-    ['half a million levels', `${'['.repeat(500_000)}${']'.repeat(500_000)}`, /\(body\): expected at most 512 levels, got more$/],
-    ['a reward name that no object keeps', JSON.stringify({ ...good, rewards: { a: [1] } }).replace('"a"', '"a":[1],"__proto__"'), /rewards\.__proto__: expected another name/],
-    ['state under such a name', JSON.stringify(good).replace('"metadata":[{', '"metadata":[{"__proto__":{"a":1}'), /metadata\.0\.__proto__: expected another name: no object can keep a field __proto__, got one$/],
-  ]; // prettier-ignore
+    [
+      '200,000 reward names',
+      { ...good, rewards: names(200_000) },
+      /rewards: expected at most 256 names, got 200000$/,
+    ],
+    [
+      'a reward name of 10 kB',
+      { ...good, rewards: { ['x'.repeat(10_000)]: [1] } },
+      /rewards\.x{128}: expected a name of at most 128 characters, got 10000$/,
+    ],
+    [
+      'half a million observations',
+      { ...good, observations: Array(500_000).fill(0) },
+      /observations: expected 1, one per message log, got 500000$/,
+    ],
+    [
+      'half a million rewards',
+      { ...good, rewards: Array(500_000).fill('1') },
+      /rewards: expected 1, one per message log, got 500000$/,
+    ],
+    [
+      'half a million stop strings',
+      { ...good, next_stop_strings: [Array(500_000).fill('')] },
+      /next_stop_strings\.0: expected at most 256, got 500000$/,
+    ],
+    [
+      'half a million unknown fields',
+      { ...good, ...names(500_000) },
+      /\(body\): expected at most 64 fields, got 500005$/,
+    ],
+    [
+      'half a million levels',
+      `${'['.repeat(500_000)}${']'.repeat(500_000)}`,
+      /\(body\): expected at most 512 levels, got more$/,
+    ],
+    [
+      'a reward name that no object keeps',
+      JSON.stringify({ ...good, rewards: { a: [1] } }).replace('"a"', '"a":[1],"__proto__"'),
+      /rewards\.__proto__: expected another name/,
+    ],
+    [
+      'state under such a name',
+      JSON.stringify(good).replace('"metadata":[{', '"metadata":[{"__proto__":{"a":1}'),
+      /metadata\.0\.__proto__: expected another name: no object can keep a field __proto__, got one$/,
+    ],
+  ];
   for (const [what, body, says] of cases)
     test(`by ${what} is refused in a moment, by name`, async () => {
       const { step } = await serve(answer(200, body));
@@ -129,7 +170,11 @@ describe('an environment that answers too much', () => {
     const rewards = { constructor: [1], toString: [2], hasOwnProperty: [4] };
     const { step } = await serve(answer(200, { ...good, rewards }));
     const { reward } = await step();
-    assert.deepEqual(Object.entries(reward), [['constructor', 1], ['toString', 2], ['hasOwnProperty', 4]]); // prettier-ignore
+    assert.deepEqual(Object.entries(reward), [
+      ['constructor', 1],
+      ['toString', 2],
+      ['hasOwnProperty', 4],
+    ]);
   });
 
   test('of kind gymnasium: its tools are bounded, too', async () => {

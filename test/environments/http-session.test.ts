@@ -76,7 +76,10 @@ describe('a session over HTTP', () => {
       assert.equal(await environment.end?.({}, keyed('b/0-0/end-0')), false);
       assert.equal(environment.mayBegin!(), false);
     }
-    assert.deepEqual(received.map(({ url }) => url), ['/begin', '/end']); // prettier-ignore
+    assert.deepEqual(
+      received.map(({ url }) => url),
+      ['/begin', '/end'],
+    );
   });
 
   test('that is answered with anything else is refused, by field', async () => {

@@ -82,7 +82,10 @@ describe('a step over HTTP', () => {
   test('says in which play of its batch a turn is played', async () => {
     const { environment, received } = await serve(answer(200, good));
     for (const play of [undefined, 'w1']) await environment.step(input, { ...context, play });
-    assert.deepEqual(received.map(({ headers }) => headers['rollout-play']), [undefined, 'w1']); // prettier-ignore
+    assert.deepEqual(
+      received.map(({ headers }) => headers['rollout-play']),
+      [undefined, 'w1'],
+    );
   });
 
   test('appends its paths to a base URL with a path and a slash', async () => {

@@ -86,7 +86,10 @@ describe('a module whose code does not come back', () => {
     const mine = await make(t);
     const looping = faultOf(say(mine, 'loop'));
     const others = await Promise.all(['a', 'b', 'c'].map((content) => say(mine, content)));
-    assert.deepEqual(others.map(({ observation }) => observation?.content), ['a', 'b', 'c']); // prettier-ignore
+    assert.deepEqual(
+      others.map(({ observation }) => observation?.content),
+      ['a', 'b', 'c'],
+    );
     assert.equal((await looping).type, 'EnvironmentFailed');
   });
 
@@ -115,8 +118,13 @@ describe('a module whose code does not come back', () => {
     const mine = await make(t);
     const idOf = async () => (await say(mine, 'id')).observation?.content;
     const before = await idOf();
-    const waiting = await Promise.all(['wait', 'wait', 'wait'].map((said) => faultOf(say(mine, said)))); // prettier-ignore
-    assert.deepEqual(waiting.map(({ type }) => type), Array(3).fill('EnvironmentFailed')); // prettier-ignore
+    const waiting = await Promise.all(
+      ['wait', 'wait', 'wait'].map((said) => faultOf(say(mine, said))),
+    );
+    assert.deepEqual(
+      waiting.map(({ type }) => type),
+      Array(3).fill('EnvironmentFailed'),
+    );
     // A thread that seems to be blocked by a loop is ended a second later.
     await sleep(1500);
     assert.equal(await idOf(), before, 'its thread was ended');
@@ -210,7 +218,10 @@ describe('a module in its thread', () => {
     const source = `
       export default (settings, { grader }) => ({ stepOne: () => grader.compare({ gold: '1', answer: '1' }) });`;
     const fault = await faultOf(say(await make(t, { source, context: { grader } }), 'hi'));
-    assert.deepEqual([fault.type, fault.message, fault.at], ['EnvironmentUnavailable', 'no grader', 'here']); // prettier-ignore
+    assert.deepEqual(
+      [fault.type, fault.message, fault.at],
+      ['EnvironmentUnavailable', 'no grader', 'here'],
+    );
   });
 
   test('reads the rollouts for its metrics one by one, and has its other functions', async (t) => {

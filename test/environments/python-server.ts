@@ -16,7 +16,12 @@ export const withoutPython =
 /** A `rollout_environment` on loopback that serves a class of `mine.py`, in a folder of its own. */
 export async function servePython(
   t: TestContext,
-  { source, name, more = [], env = {} }: { source: string; name: string; more?: string[]; env?: Record<string, string> }, // prettier-ignore
+  {
+    source,
+    name,
+    more = [],
+    env = {},
+  }: { source: string; name: string; more?: string[]; env?: Record<string, string> },
 ) {
   const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
   t.after(() => rm(folder, { recursive: true, maxRetries: 3 }));

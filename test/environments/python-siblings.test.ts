@@ -77,7 +77,10 @@ describe('one of four siblings hangs in a Python environment', waits, () => {
     assert.deepEqual(answers, SIBLINGS);
     const fault = await hanging.fault;
     assert.equal(fault.type, 'EnvironmentFailed');
-    assert.match(fault.message, /answered 500: NoAnswer: step did not answer within \d\.\d s, and its process was ended \(at mine\.py:\d+ in step: /); // prettier-ignore
+    assert.match(
+      fault.message,
+      /answered 500: NoAnswer: step did not answer within \d\.\d s, and its process was ended \(at mine\.py:\d+ in step: /,
+    );
     assert.deepEqual((await ran()).sort(), ['a', 'b', 'c', 'hang']);
   });
 

@@ -56,7 +56,10 @@ describe('the Python package', { skip }, () => {
     const counts = (await Promise.all(processes)).map(({ stderr }) =>
       Number(/^Ran (\d+) tests? in /m.exec(stderr)?.[1]),
     );
-    assert.equal(counts.reduce((sum, count) => sum + count), names.length); // prettier-ignore
+    assert.equal(
+      counts.reduce((sum, count) => sum + count),
+      names.length,
+    );
   });
 
   async function ends(t: TestContext, { source, port }: { source: string; port: number }) {
@@ -97,7 +100,12 @@ describe('the Python package', { skip }, () => {
 
   test('started with a token takes it from an environment that names its variable, and from nobody else', async (t) => {
     const source = `import os\n${SOURCE}\n    def begin(self, sample):\n        return {"inherited": "ROLLOUT_TOKEN" in os.environ}\n`;
-    const { url } = await servePython(t, { source, name: 'Echo', more: ['--token-env', 'ROLLOUT_TOKEN'], env: { ROLLOUT_TOKEN: 'correct-horse' } }); // prettier-ignore
+    const { url } = await servePython(t, {
+      source,
+      name: 'Echo',
+      more: ['--token-env', 'ROLLOUT_TOKEN'],
+      env: { ROLLOUT_TOKEN: 'correct-horse' },
+    });
     const { signal } = new AbortController();
     const made = (token: string | null) =>
       createEnvironment(EnvironmentSettings.parse({ kind: 'http', url, token_env: token }), {

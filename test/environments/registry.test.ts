@@ -115,6 +115,8 @@ describe('environment settings', () => {
   });
 
   const url = 'http://127.0.0.1:9000';
+  // One case a line.
+  // prettier-ignore
   const refused: [settings: Record<string, unknown>, problem: string][] = [
     [{ kind: 'sliding_puzzle', size: 3 }, 'size: unknown field'],
     [{ kind: 'http', url, tiemout: '5m' }, 'tiemout: unknown field'],
@@ -132,7 +134,7 @@ describe('environment settings', () => {
     [{ kind: 'reward_model' }, 'url: expected string, got nothing'],
     [{ kind: 'reward_model', url, protocol: 'grpc' }, 'protocol: Invalid option: expected one of "scores"|"vllm", got "grpc"'],
     [{ kind: 'http', url: 'ws://h' }, 'url: expected a URL such as http://127.0.0.1:9000, got "ws://h"'],
-  ]; // prettier-ignore
+  ];
   for (const [settings, problem] of refused) {
     test(`${JSON.stringify(settings)} is refused by field`, () => {
       assert.deepEqual(problemsIn(settings), [problem]);

@@ -13,6 +13,8 @@ const good = {
 };
 
 /** Field, expected, got: what the message of the rejection says after `POST …/step answered: `. */
+// One case a line.
+// prettier-ignore
 const cases: [name: string, body: unknown, message: string][] = [
   ['no JSON', 'Internal', '(body): expected JSON, got SyntaxError'],
   ['nothing', '', '(body): expected JSON, got an empty body'],
@@ -44,7 +46,7 @@ const cases: [name: string, body: unknown, message: string][] = [
   ['a reward without a name', { ...good, rewards: { '': [1] } }, 'rewards: expected names, got an empty one'],
   ['metadata of a name that no object has', JSON.stringify(good).replace('[{}]', '[{"__proto__":1}]'), 'metadata.0.__proto__: expected another name'],
   ['too few answers', { ...good, answers: [] }, 'answers: expected 1, one per message log, got 0'],
-]; // prettier-ignore
+];
 
 test('an observation may have pictures beside its text', async () => {
   const content = [
@@ -78,7 +80,10 @@ describe('an answer that breaks the protocol is rejected, saying field, expected
     const environment = createHttpEnvironment({ url, timeout_ms: 5000 });
     const step = stepOne(environment, { log: [] });
     await assert.rejects(step, (error: Error) => {
-      assert.match(error.message, /observations: .*; metadata: .*; rewards: .*; terminateds: .*; a: unknown field; … and 2 more$/); // prettier-ignore
+      assert.match(
+        error.message,
+        /observations: .*; metadata: .*; rewards: .*; terminateds: .*; a: unknown field; … and 2 more$/,
+      );
       return true;
     });
   });

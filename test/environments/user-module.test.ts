@@ -91,7 +91,11 @@ describe('an environment of kind module', () => {
     const more = { export: 'create', settings: { reward: { a: 0.5 } } };
     const environment = await make(t, { source, file: 'mine.mjs', more });
     assert.deepEqual((await step(environment)).reward, { a: 0.5 });
-    const right = await make(t, { source, file: 'mine.mjs', more: { ...more, settings: { reward: true } } }); // prettier-ignore
+    const right = await make(t, {
+      source,
+      file: 'mine.mjs',
+      more: { ...more, settings: { reward: true } },
+    });
     assert.equal((await step(right)).reward, 1);
   });
 
@@ -110,7 +114,10 @@ export default { stepOne: () => inner(way) };`;
       const thrown: unknown = await step(await make(t, { source, file })).catch((e: unknown) => e);
       assert.match(String(thrown), new RegExp(`RangeError: no such move 1 \\(at ${place}\\)$`));
       const trace = traceIn(thrown) ?? assert.fail('no trace');
-      assert.match(trace, /^RangeError: no such move 1\n {4}at inner \(.*mine\..*\n {4}at .*stepOne/);
+      assert.match(
+        trace,
+        /^RangeError: no such move 1\n {4}at inner \(.*mine\..*\n {4}at .*stepOne/,
+      );
       assert.doesNotMatch(trace, /src\/environments|node_modules|node:|data:/);
       assert.equal(trace.includes('name the file .mts'), !/at inner \(.*:4\)/.test(trace), trace);
     });
@@ -146,7 +153,10 @@ export default { stepOne: () => inner(way) };`;
     const ending = { idempotency_key: 'b/0-0/end-2', signal };
     assert.equal(await environment.end?.({ left: 1 }, ending), true);
     await assert.rejects(environment.end!({ left: 1 }, ending), /none/);
-    const plain = await make(t, { source: `export default { stepOne: () => ${ANSWER} };`, file: 'mine.mjs' }); // prettier-ignore
+    const plain = await make(t, {
+      source: `export default { stepOne: () => ${ANSWER} };`,
+      file: 'mine.mjs',
+    });
     assert.ok(!('begin' in plain) && !('end' in plain));
   });
 
@@ -159,7 +169,10 @@ export default { stepOne: () => inner(way) };`;
     const { signal } = new AbortController();
     for (const deployment of ['aa', 'bb']) {
       const names = (idempotency_key: string) => ({ idempotency_key, deployment, signal });
-      const begun = await environment.begin?.({ message_log: [], metadata: {} }, names('b/0-0/begin-2')); // prettier-ignore
+      const begun = await environment.begin?.(
+        { message_log: [], metadata: {} },
+        names('b/0-0/begin-2'),
+      );
       assert.deepEqual(begun?.metadata, { at: `b/0-0/2/${deployment}` });
       const turn = { message_log: [], metadata: {} };
       const { observation } = await environment.step(turn, names('b/0-0/0'));
@@ -207,7 +220,11 @@ export default { stepOne: () => inner(way) };`;
   });
 
   for (const [what, returned, says] of [
-    ['a reward that is not finite', `{ ...${ANSWER}, reward: NaN }`, /mine\.mjs answered: reward: /],
+    [
+      'a reward that is not finite',
+      `{ ...${ANSWER}, reward: NaN }`,
+      /mine\.mjs answered: reward: /,
+    ],
     ['an unknown field', `{ ...${ANSWER}, rewrad: 1 }`, /rewrad: unknown field/],
     ['nothing', `undefined`, /mine\.mjs answered/],
   ] as const) {
@@ -221,7 +238,9 @@ export default { stepOne: () => inner(way) };`;
   for (const file of ['mine.mjs', 'mine.ts', 'mine.mts']) {
     test(`does not start with a mistake in the syntax of ${file}: the error has its line`, async (t) => {
       const source = 'export default {\n  stepOne() {\n    const x = ;\n  },\n};\n';
-      const says = new RegExp(`SyntaxError: Unexpected .*;.* \\(at /.*${file.replace('.', '\\.')}:3\\)$`);
+      const says = new RegExp(
+        `SyntaxError: Unexpected .*;.* \\(at /.*${file.replace('.', '\\.')}:3\\)$`,
+      );
       await assert.rejects(make(t, { source, file }), { message: says });
     });
   }
@@ -229,12 +248,24 @@ export default { stepOne: () => inner(way) };`;
   for (const [what, source, says] of [
     ['a file that does not parse', `export default {`, /environment mine: cannot load .*mine\.mjs/],
     ['an export that is not there', `export const other = 1;`, /export default of .*only other/],
-    ['an object without a step', `export default { stap() {} };`, /export default of .*one with stap/],
-    ['a function that throws', `export default () => { throw new Error('no key'); };`, /mine\.mjs threw: no key/],
-    ['a function with a mistake', `export default () => null.key;`, /threw: TypeError: Cannot read/],
+    [
+      'an object without a step',
+      `export default { stap() {} };`,
+      /export default of .*one with stap/,
+    ],
+    [
+      'a function that throws',
+      `export default () => { throw new Error('no key'); };`,
+      /mine\.mjs threw: no key/,
+    ],
+    [
+      'a function with a mistake',
+      `export default () => null.key;`,
+      /threw: TypeError: Cannot read/,
+    ],
   ] as const) {
     test(`does not start with ${what}: the error names file and export`, async (t) => {
       await assert.rejects(make(t, { source, file: 'mine.mjs' }), { message: says });
     });
   }
-}); // prettier-ignore
+});

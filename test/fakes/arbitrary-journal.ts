@@ -19,9 +19,11 @@ const ids = fc.array(fc.nat({ max: 50 }), { maxLength: 3 });
 /** Texts with characters of one to four bytes, so that a tear may split one. */
 const text = fc.constantFrom('', 'a', 'é', '𝒳{"', 'end\n');
 
-const claim = fc
-  .tuple(fc.boolean(), rarely)
-  .map<Write>(([reopen, limited]) => (by) => by.claim({ reopen, ...(limited === 1 && { limits: { max_seq_len: 3 } }) })); // prettier-ignore
+const claim = fc.tuple(fc.boolean(), rarely).map<Write>(
+  ([reopen, limited]) =>
+    (by) =>
+      by.claim({ reopen, ...(limited === 1 && { limits: { max_seq_len: 3 } }) }),
+);
 
 const start = fc
   .tuple(ids, fc.constantFrom('standard', 'nemo-rl-sync', 'nemo-rl-async'))

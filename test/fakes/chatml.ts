@@ -5,7 +5,12 @@ import type { Template } from './scripted-service.js';
 
 /** The simulator's template and tokenizer. */
 export const chatml: Template = (messages, options) =>
-  encode(renderChat(messages.map(({ role, content }) => ({ role, content: textOf(content) })), options)); // prettier-ignore
+  encode(
+    renderChat(
+      messages.map(({ role, content }) => ({ role, content: textOf(content) })),
+      options,
+    ),
+  );
 
 /** A template that cuts what was thought from all answers but the last message. */
 export const forgetful: Template = (messages, options) =>
@@ -20,4 +25,7 @@ export const forgetful: Template = (messages, options) =>
 
 /** One that has no messages of role environment. */
 export const withoutEnvironment: Template = (messages, options) =>
-  chatml(messages.filter(({ role }) => role !== 'environment'), options); // prettier-ignore
+  chatml(
+    messages.filter(({ role }) => role !== 'environment'),
+    options,
+  );

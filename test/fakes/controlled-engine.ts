@@ -29,7 +29,13 @@ export interface ControlledEngine extends WeightControl {
 export const PROBE = { prompt_ids: [1, 2, 3], logprobs: [-1, -2] };
 
 export function controlledEngine(replica: string): ControlledEngine {
-  const state = { paused: false, asleep: false, weights: null as string | null, label: null as string | null, adapters: [] as string[] }; // prettier-ignore
+  const state = {
+    paused: false,
+    asleep: false,
+    weights: null as string | null,
+    label: null as string | null,
+    adapters: [] as string[],
+  };
   const counts = new Map<ControlCall, number>();
   const meet = async (call: ControlCall, said: string = call): Promise<void> => {
     const times = (counts.get(call) ?? 0) + 1;

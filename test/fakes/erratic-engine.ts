@@ -106,7 +106,12 @@ export function erraticEngine({
     special_tokens: [],
     request: (_, run) => {
       const entry = records.at(-1)?.replicas[replica];
-      const fence = entry && { version: entry.version, adapter: null, epoch: entry.epoch, record_epoch: records.length - 1 }; // prettier-ignore
+      const fence = entry && {
+        version: entry.version,
+        adapter: null,
+        epoch: entry.epoch,
+        record_epoch: records.length - 1,
+      };
       return run(service, {
         fence: fence ?? null,
         policy,

@@ -15,31 +15,61 @@ export async function fleet(t: TestContext, { path = null }: { path?: string | n
   const engines: [ControlledEngine, ControlledEngine] = [controlledEngine(A), controlledEngine(B)];
   const bench = await activityBench(t, { controls: engines });
   const { records } = bench.dependencies.policy('default')!;
-  const weights = path === null ? { kind: 'transfer' as const } : { kind: 'checkpoint' as const, path }; // prettier-ignore
+  const weights =
+    path === null ? { kind: 'transfer' as const } : { kind: 'checkpoint' as const, path };
   const first = firstRecord([A, B]);
-  const target = withTarget(first, { version: 17, weights, cache: 'keep', probe: null, pause_limit: '10m' }); // prettier-ignore
-  await records.change(
-    () =>
-    [A, B].reduce((next, replica) => withReplica(next, { replica, state: 'current', version: 17 }), concluded(target)), // prettier-ignore
+  const target = withTarget(first, {
+    version: 17,
+    weights,
+    cache: 'keep',
+    probe: null,
+    pause_limit: '10m',
+  });
+  await records.change(() =>
+    [A, B].reduce(
+      (next, replica) => withReplica(next, { replica, state: 'current', version: 17 }),
+      concluded(target),
+    ),
   );
   for (const engine of engines) await engine.label('17', NO_BOUND);
   for (const engine of engines) engine.calls.length = 0;
   let nonces = 0;
   const begin = async (given: object = {}): Promise<BeginAnswer> => {
-    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
+    const input = {
+      service: 'default',
+      nonce: `n${(nonces += 1)}`,
+      begin: { holder: HOLDER, probe: null, ...given },
+    };
     return (await bench.result('beginTransfer', input)).answer;
   };
   const refusal = async (given: object): Promise<string> => {
-    const input = { service: 'default', nonce: `n${(nonces += 1)}`, begin: { holder: HOLDER, probe: null, ...given } }; // prettier-ignore
+    const input = {
+      service: 'default',
+      nonce: `n${(nonces += 1)}`,
+      begin: { holder: HOLDER, probe: null, ...given },
+    };
     return (await bench.failure('beginTransfer', input)).message;
   };
   const finish = (ticket: string, given: object = {}) =>
-    bench.result('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } }); // prettier-ignore
+    bench.result('finishTransfer', {
+      service: 'default',
+      finish: { ticket, sent: [0, 1], ...given },
+    });
   const refusedFinish = async (ticket: string, given: object = {}): Promise<string> =>
-    (await bench.failure('finishTransfer', { service: 'default', finish: { ticket, sent: [0, 1], ...given } })).message; // prettier-ignore
+    (
+      await bench.failure('finishTransfer', {
+        service: 'default',
+        finish: { ticket, sent: [0, 1], ...given },
+      })
+    ).message;
   const abandon = (ticket: string, touched: number[]) =>
-    bench.result('abandonTransfer', { service: 'default', why: 'its holder gave it up', abandon: { ticket, touched } }); // prettier-ignore
-  const entry = async (url: string): Promise<ReplicaEntry> => (await records.latest())!.replicas[url]!; // prettier-ignore
+    bench.result('abandonTransfer', {
+      service: 'default',
+      why: 'its holder gave it up',
+      abandon: { ticket, touched },
+    });
+  const entry = async (url: string): Promise<ReplicaEntry> =>
+    (await records.latest())!.replicas[url]!;
   return { engines, bench, records, begin, refusal, finish, refusedFinish, abandon, entry };
 }
 

@@ -11,13 +11,14 @@ export function longTurn(
   turn: number,
   { tokens, chunk = 8 }: { tokens: number; chunk?: number },
 ): Entry[] {
-  // prettier-ignore
   const entries: Entry[] = [];
   for (let offset = 0; offset < tokens; offset += chunk) {
     const count = Math.min(chunk, tokens - offset);
     const token_ids = Array.from({ length: count }, (_, i) => ID - i);
     const logprobs = token_ids.map((_, i) => LOGPROB - i);
-    entries.push(entryOf(a.chunk({ turn, offset, token_ids, logprobs, text: ' word'.repeat(count) }))); // prettier-ignore
+    entries.push(
+      entryOf(a.chunk({ turn, offset, token_ids, logprobs, text: ' word'.repeat(count) })),
+    );
   }
   const content = ' word'.repeat(tokens);
   entries.push(entryOf(a.generation({ turn, token_count: tokens, content })));

@@ -17,7 +17,9 @@ import { BATCH, REF, requestOf, sampleOf } from './temporary-store.js';
 
 /** One rollout of a program at a service, played attempt by attempt over a real gateway and a simulated engine. */
 
-type Lines = <K extends JournalLine['kind']>(kind: K) => Promise<Extract<JournalLine, { kind: K }>[]>; // prettier-ignore
+type Lines = <K extends JournalLine['kind']>(
+  kind: K,
+) => Promise<Extract<JournalLine, { kind: K }>[]>;
 
 export interface ProgramBench extends Bench {
   agents: AgentService;

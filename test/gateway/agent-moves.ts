@@ -14,7 +14,27 @@ export interface Move {
   c: number;
 }
 
-const KINDS = ['begin', 'continue', 'continue', 'continue', 'continue', 'edit', 'shorten', 'again', 'again', 'partial', 'sample', 'sample', 'sample', 'deliver', 'deliver', 'deliver', 'cut', 'claim', 'life'] as const; // prettier-ignore
+const KINDS = [
+  'begin',
+  'continue',
+  'continue',
+  'continue',
+  'continue',
+  'edit',
+  'shorten',
+  'again',
+  'again',
+  'partial',
+  'sample',
+  'sample',
+  'sample',
+  'deliver',
+  'deliver',
+  'deliver',
+  'cut',
+  'claim',
+  'life',
+] as const;
 
 const choice = fc.nat({ max: 9999 }).map((number) => number / 10_000);
 export const moves: fc.Arbitrary<Move[]> = fc.array(
@@ -57,7 +77,14 @@ export function restated(answer: CallMessage, how: number): CallMessage {
   const { reasoning, tool_calls, content, ...rest } = answer;
   const rewritten = tool_calls?.map((call) => ({
     ...call,
-    arguments: how < 0.5 ? call.arguments : JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(call.arguments) as object).reverse()), null, how < 0.7 ? 2 : 0), // prettier-ignore
+    arguments:
+      how < 0.5
+        ? call.arguments
+        : JSON.stringify(
+            Object.fromEntries(Object.entries(JSON.parse(call.arguments) as object).reverse()),
+            null,
+            how < 0.7 ? 2 : 0,
+          ),
   }));
   return {
     ...rest,
@@ -69,7 +96,11 @@ export function restated(answer: CallMessage, how: number): CallMessage {
 
 const usersNews = (answer: CallMessage, at: number): CallMessage[] => {
   const { tool_calls = [] } = answer;
-  const results = tool_calls.map(({ id }, k) => ({ role: 'tool', content: `seen ${k}${NEWS[Math.floor(at * 3)] ?? ''}`, tool_call_id: id })); // prettier-ignore
+  const results = tool_calls.map(({ id }, k) => ({
+    role: 'tool',
+    content: `seen ${k}${NEWS[Math.floor(at * 3)] ?? ''}`,
+    tool_call_id: id,
+  }));
   return results.length > 0 ? results : [{ role: 'user', content: pick(NEWS, at) ?? '' }];
 };
 
@@ -86,7 +117,11 @@ function nextRequest(world: World, { kind, a, b, c }: Move): AgentRequest | null
   switch (kind) {
     case 'begin': {
       const { system, tools } = pick(HEADS, a * a) ?? { system: null, tools: null };
-      return request({ system, tools, messages: [{ role: 'user', content: pick(['task', 'other task'], c) ?? '' }] }); // prettier-ignore
+      return request({
+        system,
+        tools,
+        messages: [{ role: 'user', content: pick(['task', 'other task'], c) ?? '' }],
+      });
     }
     case 'continue': {
       const known = held(world);
@@ -100,16 +135,30 @@ function nextRequest(world: World, { kind, a, b, c }: Move): AgentRequest | null
     case 'edit': {
       if (of === undefined) return null;
       const at = Math.floor(b * of.messages.length);
-      return request({ ...of, messages: of.messages.map((message, k) => (k === at ? { ...message, content: `${message.content}!` } : message)) }); // prettier-ignore
+      return request({
+        ...of,
+        messages: of.messages.map((message, k) =>
+          k === at ? { ...message, content: `${message.content}!` } : message,
+        ),
+      });
     }
     case 'shorten':
-      return of === undefined || of.messages.length < 3 ? null : request({ ...of, messages: [{ role: 'user', content: `summary ${Math.floor(b * 3)}` }] }); // prettier-ignore
+      return of === undefined || of.messages.length < 3
+        ? null
+        : request({ ...of, messages: [{ role: 'user', content: `summary ${Math.floor(b * 3)}` }] });
     case 'partial': {
       // It goes on from what it saw before it gave up.
       const truth = pick(world.truths, a);
       if (truth === undefined || truth.sampled.length < 2) return null;
       const content = 'partly';
-      return request({ ...truth.request, messages: [...truth.request.messages, { role: 'assistant', content }, { role: 'user', content: 'go on' }] }); // prettier-ignore
+      return request({
+        ...truth.request,
+        messages: [
+          ...truth.request.messages,
+          { role: 'assistant', content },
+          { role: 'user', content: 'go on' },
+        ],
+      });
     }
     case 'again':
       return of ?? null;

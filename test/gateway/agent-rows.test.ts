@@ -30,7 +30,11 @@ interface Part {
 /** The row's own log, and its sequences. */
 const partsOf = (row: Row): Part[] => [
   { ...row, fork: 0, trains: row.failure === undefined },
-  ...(row.sequences ?? []).map((one) => ({ ...one, prompt_tokens: one.fork, trains: one.train && row.failure === undefined })), // prettier-ignore
+  ...(row.sequences ?? []).map((one) => ({
+    ...one,
+    prompt_tokens: one.fork,
+    trains: one.train && row.failure === undefined,
+  })),
 ];
 
 const lengths = (runs: readonly { start: number; end: number }[]): number =>
@@ -61,16 +65,22 @@ function check({ row, trajectory, summary }: AgentRollout): void {
       assert.ok(isSampled.slice(start, end).every(Boolean) && end <= isSampled.length);
     }
     if (!part.trains) assert.deepEqual(part.train_mask, []);
-    const ids = part.message_log.flatMap(({ token_ids, generation_logprobs }) => generation_logprobs === undefined ? [] : token_ids); // prettier-ignore
+    const ids = part.message_log.flatMap(({ token_ids, generation_logprobs }) =>
+      generation_logprobs === undefined ? [] : token_ids,
+    );
     assert.equal(part.assistant_tokens, ids.length);
-    for (const runs of [part.policy_versions, part.segments]) assert.equal(lengths(runs), ids.length); // prettier-ignore
+    for (const runs of [part.policy_versions, part.segments])
+      assert.equal(lengths(runs), ids.length);
     counted.push(...ids);
   }
   const sorted = (ids: readonly number[]): number[] => ids.toSorted((a, b) => a - b);
   assert.deepEqual(sorted(counted), sorted(sampled));
   const { all_tokens } = row;
   assert.equal(all_tokens?.sampled, sampled.length);
-  assert.equal(all_tokens.trained, parts.reduce((sum, { train_mask }) => sum + lengths(train_mask), 0)); // prettier-ignore
+  assert.equal(
+    all_tokens.trained,
+    parts.reduce((sum, { train_mask }) => sum + lengths(train_mask), 0),
+  );
   if (row.failure === undefined && row.masked === undefined)
     assert.equal(all_tokens.trained === 0, isUntrained(trajectory));
   if (row.failure !== undefined) assert.equal(all_tokens.trained, 0);

@@ -13,7 +13,10 @@ import { createWorld } from './agent-world.js';
 
 /** Rows of what agents do at random. */
 
-export const sample = Sample.parse({ message_log: [{ role: 'user', content: 'task' }], task_name: 'task' }); // prettier-ignore
+export const sample = Sample.parse({
+  message_log: [{ role: 'user', content: 'task' }],
+  task_name: 'task',
+});
 
 /** A journal with calls, cut anywhere, whose program has come to its end or not. */
 export const agentJournal = fc.record({
@@ -40,17 +43,25 @@ export async function linesOf(given: AgentJournal): Promise<JournalLine[]> {
   if (!given.ends || lives.length === 0 || writer === null) return lines;
   const by = author(writer);
   const { reward } = given;
-  return [...lines, by.exit({ life: lives.length }), by.observation({ reward, terminated: true, message: null, token_ids: [] }), by.end()]; // prettier-ignore
+  return [
+    ...lines,
+    by.exit({ life: lives.length }),
+    by.observation({ reward, terminated: true, message: null, token_ids: [] }),
+    by.end(),
+  ];
 }
 
 function labelled(
   line: JournalLine,
-  { at, given: { labels, rules } }: { at: number; given: { labels: (string | null)[]; rules: CallRules } },
+  {
+    at,
+    given: { labels, rules },
+  }: { at: number; given: { labels: (string | null)[]; rules: CallRules } },
 ): JournalLine {
   if (line.kind === 'chunk') return { ...line, policy_version: labels[at % labels.length] ?? null };
   if (line.kind !== 'start') return line;
   return { ...line, settings: { ...SETTINGS, ...rules, max_version_span: 1 } };
-} // prettier-ignore
+}
 
 export interface AgentRollout {
   row: Row;

@@ -94,7 +94,17 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
       const is_known = knows(number);
       const is_delivered = is_known ? delivered.has(life()) : delivered.size > 0;
       const is_continued = trajectory.calls.some((later) => continuedBy(later) === number);
-      return { call: number, key: call.line.key, is_known, is_delivered, is_handed: false, is_continued, is_complete: call.answer !== null, connections, closed_at }; // prettier-ignore
+      return {
+        call: number,
+        key: call.line.key,
+        is_known,
+        is_delivered,
+        is_handed: false,
+        is_continued,
+        is_complete: call.answer !== null,
+        connections,
+        closed_at,
+      };
     });
     const match = matchCall(
       { key: request.key, idempotency_key: null, is_retry: false, has_waited: false },
@@ -124,14 +134,32 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
       append(entry);
     assert.equal(calls.length, turn + 1, 'the call line was ignored');
     const left = sampledIds(finish === 'stop' ? `${text}~` : text, turn);
-    truths.push({ request: given, life: life(), sent: [...prompt.ids], sampled: [], left, finish, connections: 1, closed_at: [], delivered: new Set(), is_answered: false }); // prettier-ignore
+    truths.push({
+      request: given,
+      life: life(),
+      sent: [...prompt.ids],
+      sampled: [],
+      left,
+      finish,
+      connections: 1,
+      closed_at: [],
+      delivered: new Set(),
+      is_answered: false,
+    });
     // What the engine is sent comes from the journal.
     assert.deepEqual(promptOf(calls, turn), [...prompt.ids]);
     return turn;
   };
   const answer = (turn: number, truth: Truth): void => {
     const { finish, sampled } = truth;
-    const end = { turn, finish_reason: finish, stop_reason: null, content: '', queue_s: 0, generate_s: 0 } as const; // prettier-ignore
+    const end = {
+      turn,
+      finish_reason: finish,
+      stop_reason: null,
+      content: '',
+      queue_s: 0,
+      generate_s: 0,
+    } as const;
     append({ kind: 'generation', ...end, token_count: sampled.length });
     const ids = sampled.at(-1) === END ? sampled.slice(0, -1) : sampled;
     append({ kind: 'answer', turn, ...saidIn(decode(ids), { ...PARSERS, turn }) });
@@ -145,7 +173,17 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
     assert.equal(offset, truth.sampled.length);
     if (token_ids.length > 0) {
       const logprobs = token_ids.map((id) => -id / 1e6);
-      append({ kind: 'chunk', turn, offset, token_ids, logprobs, text: decode(token_ids), replica: 'r', request_id: `${turn}.${attempt}`, policy_version: '1' }); // prettier-ignore
+      append({
+        kind: 'chunk',
+        turn,
+        offset,
+        token_ids,
+        logprobs,
+        text: decode(token_ids),
+        replica: 'r',
+        request_id: `${turn}.${attempt}`,
+        policy_version: '1',
+      });
       truth.sampled.push(...token_ids);
     }
     if (truth.left.length === 0) answer(turn, truth);

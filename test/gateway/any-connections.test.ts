@@ -11,7 +11,16 @@ import { eventsIn, readStream } from './asking.js';
 import { CALLS, gatewayBed, poolFor } from './gateway-bed.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 
-const FATES: Fate[] = ['whole', 'cut', 'breaks', 'breaks at its end', 'claims a stop string', 'update', 'update, then cut', 'other weights']; // prettier-ignore
+const FATES: Fate[] = [
+  'whole',
+  'cut',
+  'breaks',
+  'breaks at its end',
+  'claims a stop string',
+  'update',
+  'update, then cut',
+  'other weights',
+];
 
 const world = fc.record({
   fates: fc.array(fc.constantFrom(...FATES), { minLength: 1, maxLength: 5 }),
@@ -23,7 +32,10 @@ const world = fc.record({
   max_version_span: fc.constantFrom(null, null, 1),
   stops: fc.constantFrom([], [';']),
   /** When each connection comes, in ms, and after how many bytes it goes; null: it stays. */
-  clients: fc.array(fc.record({ after_ms: fc.integer({ min: 0, max: 12 }), bytes: fc.option(fc.nat(9000)) }), { minLength: 1, maxLength: 5 }), // prettier-ignore
+  clients: fc.array(
+    fc.record({ after_ms: fc.integer({ min: 0, max: 12 }), bytes: fc.option(fc.nat(9000)) }),
+    { minLength: 1, maxLength: 5 },
+  ),
 });
 type World = typeof world extends fc.Arbitrary<infer T> ? T : never;
 
@@ -64,7 +76,11 @@ async function play(
   given: World,
   { open, row }: { open: (given: object) => Promise<Life>; row: number },
 ): Promise<number> {
-  const { pool } = erraticEngine({ ...given, fates: given.fates.values(), random: randomOf(given.seed) }); // prettier-ignore
+  const { pool } = erraticEngine({
+    ...given,
+    fates: given.fates.values(),
+    random: randomOf(given.seed),
+  });
   const life = await open({
     row,
     pool,
@@ -72,7 +88,11 @@ async function play(
     rollout: { max_version_span: given.max_version_span },
   });
   const { stream, stops } = given;
-  const body = { messages: [{ role: 'user', content: 'go' }], stream, ...(stops.length > 0 && { stop: stops }) }; // prettier-ignore
+  const body = {
+    messages: [{ role: 'user', content: 'go' }],
+    stream,
+    ...(stops.length > 0 && { stop: stops }),
+  };
   const last = { after_ms: 0, bytes: null };
   const reads = await Promise.all(given.clients.map((one) => client(life, { body, ...one })));
   reads.push(await client(life, { body, ...last }));
@@ -81,7 +101,8 @@ async function play(
   const [{ answer, sampled, line }] = calls as [(typeof calls)[number]];
   for (const { version_source, policy_version } of sampled!.segments) {
     assert.notEqual(version_source, 'pending');
-    if (given.is_published && !given.fates.includes('other weights')) assert.notEqual(policy_version, null); // prettier-ignore
+    if (given.is_published && !given.fates.includes('other weights'))
+      assert.notEqual(policy_version, null);
   }
   const whole = reads.filter(({ isWhole }) => isWhole);
   const [{ text }] = whole as [Read];
@@ -94,7 +115,10 @@ async function play(
   const next = await open({ row });
   assert.deepEqual(await client(next, { body, ...last }), { text, isWhole: true });
   await next.session.end('over');
-  const said = stream ? readStream(text).content : (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]!.message.content; // prettier-ignore
+  const said = stream
+    ? readStream(text).content
+    : (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]!.message
+        .content;
   assert.equal(said, answer!.content);
   const { finish_reason, stop_reason } = sampled!.generation;
   const all = String.fromCodePoint(...sampled!.token_ids);

@@ -17,7 +17,11 @@ export async function askAlone(
 ): Promise<{ status: number; text: string; content: string }> {
   const { lives, calls } = playing.journal.trajectory;
   const life = lives.length;
-  const asked = request(`${url}/chat/completions`, { method: 'POST', agent: false, headers: { ...headers, ...more } }); // prettier-ignore
+  const asked = request(`${url}/chat/completions`, {
+    method: 'POST',
+    agent: false,
+    headers: { ...headers, ...more },
+  });
   asked.end(JSON.stringify(body));
   const [reply] = (await once(asked, 'response')) as [IncomingMessage];
   const status = reply.statusCode ?? 0;
@@ -34,7 +38,10 @@ const contentOf = (body: string): string =>
     .content ?? '';
 
 /** Reads a stream up to so many characters, then cuts its connection. Resolves when the gateway has seen that. */
-export async function askInPart(life: Life, { body, characters }: { body: object; characters: number }): Promise<string> {
+export async function askInPart(
+  life: Life,
+  { body, characters }: { body: object; characters: number },
+): Promise<string> {
   const gone = new AbortController();
   const name = randomUUID();
   const closed = gatewayCloses(name);
@@ -46,7 +53,7 @@ export async function askInPart(life: Life, { body, characters }: { body: object
   gone.abort();
   await closed;
   return got;
-} // prettier-ignore
+}
 
 const NAME_OF_CUT = 'x-name-of-test';
 
@@ -54,7 +61,10 @@ const NAME_OF_CUT = 'x-name-of-test';
 function gatewayCloses(name: string): Promise<void> {
   return new Promise((resolve) => {
     const begun = (message: unknown): void => {
-      const { request: asked, response } = message as { request: IncomingMessage; response: ServerResponse }; // prettier-ignore
+      const { request: asked, response } = message as {
+        request: IncomingMessage;
+        response: ServerResponse;
+      };
       if (asked.headers[NAME_OF_CUT] !== name) return;
       unsubscribe('http.server.request.start', begun);
       response.once('close', () => setImmediate(resolve));
@@ -89,7 +99,14 @@ export function readStream(text: string) {
     .map((event) => event.replace(/^data: /, ''));
   const events = data
     .filter((one) => one !== '[DONE]')
-    .map((one) => JSON.parse(one) as { choices: { delta: Delta; finish_reason: string | null }[]; usage?: unknown; error?: { code: string } }); // prettier-ignore
+    .map(
+      (one) =>
+        JSON.parse(one) as {
+          choices: { delta: Delta; finish_reason: string | null }[];
+          usage?: unknown;
+          error?: { code: string };
+        },
+    );
   const deltas = events.flatMap(({ choices = [] }) => choices.map(({ delta }) => delta));
   return {
     content: deltas.map(({ content = '' }) => content).join(''),

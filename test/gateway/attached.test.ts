@@ -49,7 +49,10 @@ describe('a stream that was cut', () => {
     const again = await (await life.post({ ...says(LONG), ...more })).text();
     assert.match(again, /"choices":\[\],"usage":\{"prompt_tokens":\d+,"completion_tokens":\d+/);
     const bare = await (await life.post(says(LONG))).text();
-    assert.equal((JSON.parse(bare) as { usage: { completion_tokens: number } }).usage.completion_tokens > 0, true); // prettier-ignore
+    assert.equal(
+      (JSON.parse(bare) as { usage: { completion_tokens: number } }).usage.completion_tokens > 0,
+      true,
+    );
     assert.equal(requests.length, 2);
   });
 
@@ -83,7 +86,9 @@ describe('an answer that is not streamed', () => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();
     await assert.rejects(life.post(says(LONG), { signal: AbortSignal.timeout(300) }));
-    const reply = (await (await life.post(says(LONG))).json()) as { choices: { message: { content: string } }[] }; // prettier-ignore
+    const reply = (await (await life.post(says(LONG))).json()) as {
+      choices: { message: { content: string } }[];
+    };
     assert.equal(reply.choices[0]!.message.content, LONG);
     assert.equal(requests.length, 1);
   });
@@ -107,7 +112,10 @@ describe('another call', () => {
     const life = await open();
     await Promise.all([0, 1].map(async () => (await life.post(says(LONG))).text()));
     assert.equal(requests.length, 2);
-    assert.deepEqual(life.journal.trajectory.calls.map(({ line }) => line.cause), ['first', 'resampled']); // prettier-ignore
+    assert.deepEqual(
+      life.journal.trajectory.calls.map(({ line }) => line.cause),
+      ['first', 'resampled'],
+    );
   });
 
   test('is a request that comes again behind its answer', async (t) => {

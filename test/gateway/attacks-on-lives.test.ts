@@ -16,7 +16,8 @@ import { gatewayBed, kill, poolWithout } from './gateway-bed.js';
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 400 } };
 const user = (content: string) => ({ role: 'user', content });
-const statuses = ({ journal: { trajectory } }: Life) => pathsOf(trajectory, rulesOf(trajectory)).status; // prettier-ignore
+const statuses = ({ journal: { trajectory } }: Life) =>
+  pathsOf(trajectory, rulesOf(trajectory)).status;
 
 describe('attack', () => {
   test('1: of two holders the old one says nothing more, and the new one goes on', async (t) => {
@@ -38,7 +39,9 @@ describe('attack', () => {
     const again = await askAlone(after, { body });
     assert.equal(again.content, LONG);
     assert.ok(await isCut, 'a stream that ends in an error is asked for again');
-    const said = eventsIn(old).split('\n\n').filter((event) => event.includes('"delta"')); // prettier-ignore
+    const said = eventsIn(old)
+      .split('\n\n')
+      .filter((event) => event.includes('"delta"'));
     const all = eventsIn(again.text).split('\n\n');
     assert.deepEqual(said, all.slice(0, said.length));
     assert.ok(said.length < all.length, 'the old holder went on to the end');
@@ -53,13 +56,16 @@ describe('attack', () => {
     const idOf = (text: string): string => (JSON.parse(text) as { id: string }).id;
     for (let k = 0; k < 4; k++) ids.push(idOf((await askAlone(first, { body: says('yes') })).text));
     assert.equal(new Set(ids).size, 4);
-    const next = { messages: [...says('yes').messages, { role: 'assistant', content: 'yes' }, user('Say: on')] }; // prettier-ignore
+    const next = {
+      messages: [...says('yes').messages, { role: 'assistant', content: 'yes' }, user('Say: on')],
+    };
     await askAlone(first, { body: next });
     const chosen = first.journal.trajectory.calls[4]!.line.parent ?? -1;
     await kill(first);
     const second = await open();
     const given: string[] = [];
-    for (let k = 0; k < 4; k++) given.push(idOf((await askAlone(second, { body: says('yes') })).text)); // prettier-ignore
+    for (let k = 0; k < 4; k++)
+      given.push(idOf((await askAlone(second, { body: says('yes') })).text));
     assert.deepEqual(given, [ids[chosen], ...ids.filter((_, k) => k !== chosen)]);
     await askAlone(second, { body: next });
     assert.equal(requests.length, 5);
@@ -82,7 +88,10 @@ describe('attack', () => {
     const { open } = await gatewayBed(t);
     const life = await open();
     for (const path of ['rewards', 'sessions', 'files'])
-      assert.equal((await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers })).status, 404); // prettier-ignore
+      assert.equal(
+        (await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers })).status,
+        404,
+      );
     assert.equal((await life.post(says('yes'))).status, 200);
     await life.session.end('over');
     assert.equal((await life.post(says('yes'))).status, 410);
@@ -98,7 +107,10 @@ describe('attack', () => {
     assert.equal(requests.length, 2);
     const { trajectory } = second.journal;
     assert.equal(trajectory.calls[1]!.line.cause, 'diverged');
-    assert.equal(divergenceText(trajectory, 1), 'from call 0 at message 0: "…folder tmp.a81. Say: yes" / "…folder tmp.b07. Say: yes"'); // prettier-ignore
+    assert.equal(
+      divergenceText(trajectory, 1),
+      'from call 0 at message 0: "…folder tmp.a81. Say: yes" / "…folder tmp.b07. Say: yes"',
+    );
     assert.deepEqual(statuses(second), ['abandoned', null]);
   });
 

@@ -17,7 +17,12 @@ const user = (content: string) => ({ messages: [{ role: 'user', content }], stre
 
 /** Weights that are published, and an engine whose requests are scripted. */
 function publishedEngine(script: readonly ScriptedReply[]) {
-  const { service, pool, publish } = erraticEngine({ fates: [].values(), random: () => 0, is_published: true, names_spans: false }); // prettier-ignore
+  const { service, pool, publish } = erraticEngine({
+    fates: [].values(),
+    random: () => 0,
+    is_published: true,
+    names_spans: false,
+  });
   const prompts: number[] = [];
   const scripted = scriptedService(script);
   service.generate = (request, context) => {
@@ -27,8 +32,14 @@ function publishedEngine(script: readonly ScriptedReply[]) {
   return { pool, publish, prompts };
 }
 
-const half = (letter: string): ScriptedReply => ({ deltas: [deltaOf(letter.repeat(64)), deltaOf(letter.repeat(64))], then: 'silence' }); // prettier-ignore
-const rest = (letter: string): ScriptedReply => ({ deltas: [deltaOf(letter.repeat(64)), { ...deltaOf('¶'), text: '' }], then: {} }); // prettier-ignore
+const half = (letter: string): ScriptedReply => ({
+  deltas: [deltaOf(letter.repeat(64)), deltaOf(letter.repeat(64))],
+  then: 'silence',
+});
+const rest = (letter: string): ScriptedReply => ({
+  deltas: [deltaOf(letter.repeat(64)), { ...deltaOf('¶'), text: '' }],
+  then: {},
+});
 
 /** For each call, the runs of its tokens by the letter that they are and by their label. */
 const labelled = ({ journal: { trajectory } }: Life): string[] =>
@@ -54,7 +65,11 @@ describe('attack', () => {
     t.mock.method(before.playing.journal, 'append', () => Promise.reject(gone));
     await before.session.broken;
     const body = JSON.stringify({ ...says(LONG), stream: true });
-    const asked = fetch(`${other.gateway.base_url}/chat/completions`, { method: 'POST', headers: before.headers, body });
+    const asked = fetch(`${other.gateway.base_url}/chat/completions`, {
+      method: 'POST',
+      headers: before.headers,
+      body,
+    });
     const after = await other.open({ again: true });
     const inherited = after.journal.trajectory.open.get(0)?.token_ids.length ?? 0;
     const text = eventsIn(await (await asked).text());
@@ -62,8 +77,10 @@ describe('attack', () => {
     assert.ok(text.startsWith(eventsIn(heard).replace(/\n[^\n]*$/, '')));
     assert.equal(readStream(text).content, LONG);
     assert.equal(after.journal.trajectory.calls.length, 1);
-    assert.ok(other.requests[0]!.prompt_ids.length >= one.requests[0]!.prompt_ids.length + inherited);
-  }); // prettier-ignore
+    assert.ok(
+      other.requests[0]!.prompt_ids.length >= one.requests[0]!.prompt_ids.length + inherited,
+    );
+  });
 
   test('10: an update between a call and its retry: the first tokens keep their label, the rest has the new one', async (t) => {
     const { pool, publish, prompts } = publishedEngine([half('a'), rest('b')]);
@@ -80,7 +97,12 @@ describe('attack', () => {
   });
 
   test('19: an update between two lives: what is replayed keeps its labels, what is new has the new one', async (t) => {
-    const { pool, publish, prompts } = publishedEngine([rest('a'), half('b'), rest('c'), rest('d')]);
+    const { pool, publish, prompts } = publishedEngine([
+      rest('a'),
+      half('b'),
+      rest('c'),
+      rest('d'),
+    ]);
     const { open } = await gatewayBed(t, { pool, times: { linger_ms: 5 } });
     const first = await open();
     const whole = await askAlone(first, { body: user('one') });
@@ -94,5 +116,5 @@ describe('attack', () => {
     await askAlone(second, { body: user('three') });
     assert.deepEqual(labelled(second), ['a: 1', 'b: 1, c: 2', 'd: 2']);
     assert.equal(prompts.length, 4);
-  }); // prettier-ignore
+  });
 });

@@ -22,7 +22,8 @@ const on = (body: ReturnType<typeof says>, { said, news }: { said: string; news:
 });
 
 const causes = ({ journal }: Life) => journal.trajectory.calls.map(({ line }) => line.cause);
-const statuses = ({ journal: { trajectory } }: Life) => pathsOf(trajectory, rulesOf(trajectory)).status; // prettier-ignore
+const statuses = ({ journal: { trajectory } }: Life) =>
+  pathsOf(trajectory, rulesOf(trajectory)).status;
 
 describe('attack', () => {
   test('2: a client that times out while the first call streams gets it from its first token, sampled once', async (t) => {
@@ -58,7 +59,10 @@ describe('attack', () => {
     assert.deepEqual(causes(life), ['first', 'resampled', 'resampled', 'resampled', undefined]);
     const { calls } = life.journal.trajectory;
     const forks = calls.slice(1, 4).map(({ from }) => from?.ids);
-    assert.deepEqual(forks, [1, 2, 3].map(() => calls[0]!.prompt_length)); // prettier-ignore
+    assert.deepEqual(
+      forks,
+      [1, 2, 3].map(() => calls[0]!.prompt_length),
+    );
     const chosen = calls[4]!.line.parent;
     const lost = [0, 1, 2, 3].filter((call) => call !== chosen);
     assert.ok(lost.every((call) => statuses(life)[call] === 'resampled'));
@@ -77,7 +81,10 @@ describe('attack', () => {
     const { open } = await gatewayBed(t);
     const life = await open();
     await askAlone(life, { body: says('yes') });
-    const helper = (system: string) => ({ ...says('help'), messages: [{ role: 'system', content: system }, user('Say: help')] }); // prettier-ignore
+    const helper = (system: string) => ({
+      ...says('help'),
+      messages: [{ role: 'system', content: system }, user('Say: help')],
+    });
     await Promise.all(['one', 'two'].map((system) => askAlone(life, { body: helper(system) })));
     await askAlone(life, { body: on(says('yes'), { said: 'yes', news: 'on' }) });
     assert.deepEqual(causes(life), ['first', 'separate', 'separate', undefined]);
@@ -105,7 +112,9 @@ describe('attack', () => {
     const { open } = await gatewayBed(t);
     const life = await open({ rollout: { max_seq_len: 400 } });
     await askAlone(life, { body: says('yes') });
-    const full = await askAlone(life, { body: on(says('yes'), { said: 'yes', news: 'x'.repeat(900) }) }); // prettier-ignore
+    const full = await askAlone(life, {
+      body: on(says('yes'), { said: 'yes', news: 'x'.repeat(900) }),
+    });
     assert.equal(full.status, 400);
     assert.match(full.text, /context_length_exceeded/);
     await askAlone(life, { body: { messages: [user('Say: notes')] } });
@@ -169,9 +178,24 @@ describe('attack', () => {
   });
 
   test('21: an answer that a buffering proxy took and lost costs a sibling', () => {
-    const handed = { connection: 'closed', asked_again: false, continued: false, open_s: 0 } as const; // prettier-ignore
+    const handed = {
+      connection: 'closed',
+      asked_again: false,
+      continued: false,
+      open_s: 0,
+    } as const;
     assert.ok(isDelivered(handed));
-    const call = { call: 0, key: 'a', is_known: true, is_delivered: true, is_handed: false, is_continued: false, is_complete: true, connections: 0, closed_at: [] }; // prettier-ignore
+    const call = {
+      call: 0,
+      key: 'a',
+      is_known: true,
+      is_delivered: true,
+      is_handed: false,
+      is_continued: false,
+      is_complete: true,
+      connections: 0,
+      closed_at: [],
+    };
     const asking = { key: 'a', idempotency_key: null, is_retry: false, has_waited: false };
     assert.equal(matchCall(asking, { calls: [call], named: new Map(), replays: true }), 'new');
   });
@@ -185,7 +209,9 @@ describe('attack', () => {
     await once(socket, 'connect');
     socket.pause();
     const body = JSON.stringify(says('yes'));
-    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${life.headers['authorization'] ?? ''}\r\ncontent-length: ${body.length}\r\n\r\n${body}`); // prettier-ignore
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${life.headers['authorization'] ?? ''}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
     while (life.journal.trajectory.calls[0]?.answer == null) await sleep(5);
     await sleep(50);
     socket.resetAndDestroy();
@@ -206,7 +232,9 @@ describe('attack', () => {
     const { open, requests } = await gatewayBed(t);
     const life = await open();
     const picture = { type: 'image_url', image_url: { url: 'http://169.254.169.254/' } };
-    const refused = await askAlone(life, { body: { messages: [{ role: 'user', content: [picture] }] } }); // prettier-ignore
+    const refused = await askAlone(life, {
+      body: { messages: [{ role: 'user', content: [picture] }] },
+    });
     assert.equal(refused.status, 400);
     assert.match(refused.text, /no address is opened/);
     assert.deepEqual([requests.length, life.journal.trajectory.calls.length], [0, 0]);

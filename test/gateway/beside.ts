@@ -35,7 +35,9 @@ export async function beside(
   const sibling = life.post(says(text));
   while (life.journal.trajectory.calls.length === 0) await sleep(5);
   await act(life);
-  const { choices } = (await (await sibling).json()) as { choices: { message: { content: string } }[] }; // prettier-ignore
+  const { choices } = (await (await sibling).json()) as {
+    choices: { message: { content: string } }[];
+  };
   assert.equal(choices[0]!.message.content, text);
   return { ...bed, life };
 }

@@ -37,10 +37,19 @@ describe('bytes that are no whole request', () => {
   test('a body in chunks, one behind Expect: 100-continue, and two requests at once are answered', async (t) => {
     await beside(t, async (life) => {
       const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
-      assert.match(await raw(life, head(life, `transfer-encoding: chunked\r\n${close}`) + chunked), /"content":"yes"/); // prettier-ignore
-      const expects = await raw(life, `${head(life, `expect: 100-continue\r\n${close}\r\n${length}`)}${body}`); // prettier-ignore
+      assert.match(
+        await raw(life, head(life, `transfer-encoding: chunked\r\n${close}`) + chunked),
+        /"content":"yes"/,
+      );
+      const expects = await raw(
+        life,
+        `${head(life, `expect: 100-continue\r\n${close}\r\n${length}`)}${body}`,
+      );
       assert.match(expects, /^HTTP\/1\.1 100 [^]*HTTP\/1\.1 200 [^]*"content":"yes"/);
-      const both = await raw(life, head(life, length) + body + head(life, `${length}\r\n${close}`) + body); // prettier-ignore
+      const both = await raw(
+        life,
+        head(life, length) + body + head(life, `${length}\r\n${close}`) + body,
+      );
       assert.equal(both.match(/"content":"yes"/g)?.length, 2, both);
     });
   });
@@ -49,7 +58,10 @@ describe('bytes that are no whole request', () => {
     const packed = gzipSync(body).toString('latin1');
     await beside(t, async (life) => {
       const whole = head(life, `content-encoding: gzip\r\ncontent-length: ${packed.length}`);
-      assert.match(await raw(life, whole + packed), /^HTTP\/1\.1 415 [^]*got \\"gzip\\": send the JSON as it is/); // prettier-ignore
+      assert.match(
+        await raw(life, whole + packed),
+        /^HTTP\/1\.1 415 [^]*got \\"gzip\\": send the JSON as it is/,
+      );
       const parts = head(life, 'transfer-encoding: gzip, chunked');
       assert.match(await raw(life, `${parts}1\r\nx\r\n0\r\n\r\n`), /^HTTP\/1\.1 415 /);
       const plain = head(life, `content-encoding: identity\r\n${close}\r\n${length}`) + body;
@@ -68,7 +80,10 @@ describe('bytes that are no whole request', () => {
     await beside(t, async (life) => {
       const key = `authorization: Bearer ${life.session.key}`;
       const ask = (place: string, ...headers: string[]): Promise<string> =>
-        raw(life, `POST ${place} HTTP/1.1\r\n${[...headers, close, length].join('\r\n')}\r\n\r\n${body}`); // prettier-ignore
+        raw(
+          life,
+          `POST ${place} HTTP/1.1\r\n${[...headers, close, length].join('\r\n')}\r\n\r\n${body}`,
+        );
       const many = Array.from({ length: 300 }, (_, k) => `x-${k}: one`);
       for (const got of [
         await ask('/v1/chat/completions', key, 'host: x', 'expect: the-worst'),
@@ -77,7 +92,10 @@ describe('bytes that are no whole request', () => {
         await ask('http://x/v1/chat/completions?version=1', 'host: x', key),
       ])
         assert.match(got, /^HTTP\/1\.1 200 [^]*"content":"yes"/);
-      assert.match(await ask('/v1/chat/completions', 'host: x', 'authorization: Bearer no', key), /^HTTP\/1\.1 401 /); // prettier-ignore
+      assert.match(
+        await ask('/v1/chat/completions', 'host: x', 'authorization: Bearer no', key),
+        /^HTTP\/1\.1 401 /,
+      );
     });
   });
 
@@ -126,7 +144,10 @@ describe('bytes that are no whole request', () => {
   test('HEAD asks what GET says', async (t) => {
     await beside(t, async (life) => {
       const ask = (what: string): Promise<string> =>
-        raw(life, `HEAD ${what} HTTP/1.1\r\nauthorization: Bearer ${life.session.key}\r\n${close}\r\n\r\n`); // prettier-ignore
+        raw(
+          life,
+          `HEAD ${what} HTTP/1.1\r\nauthorization: Bearer ${life.session.key}\r\n${close}\r\n\r\n`,
+        );
       assert.match(await ask('/v1/models'), /^HTTP\/1\.1 200 (?!.*"data")/s);
       assert.match(await ask('/'), /^HTTP\/1\.1 200 /);
       assert.match(await ask('/v1/chat/completions'), /^HTTP\/1\.1 404 /);

@@ -12,7 +12,8 @@ const CANDIDATE = says(LONG);
 const NOTES = says('notes of all that was said');
 
 const samplesOf = ({ journal }: Life): number => journal.trajectory.calls.length;
-const keysOf = ({ journal }: Life): Set<string> => new Set(journal.trajectory.calls.map(({ line }) => line.key)); // prettier-ignore
+const keysOf = ({ journal }: Life): Set<string> =>
+  new Set(journal.trajectory.calls.map(({ line }) => line.key));
 
 /** What a program asks, up to a kill after so many answers (`behind`: their delivery is known). */
 interface Program {
@@ -40,9 +41,15 @@ const atOnce: Program = {
   begin: async (life, { after }) => {
     const gone = new AbortController();
     const { signal } = gone;
-    const asked = Array.from({ length: N }, () => life.post({ ...CANDIDATE, stream: true }, { signal }).catch(() => null)); // prettier-ignore
+    const asked = Array.from({ length: N }, () =>
+      life.post({ ...CANDIDATE, stream: true }, { signal }).catch(() => null),
+    );
     const { calls, open } = life.journal.trajectory;
-    while (calls.length < N || ![...open.values()].some(({ token_ids }) => token_ids.length > 20 * after)) await sleep(2); // prettier-ignore
+    while (
+      calls.length < N ||
+      ![...open.values()].some(({ token_ids }) => token_ids.length > 20 * after)
+    )
+      await sleep(2);
     gone.abort();
     await Promise.all(asked);
   },
@@ -60,7 +67,10 @@ describe('a program that asks for', () => {
       const { open, requests } = await gatewayBed(t);
       const life = await open();
       await program.play(life);
-      assert.deepEqual([samplesOf(life), requests.length, keysOf(life).size], [samples, samples, keys]); // prettier-ignore
+      assert.deepEqual(
+        [samplesOf(life), requests.length, keysOf(life).size],
+        [samples, samples, keys],
+      );
     });
 
     for (const after of [1, 3])

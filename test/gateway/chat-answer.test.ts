@@ -18,7 +18,14 @@ function answering(said: { content: string; reasoning?: string; tool_calls: type
     ids: [4, 5],
     asked,
   });
-  const lines = [a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life(), { ...call, at: 1700000000.5 }, ...rest.slice(0, -1), a.answer({ ...said })]; // prettier-ignore
+  const lines = [
+    a.claim(),
+    a.start({ plays: 'agent', prompt: [] }),
+    a.life(),
+    { ...call, at: 1700000000.5 },
+    ...rest.slice(0, -1),
+    a.answer({ ...said }),
+  ];
   const [folded] = foldOf(lines as Parameters<typeof foldOf>[0]).calls;
   assert.ok(folded !== undefined);
   return { rollout_id: 'b/0-0', turn: 0, call: folded };
@@ -39,13 +46,15 @@ test('an answer is a function of its call', () => {
           content: null,
           reasoning_content: 'hm',
           reasoning: 'hm',
-          tool_calls: [{ id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } }],
+          tool_calls: [
+            { id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } },
+          ],
         },
         finish_reason: 'tool_calls',
       },
     ],
     usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
-  }); // prettier-ignore
+  });
 });
 
 test('the events of a stream add up to the answer, wherever its text is cut', () => {
@@ -59,18 +68,33 @@ test('the events of a stream add up to the answer, wherever its text is cut', ()
       const after = readAnswer(text.slice(0, end), { ...PARSERS, ended: end >= text.length });
       const { calls, ...news } = newsIn(before, after);
       const from = before.calls.length;
-      events.push(...newsEvents(of, { ...news, tool_calls: { from, calls: tool_calls.slice(from, from + calls.length) } })); // prettier-ignore
+      events.push(
+        ...newsEvents(of, {
+          ...news,
+          tool_calls: { from, calls: tool_calls.slice(from, from + calls.length) },
+        }),
+      );
       before = after;
       if (end >= text.length) break;
     }
-    const deltas = events.flatMap(({ choices }) => (choices as { delta: Record<string, unknown> }[]).map(({ delta }) => delta)); // prettier-ignore
-    const all = (name: string): string => deltas.flatMap((delta) => (typeof delta[name] === 'string' ? [delta[name]] : [])).join(''); // prettier-ignore
+    const deltas = events.flatMap(({ choices }) =>
+      (choices as { delta: Record<string, unknown> }[]).map(({ delta }) => delta),
+    );
+    const all = (name: string): string =>
+      deltas.flatMap((delta) => (typeof delta[name] === 'string' ? [delta[name]] : [])).join('');
     assert.equal(all('content'), 'I look.');
     assert.equal(all('reasoning_content'), 'hm');
     assert.deepEqual(
       deltas.flatMap((delta) => delta['tool_calls'] ?? []),
-      [{ index: 0, id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":1.0}' } }],
-    ); // prettier-ignore
+      [
+        {
+          index: 0,
+          id: 'call_0_0',
+          type: 'function',
+          function: { name: 'ls', arguments: '{"n":1.0}' },
+        },
+      ],
+    );
   }
   const [end, usage] = lastEvents(of, { include_usage: true });
   assert.deepEqual(end?.['choices'], [{ index: 0, finish_reason: 'tool_calls', delta: {} }]);

@@ -34,32 +34,66 @@ describe('a conversation', () => {
         { role: 'developer', content: 'be brief' },
         go,
         { role: 'system', content: 'note' },
-        { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] },
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'a' },
+            { type: 'text', text: 'b' },
+          ],
+        },
         { role: 'assistant', content: 'done' },
         { role: 'system', content: 'more' },
       ],
-    }); // prettier-ignore
+    });
     assert.equal(system, 'be brief');
-    assert.deepEqual(messages, [go, { role: 'user', content: 'note\n\na\nb' }, { role: 'assistant', content: 'done' }, { role: 'user', content: 'more' }]); // prettier-ignore
+    assert.deepEqual(messages, [
+      go,
+      { role: 'user', content: 'note\n\na\nb' },
+      { role: 'assistant', content: 'done' },
+      { role: 'user', content: 'more' },
+    ]);
   });
 
   test('says of a later system message what role_map says', () => {
     const later = { messages: [go, { role: 'system', content: 'note' }] };
-    assert.deepEqual(accepted(later, { role_map: { system: 'tool' } }).messages[1], { role: 'tool', content: 'note' }); // prettier-ignore
+    assert.deepEqual(accepted(later, { role_map: { system: 'tool' } }).messages[1], {
+      role: 'tool',
+      content: 'note',
+    });
   });
 
   test('keeps calls, their results and thoughts', () => {
     const { messages } = accepted({
       messages: [
         go,
-        { role: 'assistant', content: null, reasoning_content: 'hm', tool_calls: [{ id: 'call_0_0', type: 'function', function: { name: 'ls', arguments: '{"n":9007199254740993}' } }, { id: 'call_0_1', type: 'function', function: { name: 'ls', arguments: '' } }] },
+        {
+          role: 'assistant',
+          content: null,
+          reasoning_content: 'hm',
+          tool_calls: [
+            {
+              id: 'call_0_0',
+              type: 'function',
+              function: { name: 'ls', arguments: '{"n":9007199254740993}' },
+            },
+            { id: 'call_0_1', type: 'function', function: { name: 'ls', arguments: '' } },
+          ],
+        },
         { role: 'tool', tool_call_id: 'call_0_0', content: 'a.txt', name: 'ls' },
       ],
-    }); // prettier-ignore
+    });
     assert.deepEqual(messages.slice(1), [
-      { role: 'assistant', content: '', reasoning: 'hm', tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: '{"n":9007199254740993}' }, { id: 'call_0_1', name: 'ls', arguments: '{}' }] },
+      {
+        role: 'assistant',
+        content: '',
+        reasoning: 'hm',
+        tool_calls: [
+          { id: 'call_0_0', name: 'ls', arguments: '{"n":9007199254740993}' },
+          { id: 'call_0_1', name: 'ls', arguments: '{}' },
+        ],
+      },
       { role: 'tool', content: 'a.txt', tool_call_id: 'call_0_0' },
-    ]); // prettier-ignore
+    ]);
   });
 });
 
@@ -96,14 +130,15 @@ describe('what an agent asks of sampling', () => {
   });
 
   test('leaves hosted tools out and keeps functions as they came', () => {
-    const tool = '{"type":"function","function":{"name":"f","parameters":{"2":1.0,"1":0,"__proto__":{}}}}';
+    const tool =
+      '{"type":"function","function":{"name":"f","parameters":{"2":1.0,"1":0,"__proto__":{}}}}';
     const body = `{"messages":[{"role":"user","content":"go"}],"tools":[${tool},{"type":"web_search"}],"__proto__":{"n":2}}`;
     const { tools, asked } = accepted(body);
     assert.ok(Array.isArray(tools) && tools.length === 1);
     assert.ok(tools[0] instanceof KeptJson);
     assert.equal(tools[0].text, tool);
     assert.deepEqual(asked.ignored, ['__proto__', 'tools (web_search)']);
-  }); // prettier-ignore
+  });
 
   test('may be a structure only where the environment allows it', () => {
     const format = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
@@ -119,7 +154,11 @@ describe('what an agent asks of sampling', () => {
 
 describe('a request that is refused says which field, what was expected and what came', () => {
   const deep = `{"messages":${'['.repeat(600)}${']'.repeat(600)}}`;
-  const picture = (url: string) => ({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] }); // prettier-ignore
+  const picture = (url: string) => ({
+    messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
+  });
+  // One case a line.
+  // prettier-ignore
   const cases: Record<string, [body: unknown, message: RegExp, status?: number]> = {
     'no JSON': ['{"messages":', /^expected JSON as the body/],
     'no object': ['[]', /^expected a JSON object/],
@@ -145,7 +184,7 @@ describe('a request that is refused says which field, what was expected and what
     'a stop string of 257 characters': [{ messages: [go], stop: ['x'.repeat(257)] }, /^stop/],
     '21 logprobs': [{ messages: [go], logprobs: true, top_logprobs: 21 }, /^top_logprobs: /],
     'no tokens': [{ messages: [go], max_tokens: 0 }, /^max_tokens: /],
-  }; // prettier-ignore
+  };
   for (const [what, [body, message, status = 400]] of Object.entries(cases))
     test(what, () => {
       const refusal = refused(body);

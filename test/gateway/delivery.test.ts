@@ -18,7 +18,9 @@ async function connection(life: Life) {
   let got = '';
   const ask = (text: string): void => {
     const body = JSON.stringify(says(text));
-    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${life.session.key}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`); // prettier-ignore
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${life.session.key}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
   };
   const read = async (socket: Socket, count: number): Promise<void> => {
     socket.on('data', (part: Buffer) => (got += part.toString()));
@@ -96,7 +98,13 @@ describe('an answer that was handed over', () => {
     ask('yes');
     await read();
     const { messages } = says('yes');
-    await life.post({ messages: [...messages, { role: 'assistant', content: 'yes' }, { role: 'user', content: 'and' }] }); // prettier-ignore
+    await life.post({
+      messages: [
+        ...messages,
+        { role: 'assistant', content: 'yes' },
+        { role: 'user', content: 'and' },
+      ],
+    });
     assert.deepEqual(await servedOf(life), [[0, true]]);
     const [, next] = life.journal.trajectory.calls;
     assert.deepEqual([next!.line.parent, next!.line.cause], [0, undefined]);

@@ -1,10 +1,19 @@
 import type { TestContext } from 'node:test';
 import { startSimulator } from '../../src/dev/simulator/server.js';
-import type { AgentLimits, AgentSession, CallSettings, Gateway, PlayedAgent } from '../../src/gateway/agent-session.js'; // prettier-ignore
+import type {
+  AgentLimits,
+  AgentSession,
+  CallSettings,
+  Gateway,
+  PlayedAgent,
+} from '../../src/gateway/agent-session.js';
 import { engineOf } from '../../src/gateway/engine.js';
 import type { GatewayOptions } from '../../src/gateway/gateway.js';
 import { createGateway } from '../../src/gateway/gateway.js';
-import type { GenerationRequest, GenerationService } from '../../src/generation/generation-service.js'; // prettier-ignore
+import type {
+  GenerationRequest,
+  GenerationService,
+} from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Entry, RolloutSettings } from '../../src/model/journal.js';
@@ -47,7 +56,10 @@ export interface Life {
   url: string;
   headers: Record<string, string>;
   /** Asks `/v1/chat/completions`. */
-  post: (body: object | string, init?: { signal?: AbortSignal; headers?: Record<string, string> }) => Promise<Response>; // prettier-ignore
+  post: (
+    body: object | string,
+    init?: { signal?: AbortSignal; headers?: Record<string, string> },
+  ) => Promise<Response>;
   lines: () => Promise<JournalLine[]>;
   playing: PlayedAgent;
   /** Ends what the activity does. */
@@ -99,7 +111,8 @@ export async function gatewayBed(
     },
   };
   const pool = givenPool ?? poolFor(counted);
-  const open = (given: Given = {}): Promise<Life> => openLife(given, { gateway, pool: given.pool ?? pool, store, journalFile: files.journalFile }); // prettier-ignore
+  const open = (given: Given = {}): Promise<Life> =>
+    openLife(given, { gateway, pool: given.pool ?? pool, store, journalFile: files.journalFile });
   t.after(() => gateway.close());
   return { gateway, open, requests, store, service: counted };
 }
@@ -108,7 +121,10 @@ async function simulated(
   t: TestContext,
   settings: Parameters<typeof startSimulator>[0]['settings'],
 ): Promise<GenerationService> {
-  const simulator = await startSimulator({ settings: { thinking_tokens: 0, seed: 7, ...settings }, port: 0 }); // prettier-ignore
+  const simulator = await startSimulator({
+    settings: { thinking_tokens: 0, seed: 7, ...settings },
+    port: 0,
+  });
   const service = createVllmService({
     base_url: `${simulator.url}/v1`,
     api_key: null,
@@ -131,7 +147,13 @@ export function poolWithout(service: GenerationService): Pool {
       if (!asked.is_generation) return whole.request(asked, run);
       asked.held?.('all replicas are away');
       return new Promise((_, reject) => {
-        asked.signal.addEventListener('abort', () => { reject(asked.signal.reason as Error); }, { once: true }); // prettier-ignore
+        asked.signal.addEventListener(
+          'abort',
+          () => {
+            reject(asked.signal.reason as Error);
+          },
+          { once: true },
+        );
       });
     },
   };
@@ -162,7 +184,12 @@ async function openLife(
     restart = 'replay',
     seed = 0,
   }: Given,
-  { gateway, pool, store, journalFile }: { gateway: Gateway; pool: Pool; store: TrajectoryStore; journalFile: (row: number) => string }, // prettier-ignore
+  {
+    gateway,
+    pool,
+    store,
+    journalFile,
+  }: { gateway: Gateway; pool: Pool; store: TrajectoryStore; journalFile: (row: number) => string },
 ): Promise<Life> {
   const ref = { ...REF, row };
   const journal = await store.claim(ref, { activity: 'playTurns', ...(again && { attempt: 2 }) });
@@ -210,7 +237,12 @@ async function openLife(
     failed: async (error, turn) => {
       if (!(error instanceof Fault)) return error;
       const { type, message, at } = error;
-      const waited = waitedFor(type, { before: null, names: { task: 'task', service: 'policy' }, now_s: 0, is_denial: false }); // prettier-ignore
+      const waited = waitedFor(type, {
+        before: null,
+        names: { task: 'task', service: 'policy' },
+        now_s: 0,
+        is_denial: false,
+      });
       await journal.append({ kind: 'fault', turn, type, message, replica: at, waited });
       return error;
     },

@@ -28,7 +28,10 @@ describe('a new call', () => {
     });
     assert.equal(requests.length, 1);
     const lines = await life.lines();
-    assert.deepEqual(kinds(lines).filter((kind) => kind !== 'chunk'), ['claim', 'start', 'life', 'call', 'generation', 'answer']); // prettier-ignore
+    assert.deepEqual(
+      kinds(lines).filter((kind) => kind !== 'chunk'),
+      ['claim', 'start', 'life', 'call', 'generation', 'answer'],
+    );
     await life.session.end('over');
     assert.deepEqual(kinds(await life.lines()).slice(-1), ['served']);
   });
@@ -49,7 +52,10 @@ describe('a new call', () => {
     const { calls, finish, isDone } = readStream(text);
     assert.equal(finish, 'tool_calls', text);
     assert.ok(isDone, text);
-    assert.deepEqual(calls.map(({ id, function: { name } }) => [id, name]), [['call_0_0', 'run']]); // prettier-ignore
+    assert.deepEqual(
+      calls.map(({ id, function: { name } }) => [id, name]),
+      [['call_0_0', 'run']],
+    );
     assert.match(text, /"usage":\{"prompt_tokens":\d+/);
   });
 
@@ -93,12 +99,20 @@ describe('a new call', () => {
     const { open } = await gatewayBed(t);
     const life = await open({ generation: { top_logprobs: 2 } });
     const asked = { ...says('yes'), logprobs: true, top_logprobs: 1 };
-    type Choice = { logprobs?: { content: { token: string; logprob: number; top_logprobs: unknown[] }[] } }; // prettier-ignore
+    type Choice = {
+      logprobs?: { content: { token: string; logprob: number; top_logprobs: unknown[] }[] };
+    };
     const whole = (await (await life.post(asked)).json()) as { choices: Choice[] };
     const { token_ids, logprobs } = life.journal.trajectory.calls[0]!.sampled!;
     const { content } = whole.choices[0]!.logprobs!;
-    assert.deepEqual(content.map(({ token }) => token), token_ids.map((id) => `token_id:${id}`)); // prettier-ignore
-    assert.deepEqual(content.map(({ logprob }) => logprob), logprobs); // prettier-ignore
+    assert.deepEqual(
+      content.map(({ token }) => token),
+      token_ids.map((id) => `token_id:${id}`),
+    );
+    assert.deepEqual(
+      content.map(({ logprob }) => logprob),
+      logprobs,
+    );
     assert.ok(content.every(({ top_logprobs }) => top_logprobs.length === 1));
     const text = await (await life.post({ ...asked, stream: true })).text();
     const last = text.split('\n\n').find((event) => event.includes('"finish_reason":"stop"'))!;

@@ -100,7 +100,7 @@ describe('behind an answer stands what the template has there, or a refusal by n
 
 /** A template of characters; `~` ends a turn. */
 const text = ({ messages }: Conversation): string =>
-  `${messages.map(({ role, content, tool_calls = [] }) => `${role}:${content}${tool_calls.map(({ name, arguments: given }) => `[${name}${given}]`).join('')}~`).join('')}assistant:`; // prettier-ignore
+  `${messages.map(({ role, content, tool_calls = [] }) => `${role}:${content}${tool_calls.map(({ name, arguments: given }) => `[${name}${given}]`).join('')}~`).join('')}assistant:`;
 const idsOf = (rendered: string): number[] => Array.from(rendered, (one) => one.charCodeAt(0));
 const [END] = idsOf('~') as [number];
 
@@ -139,12 +139,18 @@ describe('glue', () => {
 
   test('is not found before the answer', async () => {
     // Its calls are left out, so that the last end before the news is the question's.
-    const { textOf } = counted(({ messages, tools }) => idsOf(text({ tools, messages: messages.filter(({ tool_calls }) => tool_calls === undefined) }))); // prettier-ignore
+    const { textOf } = counted(({ messages, tools }) =>
+      idsOf(
+        text({ tools, messages: messages.filter(({ tool_calls }) => tool_calls === undefined) }),
+      ),
+    );
     assert.equal(await textOf({ ...joint, calls: [{ id: 'call_0_0', name: 'f' }] }), null);
   });
 
   test('is null for news that the template leaves out or refuses, and an engine that is away is no refusal', async () => {
-    const dropped = counted(({ messages, tools }) => idsOf(text({ tools, messages: messages.filter(({ role }) => role !== 'tool') }))); // prettier-ignore
+    const dropped = counted(({ messages, tools }) =>
+      idsOf(text({ tools, messages: messages.filter(({ role }) => role !== 'tool') })),
+    );
     assert.equal(await dropped.textOf(joint), null);
     const refused = counted(() => {
       throw new Fault({ type: 'GenerationRejected', message: '400' });
@@ -164,7 +170,10 @@ describe('glue', () => {
     const { textOf, renderings } = counted();
     await Promise.all([textOf(joint), textOf({ ...joint })]);
     assert.equal(renderings(), 3);
-    assert.equal(await textOf({ ...joint, news: [{ role: 'tool', content: 'other' }] }), 'tool:other~assistant:'); // prettier-ignore
+    assert.equal(
+      await textOf({ ...joint, news: [{ role: 'tool', content: 'other' }] }),
+      'tool:other~assistant:',
+    );
     assert.equal(renderings(), 4);
     await textOf({ ...joint, news: [{ role: 'user', content: 'other' }] });
     assert.equal(renderings(), 7);
@@ -187,7 +196,10 @@ describe('glue', () => {
   });
 
   test('has the ids of its own calls where the template shows them', async () => {
-    const shows = ({ messages }: Conversation): number[] => idsOf(`${messages.map(({ role, content, tool_call_id = '', tool_calls = [] }) => `${role}:${tool_call_id}${content}${tool_calls.map(({ id, arguments: given }) => `[${id}${given}]`).join('')}~`).join('')}assistant:`); // prettier-ignore
+    const shows = ({ messages }: Conversation): number[] =>
+      idsOf(
+        `${messages.map(({ role, content, tool_call_id = '', tool_calls = [] }) => `${role}:${tool_call_id}${content}${tool_calls.map(({ id, arguments: given }) => `[${id}${given}]`).join('')}~`).join('')}assistant:`,
+      );
     for (const numbers of [
       [1, 2, 0, 3],
       [0, 1, 2],

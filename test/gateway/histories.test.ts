@@ -27,16 +27,25 @@ const HISTORIES = Number(process.env['AGENT_HISTORIES'] ?? 500);
 const sortedJson = (value: unknown): unknown =>
   typeof value !== 'object' || value === null || Array.isArray(value)
     ? value
-    : Object.fromEntries(Object.entries(value).sort().map(([name, one]) => [name, sortedJson(one)])); // prettier-ignore
+    : Object.fromEntries(
+        Object.entries(value)
+          .sort()
+          .map(([name, one]) => [name, sortedJson(one)]),
+      );
 
 /** The whole message as one text. */
 const plain = ({ role, content, tool_calls, tool_call_id }: CallMessage): string =>
   JSON.stringify({
     role,
     content: role === 'assistant' ? content.replace(/\s+$/, '') : content,
-    tool_calls: tool_calls?.map(({ id, name, arguments: given }) => [id, name, sortedJson(JSON.parse(given))]) ?? [],
+    tool_calls:
+      tool_calls?.map(({ id, name, arguments: given }) => [
+        id,
+        name,
+        sortedJson(JSON.parse(given)),
+      ]) ?? [],
     tool_call_id,
-  }); // prettier-ignore
+  });
 
 const head = ({ system, tools }: AgentRequest): string => JSON.stringify([system, tools]);
 const begins = (short: readonly string[], long: readonly string[]): boolean =>
@@ -67,7 +76,9 @@ function createModel(world: World, history: 'append' | 'template') {
       const said = request.messages[all.length - 1];
       const isInPath = number <= turn && answer !== null && begins(all, whole(turn));
       if (!isInPath || said?.reasoning === undefined) return true;
-      return said.reasoning.trim() === (answer.reasoning ?? '').trim() || all.length > whole(turn).length; // prettier-ignore
+      return (
+        said.reasoning.trim() === (answer.reasoning ?? '').trim() || all.length > whole(turn).length
+      );
     });
   };
   /** Before the call was asked for: which it continues. */
@@ -81,7 +92,10 @@ function createModel(world: World, history: 'append' | 'template') {
         continue;
       if (!begins(all, asked) || !saysThoughtsOf(request, turn)) continue;
       const given = truth.delivered.has(world.life());
-      const isBetter = best === null || all.length > best.length || (all.length === best.length && (given || !best.given)); // prettier-ignore
+      const isBetter =
+        best === null ||
+        all.length > best.length ||
+        (all.length === best.length && (given || !best.given));
       if (isBetter) best = { turn, length: all.length, given };
     }
     return history === 'append' ? (best?.turn ?? null) : null;
@@ -101,12 +115,19 @@ function createModel(world: World, history: 'append' | 'template') {
       kind: 'glue',
     };
   };
-  return { expected, remember: (request: AgentRequest) => remembered.push({ asked: request.messages.map(plain), given: [], answered: 0 }) }; // prettier-ignore
+  return {
+    expected,
+    remember: (request: AgentRequest) =>
+      remembered.push({ asked: request.messages.map(plain), given: [], answered: 0 }),
+  };
 }
 
 /** Without the hash of tools, which only the gateway has. */
 const withoutHash = (ids: readonly number[]): string =>
-  ids.map((id) => String.fromCodePoint(id)).join('').replace(/^tools:[^~]*~/, 'tools~'); // prettier-ignore
+  ids
+    .map((id) => String.fromCodePoint(id))
+    .join('')
+    .replace(/^tools:[^~]*~/, 'tools~');
 
 function fullIds(
   sequences: readonly Sequence[],
@@ -126,7 +147,8 @@ function checkSequences(trajectory: Trajectory, truths: readonly Truth[]): void 
     return;
   }
   const { sequences, all_tokens } = made;
-  const tokensOf = (turn: number): number[] => calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids; // prettier-ignore
+  const tokensOf = (turn: number): number[] =>
+    calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
   const seen = new Map<number, Sequence>();
   let trained = 0;
   for (const sequence of sequences) {
@@ -140,15 +162,26 @@ function checkSequences(trajectory: Trajectory, truths: readonly Truth[]): void 
     }
     const last = sequence.calls.at(-1) ?? 0;
     assert.equal(ids.length, (truths[last]?.sent.length ?? 0) + tokensOf(last).length);
-    const sampled = sequence.message_log.flatMap(({ generation_logprobs, token_ids }) => generation_logprobs === undefined ? [] : [{ generation_logprobs, token_ids }]); // prettier-ignore
+    const sampled = sequence.message_log.flatMap(({ generation_logprobs, token_ids }) =>
+      generation_logprobs === undefined ? [] : [{ generation_logprobs, token_ids }],
+    );
     for (const { generation_logprobs, token_ids } of sampled)
-      assert.deepEqual(generation_logprobs, token_ids.map((id) => -id / 1e6));
+      assert.deepEqual(
+        generation_logprobs,
+        token_ids.map((id) => -id / 1e6),
+      );
     const expected = sequence.calls.flatMap(tokensOf);
-    assert.deepEqual(sampled.flatMap(({ token_ids }) => token_ids), expected);
-    assert.equal(sequence.policy_versions.reduce((sum, { start, end }) => sum + end - start, 0), expected.length);
+    assert.deepEqual(
+      sampled.flatMap(({ token_ids }) => token_ids),
+      expected,
+    );
+    assert.equal(
+      sequence.policy_versions.reduce((sum, { start, end }) => sum + end - start, 0),
+      expected.length,
+    );
     if (sequence.train) trained += expected.length;
     assert.equal(sequence.train, sequence.why === undefined);
-  } // prettier-ignore
+  }
   let total = 0;
   for (const turn of calls.keys()) {
     const { length } = tokensOf(turn);
@@ -166,7 +199,10 @@ function checkTraining(world: World): void {
   const { sequences = [] } = sequencesOf(trajectory) ?? {};
   const continued = (turn: number): boolean => {
     const path = idsOf(trajectory.calls, turn);
-    return world.truths.some(({ sent }, other) => other > turn && sent.length > path.length && path.every((id, k) => id === sent[k])); // prettier-ignore
+    return world.truths.some(
+      ({ sent }, other) =>
+        other > turn && sent.length > path.length && path.every((id, k) => id === sent[k]),
+    );
   };
   for (const { calls, train } of sequences)
     for (const turn of calls) {
@@ -195,7 +231,11 @@ async function playHistory(
   const { truths } = world;
   for (const move of all) {
     const before = truths.length;
-    const open = truths.map(({ connections, closed_at, delivered }) => ({ connections, closes: closed_at.length, isDelivered: delivered.has(world.life()) })); // prettier-ignore
+    const open = truths.map(({ connections, closed_at, delivered }) => ({
+      connections,
+      closes: closed_at.length,
+      isDelivered: delivered.has(world.life()),
+    }));
     const expectations = new Map<AgentRequest, ReturnType<typeof model.expected>>();
     const asking: World = {
       ...world,
@@ -234,7 +274,14 @@ async function playHistory(
         counts.causes[cause] = (counts.causes[cause] ?? 0) + 1;
         assert.equal(cause === 'first', turn === 0);
         assert.equal(cause === 'separate', turn > 0 && !heads.includes(head(request)));
-        const isRepeated = truths.slice(0, turn).some(({ request: other }) => head(other) === head(request) && JSON.stringify(other.messages.map(plain)) === JSON.stringify(request.messages.map(plain))); // prettier-ignore
+        const isRepeated = truths
+          .slice(0, turn)
+          .some(
+            ({ request: other }) =>
+              head(other) === head(request) &&
+              JSON.stringify(other.messages.map(plain)) ===
+                JSON.stringify(request.messages.map(plain)),
+          );
         if (cause === 'resampled') assert.ok(isRepeated);
         if (isRepeated) assert.ok(['resampled', 'none'].includes(cause), cause);
       },
@@ -242,7 +289,9 @@ async function playHistory(
   }
   checkSequences(world.fold(), truths);
   checkTraining(world);
-  counts.untrained += (sequencesOf(world.fold())?.sequences ?? []).filter(({ train }) => !train).length; // prettier-ignore
+  counts.untrained += (sequencesOf(world.fold())?.sequences ?? []).filter(
+    ({ train }) => !train,
+  ).length;
   checkBeginnings(world);
 }
 
@@ -260,7 +309,10 @@ function checkBeginnings({ lines, truths, fold, tree }: World): void {
   anew.grow(growing.calls);
   for (const { request } of truths) {
     const hashed = hashedRequest(request);
-    assert.equal(anew.parentOf(hashed, growing.lives.length), tree.parentOf(hashed, growing.lives.length)); // prettier-ignore
+    assert.equal(
+      anew.parentOf(hashed, growing.lives.length),
+      tree.parentOf(hashed, growing.lives.length),
+    );
     assert.deepEqual(anew.nearestTo(hashed), tree.nearestTo(hashed));
   }
   assert.deepEqual(foldOf(lines), fold());

@@ -29,7 +29,11 @@ onEachStore((openStore) => {
     test('name the last attempt, and of many at once one', async (t) => {
       const { holders, others } = await twoProcesses(t);
       const writers = Array.from({ length: 8 }, (_, n) => `w${n}`);
-      await Promise.all(writers.map((writer, n) => [holders, others][n % 2]!.take(ROLLOUT, { url: 'http://a', writer, stillOurs: ours }))); // prettier-ignore
+      await Promise.all(
+        writers.map((writer, n) =>
+          [holders, others][n % 2]!.take(ROLLOUT, { url: 'http://a', writer, stillOurs: ours }),
+        ),
+      );
       const { writer } = (await others.find(ROLLOUT)) ?? assert.fail('no holder');
       assert.ok(writers.includes(writer));
       await holders.take(ROLLOUT, { url: 'http://b', writer: 'last', stillOurs: ours });
@@ -71,10 +75,20 @@ onEachStore((openStore) => {
   test('a call at a worker of another process is led to the holder, then to the next one, then is 410', async (t) => {
     const { store, other, holders, others } = await twoProcesses(t);
     const bed = await gatewayBed(t, { store, holders, times: TIMES });
-    const door = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, holders: others, times: TIMES }); // prettier-ignore
+    const door = await createGateway({
+      listen: '127.0.0.1:0',
+      secret: SECRET,
+      holders: others,
+      times: TIMES,
+    });
     t.after(() => door.close());
     const before = await bed.open();
-    const ask = () => fetch(`${door.base_url}/chat/completions`, { method: 'POST', headers: before.headers, body: JSON.stringify(says('yes')) }); // prettier-ignore
+    const ask = () =>
+      fetch(`${door.base_url}/chat/completions`, {
+        method: 'POST',
+        headers: before.headers,
+        body: JSON.stringify(says('yes')),
+      });
     const first = await ask();
     assert.deepEqual([first.status, first.redirected], [200, true]);
     const text = await first.text();

@@ -29,8 +29,16 @@ async function twoWorkers(t: TestContext, { times = LOOKS }: { times?: object } 
   return { bed, other, holders, store };
 }
 
-const askAt = (base_url: string, { headers, body }: { headers: Record<string, string>; body: object }) =>
-  fetch(`${base_url}/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual' }); // prettier-ignore
+const askAt = (
+  base_url: string,
+  { headers, body }: { headers: Record<string, string>; body: object },
+) =>
+  fetch(`${base_url}/chat/completions`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    redirect: 'manual',
+  });
 
 describe('a call that arrives at a worker that does not hold its rollout', () => {
   test('is led to the one that does, by a path that has its key', async (t) => {
@@ -40,13 +48,20 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     assert.equal(led.status, 307);
     const there = led.headers.get('location') ?? '';
     assert.equal(there, `${life.url.replace('/v1', '')}/k/${life.session.key}/v1/chat/completions`);
-    const more = await fetch(`${other.base_url}/models?beta=true`, { headers: life.headers, redirect: 'manual' }); // prettier-ignore
+    const more = await fetch(`${other.base_url}/models?beta=true`, {
+      headers: life.headers,
+      redirect: 'manual',
+    });
     assert.match(more.headers.get('location') ?? '', /\/v1\/models\?beta=true$/);
     // The address has the key: clients drop their headers on the way to another one.
     const reply = await fetch(there, { method: 'POST', body: JSON.stringify(says('yes')) });
     assert.equal(reply.status, 200);
     assert.match(await reply.text(), /"content":"yes"/);
-    const followed = await fetch(`${other.base_url}/chat/completions`, { method: 'POST', headers: life.headers, body: JSON.stringify({ ...says('no'), stream: true }) }); // prettier-ignore
+    const followed = await fetch(`${other.base_url}/chat/completions`, {
+      method: 'POST',
+      headers: life.headers,
+      body: JSON.stringify({ ...says('no'), stream: true }),
+    });
     assert.match(await followed.text(), /\[DONE\]/);
     assert.equal(life.journal.trajectory.calls.length, 2);
   });
@@ -55,7 +70,10 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     const { bed, other } = await twoWorkers(t);
     const life = await bed.open();
     const key = keyOf({ rollout_id: ROLLOUT, life: 1, writer: life.journal.writer }, 'another');
-    const reply = await askAt(other.base_url, { headers: { authorization: `Bearer ${key}` }, body: says('yes') }); // prettier-ignore
+    const reply = await askAt(other.base_url, {
+      headers: { authorization: `Bearer ${key}` },
+      body: says('yes'),
+    });
     assert.equal(reply.status, 401);
   });
 
@@ -64,7 +82,10 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     const next = await gatewayBed(t, { store, holders: createHolders(store), times: LOOKS });
     const before = await bed.open();
     await kill(before);
-    const asked = request(`${before.url}/chat/completions`, { method: 'POST', headers: before.headers }); // prettier-ignore
+    const asked = request(`${before.url}/chat/completions`, {
+      method: 'POST',
+      headers: before.headers,
+    });
     // Python's http.client takes it for the answer.
     asked.on('information', () => assert.fail('a sign of life before the answer'));
     asked.end(JSON.stringify(says('yes')));
@@ -94,8 +115,15 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     const { bed, other, holders } = await twoWorkers(t, { times: { parked_ms: 200 } });
     const life = await bed.open();
     const stillOurs = () => Promise.resolve();
-    for (const answer of [() => undefined, (response: { end: () => void }) => { response.end(); }]) {
-      const foreign = createServer((_, response) => { answer(response); }).listen(0, '127.0.0.1');
+    for (const answer of [
+      () => undefined,
+      (response: { end: () => void }) => {
+        response.end();
+      },
+    ]) {
+      const foreign = createServer((_, response) => {
+        answer(response);
+      }).listen(0, '127.0.0.1');
       await once(foreign, 'listening');
       const { port } = foreign.address() as AddressInfo;
       await holders.take(ROLLOUT, { url: `http://127.0.0.1:${port}`, writer: 'w', stillOurs });
@@ -104,7 +132,7 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
       foreign.closeAllConnections();
       foreign.close();
     }
-  }); // prettier-ignore
+  });
 
   test('is 410 once the journal has its end, and its holder is known no more', async (t) => {
     const { bed, other, holders } = await twoWorkers(t);
@@ -131,10 +159,17 @@ describe('a worker that has ended a life', () => {
     await first.journal.release();
     const theirs = await gatewayBed(t, { store, holders: createHolders(store), times: LOOKS });
     const second = await theirs.open();
-    const at = (headers: Record<string, string>) => askAt(bed.gateway.base_url, { headers, body: says('yes') }); // prettier-ignore
+    const at = (headers: Record<string, string>) =>
+      askAt(bed.gateway.base_url, { headers, body: says('yes') });
     assert.equal((await at(first.headers)).status, 410);
     assert.equal((await at(second.headers)).status, 307);
-    assert.equal((await askAt(other.base_url, { headers: first.headers, body: says('yes') })).status, 307); // prettier-ignore
-    assert.equal((await askAt(theirs.gateway.base_url, { headers: first.headers, body: says('yes') })).status, 409); // prettier-ignore
+    assert.equal(
+      (await askAt(other.base_url, { headers: first.headers, body: says('yes') })).status,
+      307,
+    );
+    assert.equal(
+      (await askAt(theirs.gateway.base_url, { headers: first.headers, body: says('yes') })).status,
+      409,
+    );
   });
 });

@@ -25,18 +25,28 @@ const answer = (given: Partial<CallMessage>): Partial<AgentRequest> => ({
     { role: 'user', content: 'on' },
   ],
 });
-const called = (given: string) => answer({ tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: given }] }); // prettier-ignore
+const called = (given: string) =>
+  answer({ tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: given }] });
 
 describe('requests are the same', () => {
   const same: Record<string, [Partial<AgentRequest>, Partial<AgentRequest>]> = {
     'with another model, streamed or not': [{}, { stream: true, asked: { model: 'x' } }],
     'with an answer up to blanks at its end': [answer({}), answer({ content: 'x \n' })],
-    'with arguments written anew': [called('{"a": 1.0, "b": "é"}'), called('{"b":"\\u00e9","a":1}')],
-    'with tools in another order of names': [{}, { tools: [{ function: { name: 'ls' }, type: 'function' }] }],
-    'with tools that JavaScript would lose': [{ tools: [new KeptJson('{"a":{"2":1,"1":2}}')] }, { tools: [{ a: { 1: 2, 2: 1 } }] }],
+    'with arguments written anew': [
+      called('{"a": 1.0, "b": "é"}'),
+      called('{"b":"\\u00e9","a":1}'),
+    ],
+    'with tools in another order of names': [
+      {},
+      { tools: [{ function: { name: 'ls' }, type: 'function' }] },
+    ],
+    'with tools that JavaScript would lose': [
+      { tools: [new KeptJson('{"a":{"2":1,"1":2}}')] },
+      { tools: [{ a: { 1: 2, 2: 1 } }] },
+    ],
     'with the usual choice of tools': [{}, { tool_choice: 'auto' }],
     'with an error that is said': [answer({}), answer({ is_error: true })],
-  }; // prettier-ignore
+  };
   for (const [what, [a, b]] of Object.entries(same))
     test(what, () => {
       assert.equal(keyOf(a), keyOf(b));
@@ -53,10 +63,13 @@ describe('requests are the same', () => {
     'with digits beyond 2^53': [called('{"n":9007199254740993}'), called('{"n":9007199254740992}')],
     'with a number that no double holds': [called('{"n":1e400}'), called('{"n":1e401}')],
     'with __proto__ in the arguments': [called('{"__proto__":{"a":1}}'), called('{}')],
-    'with another tool call': [called('{}'), answer({ tool_calls: [{ id: 'call_1_0', name: 'ls', arguments: '{}' }] })],
+    'with another tool call': [
+      called('{}'),
+      answer({ tool_calls: [{ id: 'call_1_0', name: 'ls', arguments: '{}' }] }),
+    ],
     'with other thoughts': [answer({ reasoning: 'a' }), answer({ reasoning: 'b' })],
     'with arguments that are no JSON': [called('{'), called('{{')],
-  }; // prettier-ignore
+  };
   for (const [what, [a, b]] of Object.entries(different))
     test(`not ${what}`, () => {
       assert.notEqual(keyOf(a), keyOf(b));
@@ -84,7 +97,10 @@ test('JSON means the same however it is written', () => {
 });
 
 test('a long conversation has the same hashes in turns, and others have theirs in between', async () => {
-  const messages = Array.from({ length: 40 }, (_, k) => ({ role: 'user' as const, content: `${k} ${'x'.repeat(100_000)}` })); // prettier-ignore
+  const messages = Array.from({ length: 40 }, (_, k) => ({
+    role: 'user' as const,
+    content: `${k} ${'x'.repeat(100_000)}`,
+  }));
   const long = request({ messages });
   let turns = 0;
   const others = setInterval(() => (turns += 1), 0);

@@ -15,7 +15,9 @@ interface Told {
 }
 
 async function told(reply: Response): Promise<Told> {
-  const { error } = (await reply.json()) as { error: { message: string; code: string; type: string; param: string | null } }; // prettier-ignore
+  const { error } = (await reply.json()) as {
+    error: { message: string; code: string; type: string; param: string | null };
+  };
   assert.deepEqual(Object.keys(error).sort(), ['code', 'message', 'param', 'type']);
   return { status: reply.status, message: error.message, code: error.code, headers: reply.headers };
 }
@@ -29,11 +31,34 @@ describe('a request that is no request', () => {
     'no object': ['[]', 400, /expected a JSON object/],
     'no text at all': ['', 400, /JSON/],
     'deep JSON': [`{"messages": ${'['.repeat(9999)}${']'.repeat(9999)}}`, 400, /512 levels/],
-    'too many messages': [asks({ messages: Array.from({ length: 10_001 }, () => USER) }), 400, /messages: .*10000/s], // prettier-ignore
-    '9 MiB': [asks({ messages: [{ role: 'user', content: 'x'.repeat(9 * 1024 * 1024) }] }), 413, /at most 8388608 bytes/], // prettier-ignore
+    'too many messages': [
+      asks({ messages: Array.from({ length: 10_001 }, () => USER) }),
+      400,
+      /messages: .*10000/s,
+    ],
+    '9 MiB': [
+      asks({ messages: [{ role: 'user', content: 'x'.repeat(9 * 1024 * 1024) }] }),
+      413,
+      /at most 8388608 bytes/,
+    ],
     'several answers': [asks({ n: 4 }), 400, /n: expected 1, got 4/],
-    'an answer begun': [asks({ messages: [USER, { role: 'assistant', content: 'I' }] }), 400, /prefill/], // prettier-ignore
-    'a picture by URL': [asks({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'http://169.254.169.254/' } }] }] }), 400, /no address is opened/], // prettier-ignore
+    'an answer begun': [
+      asks({ messages: [USER, { role: 'assistant', content: 'I' }] }),
+      400,
+      /prefill/,
+    ],
+    'a picture by URL': [
+      asks({
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'image_url', image_url: { url: 'http://169.254.169.254/' } }],
+          },
+        ],
+      }),
+      400,
+      /no address is opened/,
+    ],
     'a schema': [asks({ response_format: { type: 'json_object' } }), 400, /response_format/],
   };
   for (const [what, [body, status, message]] of Object.entries(bodies))
@@ -65,8 +90,9 @@ describe('a path or key that is none', () => {
         'chat/completions/x',
         'files',
       ]) {
-        // prettier-ignore
-        const answer = await told(await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers })); // prettier-ignore
+        const answer = await told(
+          await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers }),
+        );
         assert.equal(answer.status, 404);
         assert.match(answer.message, /unknown request URL: POST \/v1\//);
       }
@@ -81,7 +107,9 @@ describe('a path or key that is none', () => {
       const { key } = life.session;
       const other = keyOf({ rollout_id: 'batch/0-0', life: 1, writer: 'w' }, 'another secret');
       for (const wrong of ['sk-no-key', `${key.slice(0, -1)}_`, other, 'x'.repeat(5000)]) {
-        const answer = await told(await life.post(says('yes'), { headers: { authorization: `Bearer ${wrong}` } })); // prettier-ignore
+        const answer = await told(
+          await life.post(says('yes'), { headers: { authorization: `Bearer ${wrong}` } }),
+        );
         assert.equal(answer.status, 401);
         assert.ok(!answer.message.includes(wrong));
         assert.equal(answer.headers.get('connection'), 'close');
@@ -95,18 +123,29 @@ describe('a path or key that is none', () => {
       const root = life.url.replace('/v1', '');
       for (const url of [`${root}/k/${key}/v1/models`, `${root}/ng-rollout/${key}/v1/models`]) {
         const { data } = (await (await fetch(url)).json()) as { data: { id: string }[] };
-        assert.deepEqual(data.map(({ id }) => id), ['simulator']); // prettier-ignore
+        assert.deepEqual(
+          data.map(({ id }) => id),
+          ['simulator'],
+        );
       }
-      assert.equal((await fetch(`${life.url}/models`, { headers: { 'x-api-key': key } })).status, 200); // prettier-ignore
+      assert.equal(
+        (await fetch(`${life.url}/models`, { headers: { 'x-api-key': key } })).status,
+        200,
+      );
     });
   });
 
   test("another rollout's key answers for that rollout, and one that nobody holds is asked for again", async (t) => {
     const { open, life } = await beside(t, async (life) => {
       const key = keyOf({ rollout_id: 'batch/7-0', life: 1, writer: 'w' }, SECRET);
-      const answer = await told(await life.post(says('yes'), { headers: { authorization: `Bearer ${key}` } })); // prettier-ignore
+      const answer = await told(
+        await life.post(says('yes'), { headers: { authorization: `Bearer ${key}` } }),
+      );
       assert.equal(answer.status, 503);
-      assert.deepEqual([answer.headers.get('retry-after'), answer.headers.get('x-should-retry')], ['5', 'true']); // prettier-ignore
+      assert.deepEqual(
+        [answer.headers.get('retry-after'), answer.headers.get('x-should-retry')],
+        ['5', 'true'],
+      );
     });
     const other = await open({ row: 1 });
     assert.equal((await life.post(says('no'), { headers: other.headers })).status, 200);
@@ -156,7 +195,8 @@ describe('limits', () => {
       given: { limits: { calls: 2 } },
       act: async (life) => {
         void life.session.overstays.then(() => (overstays = true));
-        for (let k = 0; k < 3; k++) assert.equal((await life.post(says(`${k}`))).status, k === 0 ? 200 : 400); // prettier-ignore
+        for (let k = 0; k < 3; k++)
+          assert.equal((await life.post(says(`${k}`))).status, k === 0 ? 200 : 400);
         const answer = await told(await life.post(says('again')));
         assert.deepEqual([answer.status, answer.code], [400, 'rollout_limit']);
         await told(await life.post(says('again')));
@@ -215,7 +255,9 @@ describe('limits', () => {
   test('600 calls of a rollout that may have 5 get as many answers', async (t) => {
     const { open } = await gatewayBed(t);
     const life = await open({ limits: { calls: 5 } });
-    const replies = await Promise.all(Array.from({ length: 600 }, (_, k) => life.post(says(`${k}`)))); // prettier-ignore
+    const replies = await Promise.all(
+      Array.from({ length: 600 }, (_, k) => life.post(says(`${k}`))),
+    );
     assert.equal(replies.filter(({ status }) => status === 200).length, 5);
     assert.equal(replies.filter(({ status }) => status === 400).length, 595);
     assert.equal(life.journal.trajectory.calls.length, 5);
@@ -224,8 +266,12 @@ describe('limits', () => {
   test('200 connections at once are answered in the order in which they came', async (t) => {
     const { open } = await gatewayBed(t);
     const life = await open({ limits: { parallel: 2 } });
-    const replies = await Promise.all(Array.from({ length: 200 }, (_, k) => life.post(says(`number ${k}`)))); // prettier-ignore
-    const bodies = (await Promise.all(replies.map((reply) => reply.json()))) as { choices: { message: { content: string } }[] }[]; // prettier-ignore
+    const replies = await Promise.all(
+      Array.from({ length: 200 }, (_, k) => life.post(says(`number ${k}`))),
+    );
+    const bodies = (await Promise.all(replies.map((reply) => reply.json()))) as {
+      choices: { message: { content: string } }[];
+    }[];
     bodies.forEach(({ choices }, k) => {
       assert.equal(choices[0]!.message.content, `number ${k}`);
     });

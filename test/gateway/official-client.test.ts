@@ -25,7 +25,12 @@ function answering(text: string, asked: JournalCall['line']['asked'] = { include
       token_ids: [1, 2, 3, 4, 5],
       generation: { finish_reason: 'stop' },
     } as unknown as JournalCall['sampled'],
-    answer: { kind: 'answer', at, turn: TURN, ...saidIn(text, { turn: TURN, ...PARSERS }) } as JournalCall['answer'], // prettier-ignore
+    answer: {
+      kind: 'answer',
+      at,
+      turn: TURN,
+      ...saidIn(text, { turn: TURN, ...PARSERS }),
+    } as JournalCall['answer'],
     given: new Map<number, boolean>(),
   } as JournalCall;
   return { rollout_id: 'b/0-0', turn: TURN, call };

@@ -10,14 +10,30 @@ const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'qwen3' } as const;
 const CALL = '<tool_call>\n{"name": "run", "arguments": {"command": "ls"}}\n</tool_call>';
 const text = fc
   .array(
-    fc.constantFrom('<think>\n', '</think>\n\n', 'words of it ', 'é🧩🧩', '🧩'.repeat(20), CALL, '\n', ' ', 'x'.repeat(40), '<tool_call>no JSON</tool_call>'), // prettier-ignore
+    fc.constantFrom(
+      '<think>\n',
+      '</think>\n\n',
+      'words of it ',
+      'é🧩🧩',
+      '🧩'.repeat(20),
+      CALL,
+      '\n',
+      ' ',
+      'x'.repeat(40),
+      '<tool_call>no JSON</tool_call>',
+    ),
     { maxLength: 12 },
   )
   .map((parts) => parts.join(''));
 
 const growing = (part: string): Reading => {
   const { calls, reasoning = '', ...read } = readAnswer(part, { ...PARSERS, ended: false });
-  return { ...read, reasoning, calls: calls.map((call, k) => ({ id: callId(1, k), ...call })), ended: false }; // prettier-ignore
+  return {
+    ...read,
+    reasoning,
+    calls: calls.map((call, k) => ({ id: callId(1, k), ...call })),
+    ended: false,
+  };
 };
 /** As the journal has it. */
 const whole = (all: string): Reading => {
@@ -41,7 +57,10 @@ test('pieces are a function of the answer, wherever its text is cut', () => {
       const { content, reasoning, calls } = whole(all);
       assert.equal(news.map((one) => one.content).join(''), content);
       assert.equal(news.map((one) => one.reasoning ?? '').join(''), reasoning);
-      assert.deepEqual(news.flatMap(({ tool_calls }) => tool_calls.calls), calls); // prettier-ignore
+      assert.deepEqual(
+        news.flatMap(({ tool_calls }) => tool_calls.calls),
+        calls,
+      );
       for (const { content: piece } of news) assert.ok(piece.isWellFormed());
     }),
     { numRuns: 3000 },

@@ -54,7 +54,12 @@ function createRollout({ history = 'append' }: { history?: 'append' | 'template'
     const known = (call: number): boolean => isKnown(calls[call]!, life());
     const chat = (conversation: Parameters<typeof render>[0]) =>
       Promise.resolve(render(conversation));
-    const prompt = await promptFor(of, { ...session, history, glue: createGlue(chat), render: chat }); // prettier-ignore
+    const prompt = await promptFor(of, {
+      ...session,
+      history,
+      glue: createGlue(chat),
+      render: chat,
+    });
     for (const entry of callEntries(of, { ...session, prompt, isKnown: known })) put(entry);
     put(a.chunk({ turn, token_ids: ids, logprobs: ids.map(logprobOf) }));
     put(a.generation({ turn, token_count: ids.length, stop_reason }));
@@ -98,21 +103,44 @@ describe('a call', () => {
   });
 
   const causes: Record<string, [next: AgentRequest, expected: object]> = {
-    'again: resampled': [GO, { parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 18 } }],
-    'behind an answer that has a successor: edited': [request([user('go'), said('done'), user('off')]), { parent: 0, cause: 'edited' }],
-    'with another first message: edited': [request([user('stop'), said('done'), user('on')]), { parent: 1, message: 0, cause: 'edited' }],
-    'with an answer that was not given: edited': [request([user('go'), said('don'), user('on')]), { parent: 1, message: 1, cause: 'edited' }],
-    'with fewer messages: shortened': [request([user('summary')]), { parent: 1, message: 0, cause: 'shortened' }],
-    'with other tools: separate': [{ ...ON, tools: [{ type: 'function', function: { name: 'f' } }] }, { parent: null, cause: 'separate' }],
-    'with another system message: separate': [{ ...ON, system: 'a title' }, { parent: null, cause: 'separate' }],
-  }; // prettier-ignore
+    'again: resampled': [
+      GO,
+      { parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 18 } },
+    ],
+    'behind an answer that has a successor: edited': [
+      request([user('go'), said('done'), user('off')]),
+      { parent: 0, cause: 'edited' },
+    ],
+    'with another first message: edited': [
+      request([user('stop'), said('done'), user('on')]),
+      { parent: 1, message: 0, cause: 'edited' },
+    ],
+    'with an answer that was not given: edited': [
+      request([user('go'), said('don'), user('on')]),
+      { parent: 1, message: 1, cause: 'edited' },
+    ],
+    'with fewer messages: shortened': [
+      request([user('summary')]),
+      { parent: 1, message: 0, cause: 'shortened' },
+    ],
+    'with other tools: separate': [
+      { ...ON, tools: [{ type: 'function', function: { name: 'f' } }] },
+      { parent: null, cause: 'separate' },
+    ],
+    'with another system message: separate': [
+      { ...ON, system: 'a title' },
+      { parent: null, cause: 'separate' },
+    ],
+  };
   for (const [what, [next, expected]] of Object.entries(causes))
     test(what, async () => {
       const ask = createRollout();
       await ask(GO);
       await ask(ON);
       const line = await ask(next);
-      const got = Object.fromEntries(Object.keys(expected).map((name) => [name, line[name as keyof typeof line]])); // prettier-ignore
+      const got = Object.fromEntries(
+        Object.keys(expected).map((name) => [name, line[name as keyof typeof line]]),
+      );
       assert.deepEqual(got, expected);
       const { system, messages, tools } = hashedRequest(next);
       const first = system === null ? [] : [{ role: 'system', content: system }];
@@ -123,17 +151,49 @@ describe('a call', () => {
   const OFF = request([user('go'), said('done'), user('off')]);
   const TOOLS = [{ type: 'function', function: { name: 'f' } }];
   const again: Record<string, [given: number[], next: AgentRequest, expected: object]> = {
-    'where an earlier life went on otherwise: diverged': [[0], OFF, { parent: 0, cause: 'diverged', diverged: { call: 1, message: 2 } }],
-    'otherwise from its first message on: diverged': [[], request([user('GO')]), { cause: 'diverged', diverged: { call: 0, message: 0 } }],
-    'with another system message from its beginning: diverged': [[], { ...GO, system: 'cwd /b07' }, { cause: 'diverged', diverged: { call: 0 } }],
-    'with other tools from its beginning: diverged': [[], { ...GO, tools: TOOLS }, { cause: 'diverged', diverged: { call: 0 } }],
-    'with both of them others, as helpers that begin at once: separate': [[], { ...GO, system: 'a title', tools: TOOLS }, { cause: 'separate', diverged: undefined }],
-    'behind all that earlier lives asked: no divergence': [[0, 1], request([...ON.messages, said('done'), user('more')]), { parent: 1, cause: undefined }],
-    'behind all that earlier lives asked, shortened': [[0, 1], request([user('summary')]), { cause: 'shortened' }],
+    'where an earlier life went on otherwise: diverged': [
+      [0],
+      OFF,
+      { parent: 0, cause: 'diverged', diverged: { call: 1, message: 2 } },
+    ],
+    'otherwise from its first message on: diverged': [
+      [],
+      request([user('GO')]),
+      { cause: 'diverged', diverged: { call: 0, message: 0 } },
+    ],
+    'with another system message from its beginning: diverged': [
+      [],
+      { ...GO, system: 'cwd /b07' },
+      { cause: 'diverged', diverged: { call: 0 } },
+    ],
+    'with other tools from its beginning: diverged': [
+      [],
+      { ...GO, tools: TOOLS },
+      { cause: 'diverged', diverged: { call: 0 } },
+    ],
+    'with both of them others, as helpers that begin at once: separate': [
+      [],
+      { ...GO, system: 'a title', tools: TOOLS },
+      { cause: 'separate', diverged: undefined },
+    ],
+    'behind all that earlier lives asked: no divergence': [
+      [0, 1],
+      request([...ON.messages, said('done'), user('more')]),
+      { parent: 1, cause: undefined },
+    ],
+    'behind all that earlier lives asked, shortened': [
+      [0, 1],
+      request([user('summary')]),
+      { cause: 'shortened' },
+    ],
     'behind all that earlier lives asked, edited': [[0, 1], OFF, { cause: 'edited' }],
     'once more than earlier lives did: resampled': [[0, 1], GO, { cause: 'resampled' }],
-    'with the system message of a helper, which is new: separate': [[0], { ...GO, system: 'a title' }, { cause: 'separate' }],
-  }; // prettier-ignore
+    'with the system message of a helper, which is new: separate': [
+      [0],
+      { ...GO, system: 'a title' },
+      { cause: 'separate' },
+    ],
+  };
   for (const [what, [given, next, expected]] of Object.entries(again))
     test(`of a life that replays, ${what}`, async () => {
       const ask = createRollout();
@@ -141,7 +201,9 @@ describe('a call', () => {
       await ask(ON);
       ask.startAgain(...given);
       const line = await ask(next);
-      const got = Object.fromEntries(Object.keys(expected).map((name) => [name, line[name as keyof typeof line]])); // prettier-ignore
+      const got = Object.fromEntries(
+        Object.keys(expected).map((name) => [name, line[name as keyof typeof line]]),
+      );
       assert.deepEqual(got, expected);
     });
 

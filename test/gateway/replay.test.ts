@@ -34,7 +34,10 @@ describe('a life that replays', () => {
     await second.session.end('over');
     assert.deepEqual(servedTo(second, 2), [true, true, true, true]);
     const { calls } = second.journal.trajectory;
-    assert.deepEqual(calls.map(({ line }) => line.life), [1, 1, 1, 2]); // prettier-ignore
+    assert.deepEqual(
+      calls.map(({ line }) => line.life),
+      [1, 1, 1, 2],
+    );
     assert.ok(!calls.some(({ line }) => line.cause === 'diverged'));
   });
 

@@ -105,8 +105,14 @@ function checkTokens({ fold, truths }: World): void {
   const { sequences, all_tokens } = sequencesOf(fold()) ?? assert.fail('no sequences');
   const calls = sequences.flatMap((sequence) => sequence.calls).sort((a, b) => a - b);
   const sampled = truths.flatMap((truth, call) => (truth.sampled.length > 0 ? [call] : []));
-  assert.deepEqual(calls.filter((call) => sampled.includes(call)), sampled); // prettier-ignore
-  assert.equal(all_tokens.sampled, truths.reduce((sum, truth) => sum + truth.sampled.length, 0)); // prettier-ignore
+  assert.deepEqual(
+    calls.filter((call) => sampled.includes(call)),
+    sampled,
+  );
+  assert.equal(
+    all_tokens.sampled,
+    truths.reduce((sum, truth) => sum + truth.sampled.length, 0),
+  );
 }
 
 describe('agents that are killed anywhere and begin again', () => {
@@ -118,7 +124,10 @@ describe('agents that are killed anywhere and begin again', () => {
         const sampled = new Map<string, number>();
         for (const { line } of calls) sampled.set(line.key, (sampled.get(line.key) ?? 0) + 1);
         assert.deepEqual(sampled, asks);
-        assert.ok(calls.every((call) => isKnown(call, all.length)), 'the last life left something'); // prettier-ignore
+        assert.ok(
+          calls.every((call) => isKnown(call, all.length)),
+          'the last life left something',
+        );
         assert.ok(!calls.some(({ line }) => line.cause === 'diverged'));
         assert.ok(world.truths.every(({ left }) => left.length === 0));
         checkTokens(world);
@@ -139,10 +148,13 @@ describe('agents that are killed anywhere and begin again', () => {
         for (const { diverged: from } of named) assert.ok(from?.message !== undefined);
         const before = new Set<number>();
         for (const [call, { line }] of calls.entries())
-          if (isKnown(calls[call]!, all.length)) for (let at = line.parent; at !== null; at = calls[at]?.line.parent ?? null) before.add(at); // prettier-ignore
+          if (isKnown(calls[call]!, all.length))
+            for (let at = line.parent; at !== null; at = calls[at]?.line.parent ?? null)
+              before.add(at);
         const { sequences } = sequencesOf(world.fold()) ?? assert.fail('no sequences');
         for (const { calls: of, train } of sequences)
-          if (train) assert.ok(of.every((call) => isKnown(calls[call]!, all.length) || before.has(call))); // prettier-ignore
+          if (train)
+            assert.ok(of.every((call) => isKnown(calls[call]!, all.length) || before.has(call)));
         checkTokens(world);
       }),
       { numRuns: 150 },

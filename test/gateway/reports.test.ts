@@ -10,8 +10,13 @@ import { eventsIn, readStream, says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
 
 interface Answer {
-  choices: { message: Record<string, unknown> & { tool_calls?: { id: string; function: { name: string; arguments: string } }[] }; finish_reason: string }[];
-} // prettier-ignore
+  choices: {
+    message: Record<string, unknown> & {
+      tool_calls?: { id: string; function: { name: string; arguments: string } }[];
+    };
+    finish_reason: string;
+  }[];
+}
 const TOOLS = [{ type: 'function', function: { name: 'run', parameters: { type: 'object' } } }];
 const CALL = { role: 'user', content: 'Call: {"name": "run", "arguments": {"command": "ls"}}' };
 
@@ -31,19 +36,39 @@ describe('a conversation that goes on', () => {
   test('continues its call however the client writes the answer that it has (google/adk-python#117, vllm-project/vllm#54964)', async (t) => {
     const forms: ((message: Answer['choices'][number]['message']) => object)[] = [
       (message) => ({ ...message, content: [] }),
-      (message) => ({ ...message, content: '', refusal: null, annotations: [], audio: null, function_call: null }),
-      (message) => ({ role: 'assistant', tool_calls: message.tool_calls!.map(({ function: called, ...call }) => ({ ...call, index: 0, function: { ...called, arguments: '{ "command" : "l\\u0073" }' } })) }),
+      (message) => ({
+        ...message,
+        content: '',
+        refusal: null,
+        annotations: [],
+        audio: null,
+        function_call: null,
+      }),
+      (message) => ({
+        role: 'assistant',
+        tool_calls: message.tool_calls!.map(({ function: called, ...call }) => ({
+          ...call,
+          index: 0,
+          function: { ...called, arguments: '{ "command" : "l\\u0073" }' },
+        })),
+      }),
       (message) => ({ ...message, content: [{ type: 'text', text: '' }], reasoning_content: null }),
     ];
     const { open } = await gatewayBed(t, { simulator: { skill: 10 } });
     for (const [row, form] of forms.entries()) {
       const life = await open({ row });
       const { message, id } = await calledIn(life);
-      await ask(life, { messages: [CALL, form(message), { role: 'tool', tool_call_id: id, content: [{ type: 'text', text: 'a file' }] }] });
+      await ask(life, {
+        messages: [
+          CALL,
+          form(message),
+          { role: 'tool', tool_call_id: id, content: [{ type: 'text', text: 'a file' }] },
+        ],
+      });
       const { line } = life.journal.trajectory.calls[1]!;
       assert.deepEqual([line.parent, line.cause], [0, undefined], `form ${row}`);
     }
-  }); // prettier-ignore
+  });
 
   test('of a helper between two calls is a sequence of its own, and the main one goes on (rllm-org/rllm#596)', async (t) => {
     const { open } = await gatewayBed(t);
@@ -53,11 +78,20 @@ describe('a conversation that goes on', () => {
       log.push({ role: 'user', content: `Say: ${word}` });
       const { message } = await ask(life, { messages: log });
       log.push(message);
-      await ask(life, { tools: [], messages: [{ role: 'system', content: 'Name it.' }, { role: 'user', content: `Say: ${word}` }] });
+      await ask(life, {
+        tools: [],
+        messages: [
+          { role: 'system', content: 'Name it.' },
+          { role: 'user', content: `Say: ${word}` },
+        ],
+      });
     }
     const { calls } = life.journal.trajectory;
-    assert.deepEqual(calls.map(({ line }) => line.cause ?? line.parent), ['first', 'separate', 0, 'edited', 2, 'edited']);
-  }); // prettier-ignore
+    assert.deepEqual(
+      calls.map(({ line }) => line.cause ?? line.parent),
+      ['first', 'separate', 0, 'edited', 2, 'edited'],
+    );
+  });
 });
 
 describe('a tool call that is not as its schema says', () => {
@@ -65,12 +99,22 @@ describe('a tool call that is not as its schema says', () => {
     readHermes(`<tool_call>\n${given}\n</tool_call>`, { ended: true });
 
   test('stays text and is counted: its arguments are neither encoded twice nor lost (vllm-project/vllm#54964)', () => {
-    for (const wrong of ['{"name": "run", "arguments": "{\\"a\\": 1}"}', '{"name": "run", "arguments": [1]}', '{"name": "run"}', '{"name": "", "arguments": {}}'])
-      assert.deepEqual([read(wrong).calls.length, read(wrong).malformed, read(wrong).content.includes(wrong)], [0, 1, true]);
-  }); // prettier-ignore
+    for (const wrong of [
+      '{"name": "run", "arguments": "{\\"a\\": 1}"}',
+      '{"name": "run", "arguments": [1]}',
+      '{"name": "run"}',
+      '{"name": "", "arguments": {}}',
+    ])
+      assert.deepEqual(
+        [read(wrong).calls.length, read(wrong).malformed, read(wrong).content.includes(wrong)],
+        [0, 1, true],
+      );
+  });
 
   test('without parameters has empty ones, also streamed (vllm-project/vllm#28806)', async (t) => {
-    assert.deepEqual(read('{"name": "ping", "arguments": {}}').calls, [{ name: 'ping', arguments: '{}' }]); // prettier-ignore
+    assert.deepEqual(read('{"name": "ping", "arguments": {}}').calls, [
+      { name: 'ping', arguments: '{}' },
+    ]);
     const { open } = await gatewayBed(t, { simulator: { skill: 10 } });
     const life = await open();
     const messages = [{ role: 'user', content: 'Call: {"name": "run", "arguments": {}}' }];
@@ -80,9 +124,13 @@ describe('a tool call that is not as its schema says', () => {
   });
 
   test('beside another one is one of two, each with arguments of its own (vllm-project/vllm#32638)', () => {
-    const two = '<tool_call>\n{"name": "a", "arguments": {"x": 1}}\n</tool_call>\n<tool_call>\n{"name": "b", "arguments": {"y": [2]}}\n</tool_call>';
-    assert.deepEqual(readHermes(two, { ended: true }).calls, [{ name: 'a', arguments: '{"x": 1}' }, { name: 'b', arguments: '{"y": [2]}' }]);
-  }); // prettier-ignore
+    const two =
+      '<tool_call>\n{"name": "a", "arguments": {"x": 1}}\n</tool_call>\n<tool_call>\n{"name": "b", "arguments": {"y": [2]}}\n</tool_call>';
+    assert.deepEqual(readHermes(two, { ended: true }).calls, [
+      { name: 'a', arguments: '{"x": 1}' },
+      { name: 'b', arguments: '{"y": [2]}' },
+    ]);
+  });
 });
 
 describe('a retry', () => {
@@ -103,14 +151,19 @@ describe('a retry', () => {
     socket.resetAndDestroy();
     await sleep(50);
     const headers = { 'idempotency-key': 'k' };
-    const [one, other] = [await (await life.post(body, { headers })).text(), await (await life.post(body, { headers })).text()]; // prettier-ignore
+    const [one, other] = [
+      await (await life.post(body, { headers })).text(),
+      await (await life.post(body, { headers })).text(),
+    ];
     assert.equal(readStream(one).content, 'one two three');
     assert.equal(eventsIn(other), eventsIn(one));
     assert.equal(requests.length, 1);
   });
 
   test('of one of two equal requests at once gets the sample of that one (PrimeIntellect-ai/verifiers#2048)', async (t) => {
-    const { open, requests } = await gatewayBed(t, { simulator: { tokens_per_second: 100, skill: 0 } }); // prettier-ignore
+    const { open, requests } = await gatewayBed(t, {
+      simulator: { tokens_per_second: 100, skill: 0 },
+    });
     const life = await open({ generation: { temperature: 1 } });
     const asked = says('word '.repeat(20));
     const cut = new AbortController();
@@ -135,10 +188,18 @@ describe('a retry', () => {
     const codes = new Set<string>();
     for (let k = 0; k < 30; k++) {
       const headers = { 'idempotency-key': `key ${k % 3}` };
-      const { error } = (await (await life.post(says(`${k % 3}`), { headers })).json()) as { error: { code: string; message: string } }; // prettier-ignore
+      const { error } = (await (await life.post(says(`${k % 3}`), { headers })).json()) as {
+        error: { code: string; message: string };
+      };
       codes.add(`${error.code}: ${error.message}`);
     }
-    assert.deepEqual([...codes], ["rollout_limit: this rollout's limit of 1 calls is reached: end the program", "rollout_limit: this rollout's limit of 5 connections is reached: end the program"]); // prettier-ignore
+    assert.deepEqual(
+      [...codes],
+      [
+        "rollout_limit: this rollout's limit of 1 calls is reached: end the program",
+        "rollout_limit: this rollout's limit of 5 connections is reached: end the program",
+      ],
+    );
     assert.equal((await life.lines()).filter(({ kind }) => kind === 'refused').length, 3);
   });
 });
@@ -148,7 +209,9 @@ describe('an address', () => {
     const { open } = await gatewayBed(t, { times: { parked_ms: 50 } });
     const life = await open();
     await life.session.end('over');
-    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await life.post(says('yes'))).status)); // prettier-ignore
+    const statuses = await Promise.all(
+      Array.from({ length: 20 }, async () => (await life.post(says('yes'))).status),
+    );
     assert.deepEqual([...new Set(statuses)], [410]);
     assert.equal(life.journal.trajectory.calls.length, 0);
   });

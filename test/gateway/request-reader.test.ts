@@ -58,7 +58,6 @@ describe('a large body', () => {
       ODD.replace('"tool", "tool_call_id": "call_0_0"', '"tool"'),
       ODD.replace('"stream"', '"n": 3, "stream"'),
     ]) {
-      // prettier-ignore
       const refusalBy = async ({ read }: RequestReader): Promise<unknown> =>
         await read(bytesOf(text), LIMITS).then(
           () => assert.fail(`it was read: ${text}`),
@@ -71,7 +70,10 @@ describe('a large body', () => {
   test('does not hold the event loop while it is read', async (t) => {
     const { here, there } = await readers();
     t.after(() => there.close());
-    const messages = Array.from({ length: 3500 }, (_, k) => ({ role: 'user', content: `${k} ${'a word or "two"\n'.repeat(110)}` })); // prettier-ignore
+    const messages = Array.from({ length: 3500 }, (_, k) => ({
+      role: 'user',
+      content: `${k} ${'a word or "two"\n'.repeat(110)}`,
+    }));
     const text = JSON.stringify({ model: 'policy', messages });
     assert.ok(text.length > 6 * 1024 * 1024);
     const busyMs = async ({ read }: RequestReader): Promise<number> => {

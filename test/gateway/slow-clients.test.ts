@@ -24,7 +24,9 @@ async function giving(t: TestContext, { reads, stream }: { reads: boolean; strea
   const answer = { content: LONG.repeat(16), tool_calls: [], malformed: 0 };
   const line = { at: 0, asked: {} };
   const calls = [{ line, prompt_length: 1, sampled: null, answer: stream ? null : answer }];
-  call.telling = { reading: () => ({ reasoning: '', content: LONG, calls: [], ended: false }) } as unknown as Telling; // prettier-ignore
+  call.telling = {
+    reading: () => ({ reasoning: '', content: LONG, calls: [], ended: false }),
+  } as unknown as Telling;
   const became: string[] = [];
   const attached: Giving['attached'] = {
     call,

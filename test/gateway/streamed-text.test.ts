@@ -15,7 +15,10 @@ describe('the text of a stream', () => {
     resumes();
     heard(chunk(0, [[1], 'a']));
     heard(chunk(1, [[2, 3], 'bc']));
-    assert.deepEqual([1, 2, 3].map((count) => upTo(count)), ['a', 'a', 'abc']); // prettier-ignore
+    assert.deepEqual(
+      [1, 2, 3].map((count) => upTo(count)),
+      ['a', 'a', 'abc'],
+    );
   });
 
   test('stays when tokens are labelled again', () => {

@@ -19,7 +19,7 @@ export const sampledIds = (text: string, nth: number): number[] =>
   encode(text).map((code) => (code === END ? END : (nth + 1) * STEP + code));
 
 const turnText = ({ role, content, tool_calls = [] }: CallMessage): string =>
-  `${role}:${content}${tool_calls.map(({ name, arguments: given }) => `<tool_call>{"name": "${name}", "arguments": ${JSON.stringify(JSON.parse(given))}}</tool_call>`).join('')}~`; // prettier-ignore
+  `${role}:${content}${tool_calls.map(({ name, arguments: given }) => `<tool_call>{"name": "${name}", "arguments": ${JSON.stringify(JSON.parse(given))}}</tool_call>`).join('')}~`;
 
 /** Behind the end of an answer's turn. */
 export const newsText = (news: readonly CallMessage[]): string =>

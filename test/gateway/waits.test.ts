@@ -13,7 +13,9 @@ import { gatewayBed, poolFor, poolWithout } from './gateway-bed.js';
 const errorOf = async (reply: Response): Promise<{ code: string; message: string }> =>
   ((await reply.json()) as { error: { code: string; message: string } }).error;
 
-const TOOLS = [{ type: 'function' as const, function: { name: 'run', parameters: { type: 'object' } } }]; // prettier-ignore
+const TOOLS = [
+  { type: 'function' as const, function: { name: 'run', parameters: { type: 'object' } } },
+];
 
 describe('a call that no replica serves', () => {
   test('is our fault once its client has waited for ten seconds, and not before', async (t) => {
@@ -32,7 +34,10 @@ describe('a call that no replica serves', () => {
     gone.abort();
     await assert.rejects(asked);
     await sleep(50);
-    assert.match(life.session.ourFault() ?? '', /^no replica served for 12 s: all replicas are away$/); // prettier-ignore
+    assert.match(
+      life.session.ourFault() ?? '',
+      /^no replica served for 12 s: all replicas are away$/,
+    );
   });
 });
 
@@ -66,7 +71,14 @@ describe('a conversation that the template refuses', () => {
     const life = await bed.open({
       pool: poolFor({
         ...bed.service,
-        renderChat: () => Promise.reject(new Fault({ type: 'GenerationRejected', message: `${at}: POST /tokenize: 400: roles must alternate`, at })), // prettier-ignore
+        renderChat: () =>
+          Promise.reject(
+            new Fault({
+              type: 'GenerationRejected',
+              message: `${at}: POST /tokenize: 400: roles must alternate`,
+              at,
+            }),
+          ),
       }),
     });
     const reply = await life.post(says('yes'));
@@ -121,16 +133,19 @@ describe('the official client', () => {
     const client = new OpenAI({ baseURL: life.url, apiKey: life.session.key, maxRetries: 0 });
     const asked = {
       model: 'policy',
-      messages: [{ role: 'user' as const, content: 'Call: {"name": "run", "arguments": {"command": "ls"}}' }], // prettier-ignore
+      messages: [
+        { role: 'user' as const, content: 'Call: {"name": "run", "arguments": {"command": "ls"}}' },
+      ],
       tools: TOOLS,
     };
     const whole = await client.chat.completions.create(asked);
     const { message, finish_reason } = whole.choices[0]!;
     assert.equal(finish_reason, 'tool_calls');
     const streamed = await client.chat.completions.stream(asked).finalChatCompletion();
-    const [one, other] = [message, streamed.choices[0]!.message].map(
-      ({ tool_calls = [] }) =>
-      tool_calls.map((call) => (call.type === 'function' ? [call.function.name, call.function.arguments] : [])), // prettier-ignore
+    const [one, other] = [message, streamed.choices[0]!.message].map(({ tool_calls = [] }) =>
+      tool_calls.map((call) =>
+        call.type === 'function' ? [call.function.name, call.function.arguments] : [],
+      ),
     );
     assert.deepEqual(one, [['run', '{"command": "ls"}']]);
     assert.deepEqual(other, one);

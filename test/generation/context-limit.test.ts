@@ -51,6 +51,8 @@ const OPENAI = (...[limit, prompt, completion]: Counts) =>
 const SGLANG = (...[limit, prompt, completion]: Counts) =>
   `Requested token count exceeds the model's maximum context length of ${limit} tokens. You requested a total of ${prompt + completion} tokens: ${prompt} tokens from the input messages and ${completion} tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.`;
 
+// One case a line.
+// prettier-ignore
 const TABLE: Refused[] = [
   // vLLM, by what it says itself.
   { by: 'vLLM 0.32, capture 035', body: capture('035').raw, prompt: 600, becomes: 'full' },
@@ -108,7 +110,7 @@ const TABLE: Refused[] = [
   { by: 'a tokens-per-minute limit', body: nested('input_tokens per minute exceeded for the context length tier'), listed: 512, becomes: 'fault' },
   { by: 'FastAPI that echoes the body', body: '{"detail":[{"type":"missing","loc":["body","user"],"msg":"Field required","input":{"model":"tiny","prompt":[42],"max_tokens":12}}]}', listed: 512, becomes: 'fault' },
   { by: 'a proxy’s page', body: '<html>400 Bad Request: max_tokens, context length, input_tokens</html>', listed: 512, becomes: 'fault' },
-]; // prettier-ignore
+];
 
 describe('a refusal', () => {
   for (const { by, body, as = 400, prompt = 7, max_tokens = 12, listed = null, becomes } of TABLE) {
@@ -119,7 +121,8 @@ describe('a refusal', () => {
       const { service, base_url, exchanges } = await fakeVllm(t, {
         [COMPLETIONS]: (exchange) => {
           left -= 1;
-          const refusing = as === 'an event' ? streaming(`data: ${body}\n\ndata: [DONE]\n\n`) : reply(as, body); // prettier-ignore
+          const refusing =
+            as === 'an event' ? streaming(`data: ${body}\n\ndata: [DONE]\n\n`) : reply(as, body);
           return (left < 0 ? answering : refusing)(exchange);
         },
         [MODELS]: listOf(listed),
@@ -129,7 +132,11 @@ describe('a refusal', () => {
       const generation = service.generate(request, { signal: untilAborted(), onDelta });
       const sent = () => exchanges.filter(({ route }) => route === COMPLETIONS).map(maxTokensOf);
       if (becomes === 'fault') {
-        await assertFault(generation, { type: 'GenerationRejected', message: new RegExp(` ${as === 'an event' ? 400 : as} `), at: base_url }); // prettier-ignore
+        await assertFault(generation, {
+          type: 'GenerationRejected',
+          message: new RegExp(` ${as === 'an event' ? 400 : as} `),
+          at: base_url,
+        });
         assert.deepEqual(sent(), [max_tokens]);
         return;
       }

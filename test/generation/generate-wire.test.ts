@@ -53,8 +53,15 @@ describe('/inference/v1/generate', () => {
     const { temperature, max_tokens, seed, logprobs, detokenize, stop_token_ids } = sampling_params;
     assert.deepEqual(
       { temperature, max_tokens, seed, logprobs, detokenize, stop_token_ids },
-      { temperature: 0.7, max_tokens: 12, seed: 7, logprobs: 0, detokenize: false, stop_token_ids: [2] },
-    ); // prettier-ignore
+      {
+        temperature: 0.7,
+        max_tokens: 12,
+        seed: 7,
+        logprobs: 0,
+        detokenize: false,
+        stop_token_ids: [2],
+      },
+    );
     assert.ok(!('stop' in sampling_params) && !('return_token_ids' in sampling_params));
     assert.equal(exchange?.headers['x-session-id'], REQUEST.session_id);
   });
@@ -85,7 +92,13 @@ describe('/inference/v1/generate', () => {
 
   for (const [what, spans] of [
     ['a token of no weights', [{ version: '17', start: 0, end: 4 }]],
-    ['a gap', [{ version: '16', start: 0, end: 2 }, { version: '17', start: 3, end: 5 }]],
+    [
+      'a gap',
+      [
+        { version: '16', start: 0, end: 2 },
+        { version: '17', start: 3, end: 5 },
+      ],
+    ],
     ['more tokens than came', [{ version: '17', start: 0, end: 6 }]],
   ] as const) {
     test(`breaks the protocol with spans that have ${what}`, async (t) => {
@@ -100,7 +113,7 @@ describe('/inference/v1/generate', () => {
       const message = /expected weight_versions of all 5 tokens/;
       await assertFault(asking, { type: 'ProtocolError', message, at: base_url });
     });
-  } // prettier-ignore
+  }
 
   for (const [status, answer] of [
     [403, replay('203')],
@@ -131,7 +144,11 @@ describe('/inference/v1/generate', () => {
     });
     const asking = service.generate(REQUEST, { signal: untilAborted(), ...collector() });
     // An unknown model is a 404, too.
-    await assertFault(asking, { type: 'GenerationRejected', message: /does not exist/, at: base_url }); // prettier-ignore
+    await assertFault(asking, {
+      type: 'GenerationRejected',
+      message: /does not exist/,
+      at: base_url,
+    });
     assert.equal(service.tells_text?.(), false);
   });
 });

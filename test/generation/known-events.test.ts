@@ -16,7 +16,14 @@ import { processorTime_ms } from '../harness/processor-time.js';
 import { capture, streamCaptures } from './captures.js';
 
 const WIDE: StreamBounds = { max_event_bytes: 2 ** 20, max_bytes: 2 ** 24 };
-const SENT = { replica: 'http://replica/v1', request_id: 'r', prompt_ids: [42, 71, 78, 365, 320, 274, 482], max_tokens: 100_000, logprobs: true, top_logprobs: 0 }; // prettier-ignore
+const SENT = {
+  replica: 'http://replica/v1',
+  request_id: 'r',
+  prompt_ids: [42, 71, 78, 365, 320, 274, 482],
+  max_tokens: 100_000,
+  logprobs: true,
+  top_logprobs: 0,
+};
 
 interface Read {
   deltas: Delta[];
@@ -93,7 +100,9 @@ describe('an event that is known says what it says as JSON', () => {
     for (const { file, raw, wire } of recorded) {
       const bytes = Buffer.from(raw);
       for (const sizes of [[bytes.length], [1], [350, 20, 700]])
-        await assertSame(cut(bytes, sizes), { wire }).catch((error: unknown) => assert.fail(`${file}: ${String(error)}`)); // prettier-ignore
+        await assertSame(cut(bytes, sizes), { wire }).catch((error: unknown) =>
+          assert.fail(`${file}: ${String(error)}`),
+        );
     }
   });
 
@@ -104,7 +113,10 @@ describe('an event that is known says what it says as JSON', () => {
     test(`and they are nearly all of a recorded stream of ${wire}`, async () => {
       const { raw } = capture(number);
       const events = raw.split('\n\n').filter((event) => event !== '');
-      const { known } = await assertSame(events.map((event) => Buffer.from(`${event}\n\n`)), { wire }); // prettier-ignore
+      const { known } = await assertSame(
+        events.map((event) => Buffer.from(`${event}\n\n`)),
+        { wire },
+      );
       assert.ok(events.length > 50 && known >= events.length - 4, `${known} of ${events.length}`);
     });
 
@@ -120,7 +132,12 @@ describe('an event that is known says what it says as JSON', () => {
             {
               index: 0,
               text: 'aé"\n',
-              logprobs: { text_offset: ids, token_logprobs: ids.map((id) => -id / 7), tokens: ids.map(String), top_logprobs: ids.map((id) => ({ [id]: -id / 7 })) }, // prettier-ignore
+              logprobs: {
+                text_offset: ids,
+                token_logprobs: ids.map((id) => -id / 7),
+                tokens: ids.map(String),
+                top_logprobs: ids.map((id) => ({ [id]: -id / 7 })),
+              },
               finish_reason: null,
               stop_reason: null,
               prompt_token_ids: null,
@@ -129,9 +146,14 @@ describe('an event that is known says what it says as JSON', () => {
           ],
         })}\n\n`,
       );
-    const { read, known } = await assertSame([event([]), event([5]), event([1, 2, 3, 4])], { wire: 'completions' }); // prettier-ignore
+    const { read, known } = await assertSame([event([]), event([5]), event([1, 2, 3, 4])], {
+      wire: 'completions',
+    });
     assert.equal(known, 3);
-    assert.deepEqual(read.deltas.map(({ token_ids }) => token_ids), [[], [5], [1, 2, 3, 4]]); // prettier-ignore
+    assert.deepEqual(
+      read.deltas.map(({ token_ids }) => token_ids),
+      [[], [5], [1, 2, 3, 4]],
+    );
     // Long ones are read as JSON: a repeat over so much text would overflow the stack.
     const ids = Array.from({ length: 300_000 }, (_, i) => i);
     assert.equal((await assertSame([event([7]), event(ids)], { wire: 'completions' })).known, 1);
@@ -139,9 +161,55 @@ describe('an event that is known says what it says as JSON', () => {
 });
 
 /** What stands in place of a number or a string of an event. */
-const VALUES = ['0', '-0', '01', '+1', '1.0', '-1.', '.5', '1e400', '-1e-400', '-9999', '-9998.5', '1e-7', '0.5', 'NaN', 'null', 'true', '2147483647', '2147483648', '4294967296', '99999999999', '""', '"\\u0041"', '"\\ud83d"', '"\\ud83d\\ude00"', '"\\x"', '"\\/\\b\\f"', '"é漢😀"', '"\u2028"', '"\u007f"', '"\u0001"', '[]', '[1,]', '[1 ,2]', '{}']; // prettier-ignore
+const VALUES = [
+  '0',
+  '-0',
+  '01',
+  '+1',
+  '1.0',
+  '-1.',
+  '.5',
+  '1e400',
+  '-1e-400',
+  '-9999',
+  '-9998.5',
+  '1e-7',
+  '0.5',
+  'NaN',
+  'null',
+  'true',
+  '2147483647',
+  '2147483648',
+  '4294967296',
+  '99999999999',
+  '""',
+  '"\\u0041"',
+  '"\\ud83d"',
+  '"\\ud83d\\ude00"',
+  '"\\x"',
+  '"\\/\\b\\f"',
+  '"é漢😀"',
+  '"\u2028"',
+  '"\u007f"',
+  '"\u0001"',
+  '[]',
+  '[1,]',
+  '[1 ,2]',
+  '{}',
+];
 /** Bytes that mean something in JSON, in UTF-8 or in an event. */
-const BYTES = [...Buffer.from('"\\,:[]{}0123456789-+.eEntu \t\n\r\0'), 0x1f, 0x7f, 0x80, 0xc3, 0xa9, 0xed, 0xa0, 0xf0, 0xff]; // prettier-ignore
+const BYTES = [
+  ...Buffer.from('"\\,:[]{}0123456789-+.eEntu \t\n\r\0'),
+  0x1f,
+  0x7f,
+  0x80,
+  0xc3,
+  0xa9,
+  0xed,
+  0xa0,
+  0xf0,
+  0xff,
+];
 
 type Edit = (event: Buffer) => Buffer;
 const edits: fc.Arbitrary<Edit> = fc.oneof(
@@ -149,14 +217,18 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
     .record({ at: fc.nat(), byte: fc.constantFrom(...BYTES), over: fc.boolean() })
     .map(({ at, byte, over }): Edit => (event) => {
       const place = at % event.length;
-      return Buffer.concat([event.subarray(0, place), Buffer.from([byte]), event.subarray(place + (over ? 1 : 0))]); // prettier-ignore
+      return Buffer.concat([
+        event.subarray(0, place),
+        Buffer.from([byte]),
+        event.subarray(place + (over ? 1 : 0)),
+      ]);
     }),
   fc
     .record({ at: fc.nat(), length: fc.integer({ min: 1, max: 60 }), twice: fc.boolean() })
     .map(({ at, length, twice }): Edit => (event) => {
       const place = at % event.length;
       const end = twice ? place : place + length;
-      return Buffer.concat([event.subarray(0, place + (twice ? length : 0)), event.subarray(end)]); // prettier-ignore
+      return Buffer.concat([event.subarray(0, place + (twice ? length : 0)), event.subarray(end)]);
     }),
   fc
     .record({ nth: fc.nat(), value: fc.constantFrom(...VALUES) })
@@ -165,7 +237,7 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
       const found = [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null/g)];
       const one = found[nth % found.length];
       if (one === undefined) return event;
-      return Buffer.from(text.slice(0, one.index) + value + text.slice(one.index + one[0].length)); // prettier-ignore
+      return Buffer.from(text.slice(0, one.index) + value + text.slice(one.index + one[0].length));
     }),
 );
 
@@ -191,7 +263,9 @@ describe('an event that is nearly known', () => {
         fc.asyncProperty(
           fc.record({ events: stream, bounds, sizes }),
           async ({ events, bounds, sizes }) => {
-            const bytes = events.map(({ event, edits }) => edits.reduce<Buffer>((now, edit) => edit(now), event)); // prettier-ignore
+            const bytes = events.map(({ event, edits }) =>
+              edits.reduce<Buffer>((now, edit) => edit(now), event),
+            );
             await assertSame(bytes, { wire, bounds });
             await assertSame(cut(Buffer.concat(bytes), sizes), { wire, bounds });
           },

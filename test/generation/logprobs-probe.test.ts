@@ -28,13 +28,21 @@ const answering =
 
 /** What vLLM 0.32.0 gave for one prompt in both modes at temperature 1, and in mode processed at 0.5. */
 const AT_1 = { 'token_id:568': -1.1385486, 'token_id:262': -2.8278253, 'token_id:549': -3.5811723 };
-const AT_HALF = { 'token_id:568': -0.1032283, 'token_id:262': -3.4817817, 'token_id:549': -4.9884753 }; // prettier-ignore
+const AT_HALF = {
+  'token_id:568': -0.1032283,
+  'token_id:262': -3.4817817,
+  'token_id:549': -4.9884753,
+};
 
 describe('a probe', () => {
   const cases: [what: string, at: (temperature: number) => Likely, mode: LogprobsMode][] = [
     ['whose logprobs follow the temperature', (at) => (at === 1 ? AT_1 : AT_HALF), 'processed'],
     ['whose logprobs stay', () => AT_1, 'raw'],
-    ['whose logprobs stay but for noise', (at) => (at === 1 ? AT_1 : { ...AT_1, 'token_id:568': -1.16 }), 'raw'], // prettier-ignore
+    [
+      'whose logprobs stay but for noise',
+      (at) => (at === 1 ? AT_1 : { ...AT_1, 'token_id:568': -1.16 }),
+      'raw',
+    ],
     ['with one id alone', () => ({ 'token_id:568': 0 }), 'unknown'],
     ['with other ids each time', (at) => (at === 1 ? AT_1 : { 'token_id:1': -1 }), 'unknown'],
     ['as likely each as the other', () => ({ 'token_id:1': -1.01, 'token_id:2': -1 }), 'unknown'],
@@ -47,7 +55,10 @@ describe('a probe', () => {
         headers['x-session-id'],
         (body as { max_tokens: number }).max_tokens,
       ]);
-      assert.deepEqual(sent, [['probe', 1], ['probe', 1]]); // prettier-ignore
+      assert.deepEqual(sent, [
+        ['probe', 1],
+        ['probe', 1],
+      ]);
     });
   }
 
@@ -95,7 +106,9 @@ describe('a probe', () => {
       });
       t.after(() => Promise.all([service.close(), simulator.close()]));
       assert.equal(await probeLogprobsMode(service, 'simulator'), logprobs_mode);
-      const { requests } = (await (await fetch(`${simulator.url}/simulator/requests`)).json()) as { requests: unknown[] }; // prettier-ignore
+      const { requests } = (await (await fetch(`${simulator.url}/simulator/requests`)).json()) as {
+        requests: unknown[];
+      };
       assert.deepEqual(requests, []);
     });
   }

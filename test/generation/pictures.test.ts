@@ -69,7 +69,13 @@ function recorded() {
 /** The recorded stream's own request. */
 function streamRequest(): GenerationRequest {
   const { ids, places } = recorded();
-  return { ...REQUEST, prompt_ids: ids, max_tokens: 5, stop_strings: [], pictures: withUrls(places, [RED, BLUE]) }; // prettier-ignore
+  return {
+    ...REQUEST,
+    prompt_ids: ids,
+    max_tokens: 5,
+    stop_strings: [],
+    pictures: withUrls(places, [RED, BLUE]),
+  };
 }
 
 /** An engine that answers the probe as one that knows pictures does, with the recorded ids. */
@@ -80,7 +86,10 @@ const PROBED = {
     return reply(200, JSON.stringify({ token_ids: ids, features }))(exchange);
   },
 };
-const probeRendering = () => ({ ids: [5, 602, 602, 602, 602, 6], places: [{ offset: 1, length: 4 }] }); // prettier-ignore
+const probeRendering = () => ({
+  ids: [5, 602, 602, 602, 602, 6],
+  places: [{ offset: 1, length: 4 }],
+});
 
 describe('pictures together with ids', () => {
   test('are sent with one placeholder each, and the engine says which ids it has made of them', async (t) => {
@@ -101,8 +110,14 @@ describe('pictures together with ids', () => {
     assert.equal(end.finish_reason, 'length');
     assert.equal(got.token_ids.length, 5);
     const sent = asked.at(-1) as { token_ids: number[]; content_parts: object[] };
-    assert.deepEqual(sent.token_ids, folded(request.prompt_ids, { places: request.pictures!, placeholder: [602] })); // prettier-ignore
-    assert.deepEqual(sent.content_parts, [RED, BLUE].map((url) => ({ type: 'image_url', url }))); // prettier-ignore
+    assert.deepEqual(
+      sent.token_ids,
+      folded(request.prompt_ids, { places: request.pictures!, placeholder: [602] }),
+    );
+    assert.deepEqual(
+      sent.content_parts,
+      [RED, BLUE].map((url) => ({ type: 'image_url', url })),
+    );
     assert.equal(sent.token_ids.filter((id) => id === 602).length, 2);
     assert.equal(service.tells_text!(request), false);
     assert.equal(service.tells_text!(), true);
@@ -120,7 +135,9 @@ describe('pictures together with ids', () => {
     ['that has a placeholder without its picture', '242'],
   ] as const)
     test(`break the protocol before a token is taken where the engine names a prompt ${what}`, async (t) => {
-      const { prompt_token_ids } = JSON.parse(capture(number).raw) as { prompt_token_ids: number[] }; // prettier-ignore
+      const { prompt_token_ids } = JSON.parse(capture(number).raw) as {
+        prompt_token_ids: number[];
+      };
       const own = JSON.stringify(recorded().ids);
       const raw = capture('239').raw;
       assert.ok(raw.includes(own));
@@ -173,15 +190,27 @@ describe('pictures together with ids', () => {
 describe('whether an engine takes pictures', () => {
   for (const [what, script, reason] of [
     ['one without scale-out', { [RENDER]: replay('203') }, /--enable-scale-out/],
-    ['one without the route', { [RENDER]: reply(404, '{"detail":"Not Found"}') }, /Not Found.*--enable-scale-out/], // prettier-ignore
+    [
+      'one without the route',
+      { [RENDER]: reply(404, '{"detail":"Not Found"}') },
+      /Not Found.*--enable-scale-out/,
+    ],
     [
       'a model of texts alone',
-      { [RENDER]: reply(400, '{"error":{"message":"At most 0 image(s) may be provided in one prompt.","code":400}}') }, // prettier-ignore
+      {
+        [RENDER]: reply(
+          400,
+          '{"error":{"message":"At most 0 image(s) may be provided in one prompt.","code":400}}',
+        ),
+      },
       /model tiny takes no pictures: 400 At most 0 image/,
     ],
     [
       'one that does not know content_parts',
-      { ...PROBED, [GENERATE]: reply(200, '{"request_id":"a","choices":[{"index":0,"token_ids":[7]}]}') }, // prettier-ignore
+      {
+        ...PROBED,
+        [GENERATE]: reply(200, '{"request_id":"a","choices":[{"index":0,"token_ids":[7]}]}'),
+      },
       /expected prompt_token_ids.*this version of vLLM does not take pictures together with ids/,
     ],
     [
@@ -198,7 +227,11 @@ describe('whether an engine takes pictures', () => {
   test('is unknown while it breaks on everything, so it is asked again', async (t) => {
     const { service, base_url } = await fakeVllm(t, { ...PROBED, [GENERATE]: replay('240') });
     const asking = service.pictures!.refusal('tiny', untilAborted());
-    await assertFault(asking, { type: 'GenerationUnavailable', message: /Failed to apply prompt replacement/, at: base_url }); // prettier-ignore
+    await assertFault(asking, {
+      type: 'GenerationUnavailable',
+      message: /Failed to apply prompt replacement/,
+      at: base_url,
+    });
   });
 
   test('is found on the simulator, which says what it lacks without scale-out', async () => {
@@ -212,12 +245,23 @@ describe('whether an engine takes pictures', () => {
 describe('pictures on the simulator', () => {
   test('are generated from, wherever the log is cut', async () => {
     const service = await simulated(true);
-    const { token_ids, places } = await service.pictures!.render(chatOf('tiny', RED, BLUE), untilAborted()); // prettier-ignore
+    const { token_ids, places } = await service.pictures!.render(
+      chatOf('tiny', RED, BLUE),
+      untilAborted(),
+    );
     const pictures = withUrls(places, [RED, BLUE]);
     for (const more of [[], encode('so far')]) {
       const prompt_ids = [...token_ids, ...more];
       const { got, onDelta } = collector();
-      const request = { ...REQUEST, prompt_ids, pictures, stop_strings: [], repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0 }; // prettier-ignore
+      const request = {
+        ...REQUEST,
+        prompt_ids,
+        pictures,
+        stop_strings: [],
+        repetition_penalty: 1,
+        presence_penalty: 0,
+        frequency_penalty: 0,
+      };
       await service.generate(request, { signal: untilAborted(), onDelta });
       assert.ok(got.token_ids.length > 0);
     }
@@ -226,11 +270,25 @@ describe('pictures on the simulator', () => {
 
   test('of other sizes than the log has are refused', async () => {
     const service = await simulated(true);
-    const { token_ids, places } = await service.pictures!.render(chatOf('tiny', RED), untilAborted()); // prettier-ignore
+    const { token_ids, places } = await service.pictures!.render(
+      chatOf('tiny', RED),
+      untilAborted(),
+    );
     const pictures = withUrls(places, [otherLength(places[0]!.length)]);
-    const request = { ...REQUEST, prompt_ids: token_ids, pictures, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0 }; // prettier-ignore
+    const request = {
+      ...REQUEST,
+      prompt_ids: token_ids,
+      pictures,
+      repetition_penalty: 1,
+      presence_penalty: 0,
+      frequency_penalty: 0,
+    };
     const asking = service.generate(request, { signal: untilAborted(), ...collector() });
-    await assertFault(asking, { type: 'ProtocolError', message: /prompt echo/, at: service.replica }); // prettier-ignore
+    await assertFault(asking, {
+      type: 'ProtocolError',
+      message: /prompt echo/,
+      at: service.replica,
+    });
     await service.close();
   });
 
@@ -252,7 +310,10 @@ describe('pictures on the simulator', () => {
     for (const { offset, length } of places)
       assert.ok(token_ids.slice(offset, offset + length).every((id) => id === PICTURE));
     const count = token_ids.filter((id) => id === PICTURE).length;
-    assert.equal(count, places.reduce((sum, { length }) => sum + length, 0)); // prettier-ignore
+    assert.equal(
+      count,
+      places.reduce((sum, { length }) => sum + length, 0),
+    );
     await service.close();
   });
 

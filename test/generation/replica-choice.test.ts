@@ -33,7 +33,6 @@ describe('the replica of a rollout', () => {
         [1, 0],
         [0, 50],
       ] as const)
-        // prettier-ignore
         if (own_load <= (1.25 * (own_load + 2 * load)) / 3 + 1)
           assert.equal(chooseWithin(100)(loaded(own_load, load), session), own);
         else assert.fail(`${own_load} beside ${load} is above the bound`);

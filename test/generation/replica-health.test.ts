@@ -112,7 +112,9 @@ test('whatever happens: a pause is at most 30 s unless asked for, never ends bef
       retry_after_ms: fc.option(fc.integer({ min: 0, max: 60_000 })),
     }),
     fc.record({ kind: fc.constant('success' as const), sent_at: time }),
-    fc.record({ kind: fc.constantFrom('answered' as const, 'unanswered' as const, 'paused' as const) }), // prettier-ignore
+    fc.record({
+      kind: fc.constantFrom('answered' as const, 'unanswered' as const, 'paused' as const),
+    }),
   );
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
   const story = fc.array(fc.record({ event, passed: time, random }), { maxLength: 60 });

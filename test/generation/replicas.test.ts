@@ -29,7 +29,10 @@ describe('generations', () => {
   test('spill to the other replica when their own is full', async () => {
     const bench = replicaBench([A, B]);
     const all = await startOn(bench, { url: A, count: 3 });
-    assert.deepEqual(all.map((one) => one.replica()), [A, A, B]); // prettier-ignore
+    assert.deepEqual(
+      all.map((one) => one.replica()),
+      [A, A, B],
+    );
   });
 
   test('wait in line while all are full, first come first served, and report how long', async () => {
@@ -97,7 +100,10 @@ describe('generations', () => {
     assert.equal(third!.replica(), A);
     await third!.succeed();
     const next = await startOn(bench, { url: A, count: 2 });
-    assert.deepEqual(next.map((one) => one.replica()), [A, null]); // prettier-ignore
+    assert.deepEqual(
+      next.map((one) => one.replica()),
+      [A, null],
+    );
   });
 
   test('that are aborted as their slot is given to them do not keep it', async () => {
@@ -112,8 +118,15 @@ describe('generations', () => {
 
   test('whose signal is aborted already are not begun', async () => {
     const { replicas } = replicaBench([A]);
-    const asked = { session_id: 's', signal: AbortSignal.abort(new Error('over')), is_generation: true }; // prettier-ignore
-    await assert.rejects(replicas.request(asked, () => assert.fail('begun')), /over/); // prettier-ignore
+    const asked = {
+      session_id: 's',
+      signal: AbortSignal.abort(new Error('over')),
+      is_generation: true,
+    };
+    await assert.rejects(
+      replicas.request(asked, () => assert.fail('begun')),
+      /over/,
+    );
   });
 });
 
@@ -146,7 +159,10 @@ describe('a replica that fails', () => {
     const bench = replicaBench([A, B]);
     const error = await bench.start(bench.sessionOf(A)).fail(unavailable(A, 20_000));
     assert.ok(error instanceof Fault);
-    assert.deepEqual([error.type, error.message, error.at], ['GenerationUnavailable', `${A} is away`, A]); // prettier-ignore
+    assert.deepEqual(
+      [error.type, error.message, error.at],
+      ['GenerationUnavailable', `${A} is away`, A],
+    );
     assert.equal(error.retryAfterMs, null, 'the retry goes to the other one');
     await bench.clock.pass(19_999);
     assert.equal(bench.fakes[A]!.probes(), 0);
@@ -207,7 +223,9 @@ describe('a replica that denies what planning saw', () => {
     const bench = replicaBench([A, B]);
     const own = bench.sessionOf(A);
     for (const status of [400, 413, 422])
-      await bench.start(own).fail(new Fault({ type: 'GenerationRejected', message: 'no', at: A, status })); // prettier-ignore
+      await bench
+        .start(own)
+        .fail(new Fault({ type: 'GenerationRejected', message: 'no', at: A, status }));
     assert.deepEqual(bench.changes, []);
   });
 });

@@ -216,10 +216,16 @@ describe('the likeliest ids', () => {
       { 'token_id:7': 1e-7, 'token_id:2': -1, 'token_id:3': -9999 },
     ];
     assert.deepEqual(sent(top)?.top_logprobs, [
-      [[1, -0.5], [4, -1]],
-      [[7, 0], [2, -1]],
+      [
+        [1, -0.5],
+        [4, -1],
+      ],
+      [
+        [7, 0],
+        [2, -1],
+      ],
     ]);
-  }); // prettier-ignore
+  });
 
   test('are not there where none were asked for', () => {
     assert.equal(assemble(startStream(SENT), FIRST).delta?.top_logprobs, undefined);

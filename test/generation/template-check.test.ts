@@ -49,7 +49,11 @@ describe('a chat template of the field', () => {
         const expected = { user, tool, environment }[role];
         // Gemma's first template has no system messages.
         const isRefused = one.name === 'gemma' && prompt.length > 1;
-        assert.match(found, (isRefused ? REFUSED : expected) ?? assert.fail(name), `${prompt.join()} ${role}`); // prettier-ignore
+        assert.match(
+          found,
+          (isRefused ? REFUSED : expected) ?? assert.fail(name),
+          `${prompt.join()} ${role}`,
+        );
       }
     });
   }

@@ -30,7 +30,9 @@ describe('a transfer that its sender has left', () => {
   };
 
   test('is ended', async (t) => {
-    assert.deepEqual(await closed(t, { 'POST /finish_weight_update': done }), ['finish_weight_update']); // prettier-ignore
+    assert.deepEqual(await closed(t, { 'POST /finish_weight_update': done }), [
+      'finish_weight_update',
+    ]);
   });
 
   test('and has broken is followed by an empty one, after which vLLM takes weights again', async (t) => {
@@ -47,7 +49,10 @@ describe('a transfer that its sender has left', () => {
   });
 
   test('is none where the server has no transfer', async (t) => {
-    const calls = await closed(t, { 'POST /finish_weight_update': failed, 'POST /start_weight_update': failed }); // prettier-ignore
+    const calls = await closed(t, {
+      'POST /finish_weight_update': failed,
+      'POST /start_weight_update': failed,
+    });
     assert.deepEqual(calls, ['finish_weight_update', 'start_weight_update']);
   });
 });
@@ -85,7 +90,11 @@ describe('the one engine at a URL', () => {
       'GET /weight_info': reply(200, LABEL),
       'GET /metrics': inTurn(metrics(1), metrics(2)),
     });
-    const two = { type: 'GenerationRejected' as const, message: /got 2 processes in 8 answers/, at: base_url }; // prettier-ignore
+    const two = {
+      type: 'GenerationRejected' as const,
+      message: /got 2 processes in 8 answers/,
+      at: base_url,
+    };
     await assertFault(control.asOne({ starts: true }, BOUND), two);
     assert.equal(await control.asOne({ starts: false }, BOUND), '17');
   });
@@ -94,7 +103,11 @@ describe('the one engine at a URL', () => {
     const { control, base_url } = await controlled(t, {
       'GET /weight_info': inTurn(LABEL, '{"weight_version":"18?a"}'),
     });
-    const two = { type: 'GenerationRejected' as const, message: /expected one engine at the URL, got the weights .*17.* and .*18\?a/, at: base_url }; // prettier-ignore
+    const two = {
+      type: 'GenerationRejected' as const,
+      message: /expected one engine at the URL, got the weights .*17.* and .*18\?a/,
+      at: base_url,
+    };
     await assertFault(control.asOne({ starts: false }, BOUND), two);
   });
 });
@@ -105,14 +118,22 @@ describe('how an engine was started', () => {
     JSON.stringify({ vllm_config: { weight_transfer_config: config, ...more } });
   const asked = async (
     t: TestContext,
-    { server_info, metrics = reply(200, CACHE) }: { server_info: ReturnType<typeof reply>; metrics?: ReturnType<typeof reply> }, // prettier-ignore
+    {
+      server_info,
+      metrics = reply(200, CACHE),
+    }: { server_info: ReturnType<typeof reply>; metrics?: ReturnType<typeof reply> },
   ) => {
     const script = { 'GET /server_info?config_format=json': server_info, 'GET /metrics': metrics };
     return (await controlled(t, script)).control.settings(BOUND);
   };
 
   test('is the backend of its transfers and the numbers of its cache', async (t) => {
-    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), { backend: 'nccl', cache_dtype: 'fp8_e5m2', sleep_mode: null, adapter_places: null }); // prettier-ignore
+    assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), {
+      backend: 'nccl',
+      cache_dtype: 'fp8_e5m2',
+      sleep_mode: null,
+      adapter_places: null,
+    });
   });
 
   test('is whether it can sleep', async (t) => {
@@ -132,7 +153,10 @@ describe('how an engine was started', () => {
     assert.equal(await placesOf({ max_loras: 3, max_lora_rank: 16 }), 3);
     assert.equal(await placesOf(null), 0);
     // vLLM fails to list its packages where there is no pip.
-    const metrics = reply(200, `${CACHE}vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 1.79e9\n`); // prettier-ignore
+    const metrics = reply(
+      200,
+      `${CACHE}vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 1.79e9\n`,
+    );
     const { adapter_places } = await asked(t, { server_info: reply(500, '{}'), metrics });
     assert.equal(adapter_places, 2);
   });

@@ -42,7 +42,10 @@ describe('describing a service', () => {
 
   test('does not parse a list of almost nothing but empty objects', async (t) => {
     const models = JSON.stringify({ data: Array(500_000).fill({}) });
-    const { service, base_url } = await fakeVllm(t, { ...healthy, 'GET /v1/models': reply(200, models) }); // prettier-ignore
+    const { service, base_url } = await fakeVllm(t, {
+      ...healthy,
+      'GET /v1/models': reply(200, models),
+    });
     await assertFault(service.describe(untilAborted()), {
       type: 'ProtocolError',
       message: /GET \/v1\/models: \(input\): expected object, got nothing$/,

@@ -87,10 +87,20 @@ describe('an engine that is asleep', () => {
   test('is none that is only paused, is awake, or does not tell', async (t) => {
     const paused = reply(200, '{"is_paused":true}');
     const first = await fakeVllm(t, { 'GET /is_paused': paused, 'GET /is_sleeping': says(false) });
-    assert.deepEqual([await first.service.isPaused(), await first.service.isAsleep()], [true, false]); // prettier-ignore
+    assert.deepEqual(
+      [await first.service.isPaused(), await first.service.isAsleep()],
+      [true, false],
+    );
     const awake = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} 1.0\n';
-    const second = await fakeVllm(t, { 'GET /is_paused': paused, 'GET /is_sleeping': says(true), 'GET /metrics': reply(200, awake) }); // prettier-ignore
-    assert.deepEqual([await second.service.isPaused(), await second.service.isAsleep()], [true, false]); // prettier-ignore
+    const second = await fakeVllm(t, {
+      'GET /is_paused': paused,
+      'GET /is_sleeping': says(true),
+      'GET /metrics': reply(200, awake),
+    });
+    assert.deepEqual(
+      [await second.service.isPaused(), await second.service.isAsleep()],
+      [true, false],
+    );
     for (const sleeping of [says(false), replay('162'), reply(404, ''), reply(200, '[]')]) {
       const { service } = await fakeVllm(t, {
         'GET /is_paused': replay('107'),

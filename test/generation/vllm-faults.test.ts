@@ -128,7 +128,10 @@ describe('a stream that is not whole', () => {
     ],
     [
       'a prompt echo of more levels than can be written',
-      RAW.replace('"prompt_token_ids":[42,71,', `"prompt_token_ids":[42,${'['.repeat(100_000)}${']'.repeat(100_000)},`), // prettier-ignore
+      RAW.replace(
+        '"prompt_token_ids":[42,71,',
+        `"prompt_token_ids":[42,${'['.repeat(100_000)}${']'.repeat(100_000)},`,
+      ),
       'ProtocolError',
       /prompt echo: expected id 71 at 1, got \[object Array\]/,
     ],

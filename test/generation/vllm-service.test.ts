@@ -103,8 +103,15 @@ describe('a request', () => {
 
   test('asks for the likeliest ids by id, for a structure, and for no bad words, where the request has them', async (t) => {
     const { service, exchanges } = await fakeVllm(t, { [COMPLETIONS]: reply(503, '') });
-    const more = { top_logprobs: 3, structured_outputs: { choice: ['left', 'right'] }, bad_words: ['up', ' up'] }; // prettier-ignore
-    const generation = service.generate({ ...REQUEST, ...more }, { signal: untilAborted(), ...collector() }); // prettier-ignore
+    const more = {
+      top_logprobs: 3,
+      structured_outputs: { choice: ['left', 'right'] },
+      bad_words: ['up', ' up'],
+    };
+    const generation = service.generate(
+      { ...REQUEST, ...more },
+      { signal: untilAborted(), ...collector() },
+    );
     await assert.rejects(generation, /503/);
     const sent = exchanges[0]?.body as Record<string, unknown>;
     assert.deepEqual(

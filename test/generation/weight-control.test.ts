@@ -126,13 +126,23 @@ describe('a server without what an update needs', () => {
       lacks: ['/is_paused', '/pause', '/resume', '/collective_rpc', '/reset_prefix_cache'],
       tells_label: false,
     });
-    assert.ok(!(await control.examine({ cache: 'keep' }, BOUND)).lacks.includes('/reset_prefix_cache')); // prettier-ignore
+    assert.ok(
+      !(await control.examine({ cache: 'keep' }, BOUND)).lacks.includes('/reset_prefix_cache'),
+    );
   });
 
   const sleeping = (...awake: number[]): Script => ({
     ...HAS_ALL,
     'GET /is_sleeping': reply(200, '{"is_sleeping":true}'),
-    'GET /metrics': reply(200, awake.map((one, i) => `vllm:engine_sleep_state{engine="${i}",model_name="m",sleep_state="awake"} ${one}.0\n`).join('')), // prettier-ignore
+    'GET /metrics': reply(
+      200,
+      awake
+        .map(
+          (one, i) =>
+            `vllm:engine_sleep_state{engine="${i}",model_name="m",sleep_state="awake"} ${one}.0\n`,
+        )
+        .join(''),
+    ),
   });
   for (const [how, script] of [
     ['it is asleep', sleeping(0)],
@@ -256,7 +266,11 @@ describe('an answer that says no', () => {
 test('a call that is not answered ends with its bound', async (t) => {
   const { control, base_url } = await controlled(t, { 'POST /collective_rpc': () => undefined });
   const loading = control.load({ kind: 'checkpoint', path: '/w' }, { ...BOUND, within_ms: 200 });
-  await assertFault(loading, { type: 'GenerationUnavailable', message: /collective_rpc/, at: base_url }); // prettier-ignore
+  await assertFault(loading, {
+    type: 'GenerationUnavailable',
+    message: /collective_rpc/,
+    at: base_url,
+  });
 });
 
 test('routes of control may be elsewhere, with a key of their own', async (t) => {

@@ -7,5 +7,10 @@ export async function keepPort(address: string): Promise<() => Promise<void>> {
   await new Promise<void>((resolve, reject) => {
     nobody.once('error', reject).listen(Number(port), host, resolve);
   });
-  return () => new Promise((resolve) => nobody.close(() => { resolve(); })); // prettier-ignore
+  return () =>
+    new Promise((resolve) =>
+      nobody.close(() => {
+        resolve();
+      }),
+    );
 }

@@ -102,18 +102,21 @@ export function operatorOf({
   };
   return {
     pause: async (workflowId) => {
-      await eventually({ what: `a pause of ${workflowId}`, timeout_ms: PAUSED_WITHIN_MS }, async () => {
-        const status = await statusOf(workflowId);
-        // Its parent may not have started it yet.
-        if (status === null) return false;
-        if (status !== 'PAUSED')
-          await workflowService
-            .pauseWorkflowExecution({ ...byHand(), workflowId })
-            // It has not begun yet (temporalio/temporal#10975).
-            .catch(unlessInternal);
-        await sleep(TASK_MS);
-        return (await statusOf(workflowId)) === 'PAUSED';
-      }); // prettier-ignore
+      await eventually(
+        { what: `a pause of ${workflowId}`, timeout_ms: PAUSED_WITHIN_MS },
+        async () => {
+          const status = await statusOf(workflowId);
+          // Its parent may not have started it yet.
+          if (status === null) return false;
+          if (status !== 'PAUSED')
+            await workflowService
+              .pauseWorkflowExecution({ ...byHand(), workflowId })
+              // It has not begun yet (temporalio/temporal#10975).
+              .catch(unlessInternal);
+          await sleep(TASK_MS);
+          return (await statusOf(workflowId)) === 'PAUSED';
+        },
+      );
     },
     unpause: async (workflowId) => {
       await workflowService.unpauseWorkflowExecution({ ...byHand(), workflowId });
@@ -131,7 +134,10 @@ export function operatorOf({
       await workflow.getHandle(workflowId).terminate('by hand');
     },
     remove: async (workflowId) => {
-      await workflowService.deleteWorkflowExecution({ namespace, workflowExecution: { workflowId } }); // prettier-ignore
+      await workflowService.deleteWorkflowExecution({
+        namespace,
+        workflowExecution: { workflowId },
+      });
       const handle = workflow.getHandle(workflowId);
       await eventually({ what: `${workflowId} to be gone`, timeout_ms: ENDED_WITHIN_MS }, () =>
         handle.describe().then(

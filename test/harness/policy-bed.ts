@@ -140,7 +140,10 @@ export async function startPolicyBed({
   });
   const current = (): TestServer => server;
   // It survives the server's restarts on the same port; waiting calls continue.
-  const connection = await Connection.connect({ address: server.address, channelArgs: LOOPBACK_CHANNEL }); // prettier-ignore
+  const connection = await Connection.connect({
+    address: server.address,
+    channelArgs: LOOPBACK_CHANNEL,
+  });
   const trainer = new Client({ connection, namespace: server.namespace });
   return {
     server: current,

@@ -23,7 +23,13 @@ const TABLE = {
   update: {
     phases: ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe', 'adapter'],
     victims: [...LOSSES, 'answer', 'trainer'],
-    short: ['load × worker', 'load × engine', 'resume × answer', 'probe × trainer', 'adapter × engine'], // prettier-ignore
+    short: [
+      'load × worker',
+      'load × engine',
+      'resume × answer',
+      'probe × trainer',
+      'adapter × engine',
+    ],
   },
   asleep: {
     phases: ['sleep', 'wake', 'load'],
@@ -42,7 +48,10 @@ const TABLE = {
     short: ['transfer × engine'],
   },
   away: { phases: TRANSFER, victims: ['temporal', 'temporal and trainer'], short: [] },
-} as const satisfies Record<string, { phases: readonly string[]; victims: readonly string[]; short: readonly string[] }>; // prettier-ignore
+} as const satisfies Record<
+  string,
+  { phases: readonly string[]; victims: readonly string[]; short: readonly string[] }
+>;
 
 type Kind = keyof typeof TABLE;
 
@@ -177,7 +186,11 @@ export async function startCellBatch(
   return {
     judge: async () => {
       const { result, rollouts: rows, failures } = await bed.batch(id).outcome();
-      assert.deepEqual(result?.counts, { ...result?.counts, requested: rollouts, completed: rollouts }); // prettier-ignore
+      assert.deepEqual(result?.counts, {
+        ...result?.counts,
+        requested: rollouts,
+        completed: rollouts,
+      });
       assert.equal(rows.length, rollouts);
       assert.deepEqual(failures, []);
       for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
@@ -193,13 +206,20 @@ export async function startCellBatch(
 /** Adds the reports of cells up. */
 export function countCells(kind: Kind) {
   const began = performance.now();
-  const sum = { cells: 0, rollouts: 0, tokens: 0, wrong: 0, unlabelled: 0, turns_generated_twice: 0, sampled_twice: 0 }; // prettier-ignore
+  const sum = {
+    cells: 0,
+    rollouts: 0,
+    tokens: 0,
+    wrong: 0,
+    unlabelled: 0,
+    turns_generated_twice: 0,
+    sampled_twice: 0,
+  };
   return {
     add: (
       cell: PolicyCell,
       { wrong, labels, ...report }: LabelReport & { longest_pause_s?: number },
     ): void => {
-      // prettier-ignore
       sum.cells += 1;
       sum.wrong += wrong.length;
       for (const name of [
@@ -209,7 +229,6 @@ export function countCells(kind: Kind) {
         'turns_generated_twice',
         'sampled_twice',
       ] as const)
-        // prettier-ignore
         sum[name] += report[name];
       console.log(nameOf(cell), JSON.stringify({ ...report, labels }));
     },

@@ -35,7 +35,16 @@ export async function checkLabels({
   engines: readonly { directory: string }[];
 }): Promise<LabelReport> {
   const logged = await requestsOf(engines);
-  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, half_loaded: 0, rollouts: 0 }; // prettier-ignore
+  const report: LabelReport = {
+    tokens: 0,
+    wrong: [],
+    unlabelled: 0,
+    labels: {},
+    sampled_twice: 0,
+    turns_generated_twice: 0,
+    half_loaded: 0,
+    rollouts: 0,
+  };
   for (const [id, text] of journals) {
     const trajectory = emptyTrajectory();
     for (const line of text.split('\n').map(parseLine))
@@ -44,7 +53,10 @@ export async function checkLabels({
     const own = logged.filter(({ rollout_id }) => rollout_id === id);
     report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
     const kept = judge(trajectory, { own, report });
-    report.half_loaded += own.flatMap(({ weights }) => weights).filter(isHalf).reduce((sum, { start, end }) => sum + end - start, 0); // prettier-ignore
+    report.half_loaded += own
+      .flatMap(({ weights }) => weights)
+      .filter(isHalf)
+      .reduce((sum, { start, end }) => sum + end - start, 0);
     const sent = own.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
     report.sampled_twice += Math.max(0, sent - kept);
   }

@@ -40,7 +40,10 @@ export function policyTests(wire: 'completions' | 'generate'): void {
       eventually({ what: `every replica at ${wanted}`, timeout_ms: 60_000 }, async () => {
         const record = await bed.record();
         const entries = Object.values(record?.replicas ?? {});
-        return entries.length > 0 && entries.every((one) => one.state === 'current' && one.version === wanted); // prettier-ignore
+        return (
+          entries.length > 0 &&
+          entries.every((one) => one.state === 'current' && one.version === wanted)
+        );
       });
     /** Every rollout ended, and each token has the label of the weights with which the engine sampled it. */
     const checkBatch = async (id: string, rollouts: number) => {
@@ -106,9 +109,15 @@ export function policyTests(wire: 'completions' | 'generate'): void {
       await assert.rejects(bed.publish(large), /at most 1048576 bytes of arguments, got 2097/);
       // The same path, once its file has other content.
       const { path: file } = good.weights;
-      const [then, now] = [await readFile(file, 'utf8'), JSON.stringify({ name: 'other', skill: 1, seed: 99 })]; // prettier-ignore
+      const [then, now] = [
+        await readFile(file, 'utf8'),
+        JSON.stringify({ name: 'other', skill: 1, seed: 99 }),
+      ];
       await writeFile(file, now);
-      assert.match(await reasonOf(bed.publish(good)), /^weights: expected what ".*" had when version .* publish other files under a higher version$/); // prettier-ignore
+      assert.match(
+        await reasonOf(bed.publish(good)),
+        /^weights: expected what ".*" had when version .* publish other files under a higher version$/,
+      );
       await writeFile(file, then);
       assert.equal((await bed.record())?.epoch, before?.epoch);
       // Publishing the target with the same weights has nothing left to do.
@@ -132,7 +141,10 @@ export function policyTests(wire: 'completions' | 'generate'): void {
     });
 
     test('weights that are not there leave replicas unknown, which get the version back by themselves', async () => {
-      const missing = { ...(await next()), weights: { kind: 'checkpoint' as const, path: '/no/such/file' } }; // prettier-ignore
+      const missing = {
+        ...(await next()),
+        weights: { kind: 'checkpoint' as const, path: '/no/such/file' },
+      };
       const before = (await bed.record())?.version;
       assert.match(await reasonOf(bed.publish(missing)), /was not reached.*load: .*no such file/s);
       await currentAt(before!);

@@ -53,11 +53,19 @@ export async function startPostgresBed({
     ...options,
     env: (worker) => {
       const port = proxies.get(worker)?.port;
-      return port === undefined ? {} : { ...env(worker), STORE_URL: server.url.replace(`:${server.port}/`, `:${port}/`) }; // prettier-ignore
+      return port === undefined
+        ? {}
+        : { ...env(worker), STORE_URL: server.url.replace(`:${server.port}/`, `:${port}/`) };
     },
     store: (store, root) =>
       stores.includes(store)
-        ? { kind: 'postgres', url_env: 'STORE_URL', schema: store, patience, outputs: outputs(root) } // prettier-ignore
+        ? {
+            kind: 'postgres',
+            url_env: 'STORE_URL',
+            schema: store,
+            patience,
+            outputs: outputs(root),
+          }
         : { kind: 'file', root },
   });
   for (const schema of stores) {

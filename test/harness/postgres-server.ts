@@ -78,7 +78,15 @@ async function serve(
     for (const end = performance.now() + START_MS; ;) {
       const before = existsSync(logFile) ? (await readFile(logFile, 'utf8')).length : 0;
       // The kernel ends it with this process, however that ends.
-      child = await startChild({ command, args, cwd: folder, env: process.env, logFile, ends: 'kernel', user }); // prettier-ignore
+      child = await startChild({
+        command,
+        args,
+        cwd: folder,
+        env: process.env,
+        logFile,
+        ends: 'kernel',
+        user,
+      });
       try {
         await untilReady(child, { logFile, before });
         return;

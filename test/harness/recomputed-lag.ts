@@ -48,7 +48,11 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
         if (age === null) lag.unknown += 1;
         else lag.lags.push(age);
         if (isMasked === null) continue;
-        assert.equal(isMasked(token), isTooOld, `token ${token} of ${row.rollout_id}, step of version ${version}`); // prettier-ignore
+        assert.equal(
+          isMasked(token),
+          isTooOld,
+          `token ${token} of ${row.rollout_id}, step of version ${version}`,
+        );
         lag.masked += Number(isTooOld);
       }
       if (age !== null && isTooOld) over.add(row.row);

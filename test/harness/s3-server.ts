@@ -54,7 +54,12 @@ export interface S3Server {
 /** How many objects a list has before it goes on. */
 export const PAGE = 20;
 
-const ACCESS = { AWS_ACCESS_KEY_ID: 'test-access', AWS_SECRET_ACCESS_KEY: 'test-secret-of-s3', AWS_REGION: 'us-east-1', AWS_DEFAULT_REGION: 'us-east-1' }; // prettier-ignore
+const ACCESS = {
+  AWS_ACCESS_KEY_ID: 'test-access',
+  AWS_SECRET_ACCESS_KEY: 'test-secret-of-s3',
+  AWS_REGION: 'us-east-1',
+  AWS_DEFAULT_REGION: 'us-east-1',
+};
 
 /** `moto` as an S3 server on loopback, spoken to by HTTP, behind a proxy that may disturb requests. */
 export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> {
@@ -75,7 +80,11 @@ export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> 
     await child.exited;
   });
   const server = `http://127.0.0.1:${port}`;
-  const isThere = () => fetch(`${server}/moto-api/`).then((answer) => answer.ok, () => false); // prettier-ignore
+  const isThere = () =>
+    fetch(`${server}/moto-api/`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
   await eventually({ what: 'moto to answer', timeout_ms: 60_000 }, isThere);
   let disturbed: (request: Seen) => Disturbed = () => null;
   const requests: string[] = [];

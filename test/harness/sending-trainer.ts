@@ -91,7 +91,10 @@ export async function askPolicy<T>(
   bed: Pick<PolicyBed, 'server'>,
   ask: (client: PolicyClient) => Promise<T>,
 ): Promise<T> {
-  const client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
+  const client = await connectPolicy(onLoopback(bed.server()), {
+    service: 'default',
+    task_queue: TASK_QUEUE,
+  });
   try {
     return await ask(client);
   } finally {

@@ -75,7 +75,8 @@ export function openStreamToTest({
     );
   const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
     StepFact.parse(JSON.parse(await factText(step)));
-  const rows = (step: number): Promise<Row[]> => readRows(path.join(folder(step), 'rollouts.jsonl')); // prettier-ignore
+  const rows = (step: number): Promise<Row[]> =>
+    readRows(path.join(folder(step), 'rollouts.jsonl'));
   let asked = { max_lag: 1, masks: false };
   const lag = async (result: StepResult): Promise<RecomputedLag | null> => {
     const { step, version, metrics, notes } = result;

@@ -12,7 +12,11 @@ import { eventually } from './waiting.js';
 type Phase = PolicyCell<'transfer'>['phase'];
 
 /** The call to an engine in whose middle a phase is. The others are between two steps of the trainer. */
-const HELD: Partial<Record<Phase, string>> = { begin: '/pause', finish: '/update_weight_version', labels: '/resume' }; // prettier-ignore
+const HELD: Partial<Record<Phase, string>> = {
+  begin: '/pause',
+  finish: '/update_weight_version',
+  labels: '/resume',
+};
 
 /** The trainer's process ends here. */
 class Killed extends Error {}
@@ -45,7 +49,12 @@ async function answered<T>(ask: () => Promise<T>): Promise<T> {
  */
 export async function walkTransfer(
   trainer: SendingTrainer,
-  { phase, engine, given = {}, strike }: { phase: Phase; engine: Engine; given?: object; strike: () => Promise<unknown> }, // prettier-ignore
+  {
+    phase,
+    engine,
+    given = {},
+    strike,
+  }: { phase: Phase; engine: Engine; given?: object; strike: () => Promise<unknown> },
 ): Promise<PolicyAnswers['finish']> {
   const after = async (now: Phase): Promise<void> => {
     if (now === phase) await strike();
@@ -80,7 +89,9 @@ export async function repairBy(trainer: SendingTrainer, bed: PolicyBed): Promise
   const repair = async (): Promise<void> => {
     const record = await bed.record();
     const { version = null, target = null, replicas = {} } = record ?? {};
-    const lacking = Object.entries(replicas).filter(([, one]) => one.state !== 'current' || one.version !== version); // prettier-ignore
+    const lacking = Object.entries(replicas).filter(
+      ([, one]) => one.state !== 'current' || one.version !== version,
+    );
     const isOwn = version === target && record?.transfers.last?.version === version;
     const only = lacking.map(([url]) => url);
     await trainer.transfer(isOwn ? { version, only, same: true } : {});

@@ -258,7 +258,11 @@ const runId = (workflowId: string): string => `run-of-${workflowId}`;
 /** Receives each value that leaves the workflow. */
 const listener = (given: unknown[]): PayloadCodec => ({
   encode: (values: Payload[]) => {
-    given.push(...values.map(({ data }) => JSON.parse(Buffer.from(data ?? []).toString() || 'null') as unknown)); // prettier-ignore
+    given.push(
+      ...values.map(
+        ({ data }) => JSON.parse(Buffer.from(data ?? []).toString() || 'null') as unknown,
+      ),
+    );
     return Promise.resolve(values);
   },
   decode: (values: Payload[]) => Promise.resolve(values),

@@ -83,10 +83,19 @@ suite('adapters that a trainer publishes while a real engine samples', {
       { batch: id, streams, tokens }: typeof LASTING,
       rounds: number,
     ): Promise<RecoveryBatch> => {
-      const samples = REQUEST.samples.slice(0, streams).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
+      const samples = REQUEST.samples
+        .slice(0, streams)
+        .map((one) => ({ ...one, extra_env_info: { left: 1 } }));
       const generation = { temperature: 1, max_new_tokens: tokens, ignore_eos: true };
       const batch = interop.bed.batch(STORE, id);
-      await batch.start({ ...REQUEST, samples, num_repeats: rounds, max_in_flight: streams, max_seq_len: 2048, generation }); // prettier-ignore
+      await batch.start({
+        ...REQUEST,
+        samples,
+        num_repeats: rounds,
+        max_in_flight: streams,
+        max_seq_len: 2048,
+        generation,
+      });
       await midGeneration(interop, { store: STORE, batch: id, least: streams });
       return batch;
     };
@@ -145,10 +154,28 @@ suite('adapters that a trainer publishes while a real engine samples', {
         for (const { paused_s } of results) assert.equal(paused_s, 0);
         const log = await readFile(path.join(engine.directory, 'engine.log'), 'utf8');
         assert.doesNotMatch(log, /"POST \/pause/);
-        const wallsOf = ({ rollouts: all }: BatchOutcome): number[] => all.map(({ timing }) => timing.wall_s).sort((a, b) => a - b); // prettier-ignore
-        const cuts = rollouts.reduce((sum, { policy_versions }) => sum + policy_versions.length - 1, 0); // prettier-ignore
-        const { checked, furthest, versions } = compareWithTorch(rollouts, (version) => `${pathOf(version)}-merged`); // prettier-ignore
-        console.log({ rollouts: rollouts.length, tokens: checked, versions: versions.size, furthest, most, looks, cuts, lasting_s: wallsOf(long), passing_s: wallsOf(short), total_s: results.map(({ total_s }) => total_s) }); // prettier-ignore
+        const wallsOf = ({ rollouts: all }: BatchOutcome): number[] =>
+          all.map(({ timing }) => timing.wall_s).sort((a, b) => a - b);
+        const cuts = rollouts.reduce(
+          (sum, { policy_versions }) => sum + policy_versions.length - 1,
+          0,
+        );
+        const { checked, furthest, versions } = compareWithTorch(
+          rollouts,
+          (version) => `${pathOf(version)}-merged`,
+        );
+        console.log({
+          rollouts: rollouts.length,
+          tokens: checked,
+          versions: versions.size,
+          furthest,
+          most,
+          looks,
+          cuts,
+          lasting_s: wallsOf(long),
+          passing_s: wallsOf(short),
+          total_s: results.map(({ total_s }) => total_s),
+        });
         // A stream begins under the newest one, and goes on under the newest when its own is too old.
         assert.ok(versions.size >= VERSIONS / 3, [...versions].join());
         assert.ok(cuts > 0, 'no turn went on under another adapter');
@@ -158,10 +185,16 @@ suite('adapters that a trainer publishes while a real engine samples', {
 
     test('more of them than it has room for are refused by name, and nothing changes', async () => {
       await assert.rejects(bring(VERSIONS + 1, KEPT + 1), ({ cause }: Error) => {
-        assert.match((cause as Error).message, /too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 .* got 3/); // prettier-ignore
+        assert.match(
+          (cause as Error).message,
+          /too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 .* got 3/,
+        );
         return true;
       });
-      const client = await connectPolicy(onLoopback(interop.bed.server()), { service: 'default', task_queue: STORE }); // prettier-ignore
+      const client = await connectPolicy(onLoopback(interop.bed.server()), {
+        service: 'default',
+        task_queue: STORE,
+      });
       try {
         const { record } = await client.status();
         assert.equal(record?.version, VERSIONS);
@@ -169,7 +202,10 @@ suite('adapters that a trainer publishes while a real engine samples', {
         await client.close();
       }
       await bring(VERSIONS + 1);
-      await eventually({ what: 'the last one', timeout_ms: 60_000 }, async () => (await loaded()).length <= KEPT + 1); // prettier-ignore
+      await eventually(
+        { what: 'the last one', timeout_ms: 60_000 },
+        async () => (await loaded()).length <= KEPT + 1,
+      );
     });
   },
 });

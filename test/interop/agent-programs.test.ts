@@ -45,7 +45,8 @@ const skip =
 
 const COMMAND = '(echo [a-z]{1,8}|ls -a|cat said)';
 const END = 'echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT';
-const callOf = (given: string): string => String.raw`<tool_call>\n\{"name": "bash", "arguments": \{${given}\}\}\n</tool_call>`; // prettier-ignore
+const callOf = (given: string): string =>
+  String.raw`<tool_call>\n\{"name": "bash", "arguments": \{${given}\}\}\n</tool_call>`;
 /** A random policy calls no tool by itself: a grammar makes it. What it chooses within that is sampled. */
 const GRAMMARS = {
   mini: callOf(`"command": "(${COMMAND}|${END})"`),
@@ -105,7 +106,7 @@ function processesOfAgents(): string[] {
       (pid) =>
         said(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) +
         said(() => readlinkSync(`/proc/${pid}/exe`)),
-    ) // prettier-ignore
+    )
     .filter((text) => text.includes(VENV) || text.includes(OPENCODE));
 }
 
@@ -165,7 +166,10 @@ suite('agents of others in their sandbox, on a real engine', {
       await files.remove();
     });
 
-    const start = (batch_id: string, { of, rollouts }: { of: keyof typeof GRAMMARS; rollouts: number }) => {
+    const start = (
+      batch_id: string,
+      { of, rollouts }: { of: keyof typeof GRAMMARS; rollouts: number },
+    ) => {
       const samples = Array.from({ length: rollouts }, (_, row) => ({
         message_log: [{ role: 'user', content: `Task ${row}: say hello.` }],
         task_name: of,
@@ -178,7 +182,7 @@ suite('agents of others in their sandbox, on a real engine', {
         generation: { max_new_tokens: 100, structured_outputs: { regex: GRAMMARS[of] } },
         rollout_timeout: '30m',
       });
-    }; // prettier-ignore
+    };
 
     /** Every sampled id of a row is one that the engine has sampled behind the same ids, with its logprob. */
     function assertAsRecorded(rows: readonly Row[]): number {
@@ -195,7 +199,10 @@ suite('agents of others in their sandbox, on a real engine', {
     }
 
     async function assertNothingIsLeft(): Promise<void> {
-      await eventually({ what: 'the end of all agents', timeout_ms: 30_000 }, () => processesOfAgents().length === 0); // prettier-ignore
+      await eventually(
+        { what: 'the end of all agents', timeout_ms: 30_000 },
+        () => processesOfAgents().length === 0,
+      );
       await eventually({ what: 'removal of their folders', timeout_ms: 30_000 }, () =>
         foldersOfLives().every((name) => others.has(name)),
       );
@@ -214,9 +221,13 @@ suite('agents of others in their sandbox, on a real engine', {
         const sampled = proxy.recorded.filter(({ prompt_ids }) => prompt_ids.length > 4);
         const answers = rollouts.flatMap(answersIn);
         assert.equal(answers.length, sampled.length);
-        const beside = rollouts.flatMap(({ sequences = [] }) => sequences.map(({ cause }) => cause)); // prettier-ignore
+        const beside = rollouts.flatMap(({ sequences = [] }) =>
+          sequences.map(({ cause }) => cause),
+        );
         const longest = Math.max(...sampled.map(({ prompt_ids }) => prompt_ids.length));
-        t.diagnostic(`${answers.length} calls, ${tokens} tokens, prompts up to ${longest}; sequences beside: ${JSON.stringify(beside)}`); // prettier-ignore
+        t.diagnostic(
+          `${answers.length} calls, ${tokens} tokens, prompts up to ${longest}; sequences beside: ${JSON.stringify(beside)}`,
+        );
         await assertNothingIsLeft();
       });
 
@@ -229,7 +240,10 @@ suite('agents of others in their sandbox, on a real engine', {
         return said.includes(VENV) && said.includes(OPENCODE) && proxy.recorded.length > 12;
       });
       await worker.kill('SIGKILL');
-      await eventually({ what: 'the end of all agents', timeout_ms: 30_000 }, () => processesOfAgents().length === 0); // prettier-ignore
+      await eventually(
+        { what: 'the end of all agents', timeout_ms: 30_000 },
+        () => processesOfAgents().length === 0,
+      );
       await eventually({ what: 'removal of their folders', timeout_ms: 30_000 }, () =>
         foldersOfLives().every((name) => others.has(name)),
       );

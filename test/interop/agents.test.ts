@@ -28,9 +28,13 @@ const toolOf = (name: string, parameter: string) => ({
   function: {
     name,
     description: `${name} of a ${parameter}`,
-    parameters: { type: 'object', properties: { [parameter]: { type: 'string' } }, required: [parameter] },
+    parameters: {
+      type: 'object',
+      properties: { [parameter]: { type: 'string' } },
+      required: [parameter],
+    },
   },
-}); // prettier-ignore
+});
 const TOOLS = [toolOf('count', 'word'), toolOf('turn', 'text')];
 
 const resultOf = (name: string, said: string): string =>
@@ -63,7 +67,13 @@ async function program({ task, signal }: Running) {
       const [said = ''] = Object.values(JSON.parse(text) as Record<string, string>);
       return { role: 'tool', tool_call_id: id, content: resultOf(name, said) };
     });
-    const words = { role: 'user', content: resultOf(turn % 2 === 0 ? 'count' : 'turn', content ?? '').replaceAll(/[^ -~]/g, '?') }; // prettier-ignore
+    const words = {
+      role: 'user',
+      content: resultOf(turn % 2 === 0 ? 'count' : 'turn', content ?? '').replaceAll(
+        /[^ -~]/g,
+        '?',
+      ),
+    };
     messages = [...messages, message, ...(results.length > 0 ? results : [words])];
   }
   return { reward: calls };
@@ -151,7 +161,9 @@ suite('programs on a real engine', {
       const rows = await rowsOf('words', { temperature: TEMPERATURE });
       const answers = assertAsRecorded(rows);
       const expected = torchLogprobs(answers.map((one) => ({ ...one, temperature: TEMPERATURE })));
-      const apart = answers.flatMap(({ logprobs }, i) => logprobs.map((got, k) => Math.abs(got - expected[i]![k]!))); // prettier-ignore
+      const apart = answers.flatMap(({ logprobs }, i) =>
+        logprobs.map((got, k) => Math.abs(got - expected[i]![k]!)),
+      );
       const worst = apart.reduce((a, b) => Math.max(a, b), 0);
       t.diagnostic(`${apart.length} tokens, at most ${worst.toExponential(1)} apart`);
       assert.ok(apart.length > ROLLOUTS * CALLS * 10 && worst <= LOGPROB_TOLERANCE, `${worst}`);

@@ -5,7 +5,8 @@ import type { Recorded } from './recording-proxy.js';
 
 export type Answer = Recorded;
 
-export const written = ({ prompt_ids, token_ids }: Recorded): string => JSON.stringify([prompt_ids, token_ids]); // prettier-ignore
+export const written = ({ prompt_ids, token_ids }: Recorded): string =>
+  JSON.stringify([prompt_ids, token_ids]);
 
 /** Of the main path and of all sequences beside it. */
 export function answersIn({ message_log, sequences = [] }: Row): Answer[] {
@@ -24,7 +25,9 @@ function answersBehind(
   const answers = log.flatMap(({ token_ids, generation_logprobs }) => {
     const prompt_ids = [...ids];
     ids.push(...token_ids);
-    return generation_logprobs === undefined ? [] : [{ prompt_ids, token_ids, logprobs: generation_logprobs }]; // prettier-ignore
+    return generation_logprobs === undefined
+      ? []
+      : [{ prompt_ids, token_ids, logprobs: generation_logprobs }];
   });
   return { ids, answers };
 }

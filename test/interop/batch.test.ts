@@ -70,7 +70,10 @@ suite('a greedy batch on a real engine', {
           await batch.start(REQUEST);
           await untilTurns(SIZE.samples / 2);
           await runs();
-          assert.deepEqual(await control('POST', `/pause?mode=${mode}`), { status: 200, body: { status: 'paused' } }); // prettier-ignore
+          assert.deepEqual(await control('POST', `/pause?mode=${mode}`), {
+            status: 200,
+            body: { status: 'paused' },
+          });
           if (mode === 'abort') await isVisible();
           await parks(batch);
           await control('POST', '/resume');

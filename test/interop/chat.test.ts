@@ -75,8 +75,14 @@ suite('a chat of three turns on a real engine', {
 
     /** The engine's own rendering of the whole conversation, with the policy's ids in place of a placeholder. */
     async function rendered(question: string, answers: readonly (readonly number[])[]) {
-      const placeholder = await service.tokenize({ model, text: 'one', add_special_tokens: false }, signal); // prettier-ignore
-      const [end = -1] = await service.tokenize({ model, text: '<|im_end|>', add_special_tokens: false }, signal); // prettier-ignore
+      const placeholder = await service.tokenize(
+        { model, text: 'one', add_special_tokens: false },
+        signal,
+      );
+      const [end = -1] = await service.tokenize(
+        { model, text: '<|im_end|>', add_special_tokens: false },
+        signal,
+      );
       const messages: ChatMessage[] = [{ role: 'user', content: question }];
       let ids = await service.renderChat({ model, messages, ...OPTIONS }, signal);
       let whole = ids;
@@ -86,7 +92,10 @@ suite('a chat of three turns on a real engine', {
           { role: 'user', content: NEWS[k] ?? '' },
         );
         const longer = await service.renderChat({ model, messages, ...OPTIONS }, signal);
-        assert.deepEqual(longer.slice(0, whole.length + placeholder.length), [...whole, ...placeholder]); // prettier-ignore
+        assert.deepEqual(longer.slice(0, whole.length + placeholder.length), [
+          ...whole,
+          ...placeholder,
+        ]);
         const said = answer.at(-1) === end ? answer.slice(0, -1) : answer;
         ids = [...ids, ...said, ...longer.slice(whole.length + placeholder.length)];
         whole = longer;
@@ -96,41 +105,75 @@ suite('a chat of three turns on a real engine', {
 
     test('is sent the engine’s own rendering at each turn, cut anywhere or not', async (t) => {
       const folders: (() => unknown)[] = [];
-      const kept = { after: (end: () => unknown) => void folders.push(end) } as Pick<TestContext, 'after'>; // prettier-ignore
+      const kept = { after: (end: () => unknown) => void folders.push(end) } as Pick<
+        TestContext,
+        'after'
+      >;
       const finishes = new Set<string>();
       let exact = 0;
       const resumed: number[] = [];
-      await atOnce(Array.from({ length: 24 }, (_, seed) => seed), { limit: 8, run: async (seed) => {
-        const random = createRandom(seed);
-        const question = `Question ${seed}?`;
-        const whole = await played(kept, { question, cuts: [] });
-        const lengths = whole.answers.map(({ token_ids }) => token_ids.length);
-        const cuts = lengths.flatMap((length) => [...cutsIn(length, random), null]);
-        const cut = await played(kept, { question, cuts });
-        assert.deepEqual(cut.answers.map(({ token_ids }) => token_ids), whole.answers.map(({ token_ids }) => token_ids)); // prettier-ignore
-        assert.equal(cut.sent.length, cuts.length);
-        for (const { turn, prompt_ids } of cut.sent) {
-          const { prompt_ids: first = [] } = whole.sent[turn] ?? {};
-          const inherited = prompt_ids.length - first.length;
-          const expected = [...first, ...(whole.answers[turn]?.token_ids.slice(0, inherited) ?? [])];
-          assert.deepEqual(prompt_ids, expected, `prompt ${seed}, turn ${turn}, behind ${inherited} tokens`);
-          if (inherited > 0) resumed[turn] = (resumed[turn] ?? 0) + 1;
-        }
-        for (const turn of whole.answers.keys()) {
-          const before = whole.answers.slice(0, turn);
-          const expected = await rendered(question, before.map(({ token_ids }) => token_ids));
-          assert.deepEqual(whole.sent[turn]?.prompt_ids, expected, `prompt ${seed}, turn ${turn}`);
-          const messages = [
-            { role: 'user', content: question },
-            ...before.flatMap(({ content }, k) => [{ role: 'assistant', content }, { role: 'user', content: NEWS[k] ?? '' }]),
-          ];
-          const again = await service.renderChat({ model, messages, ...OPTIONS }, signal);
-          if (JSON.stringify(again) === JSON.stringify(whole.sent[turn].prompt_ids)) exact += 1;
-        }
-        for (const { finish_reason, stop_reason } of whole.answers) finishes.add(`${finish_reason} ${stop_reason}`);
-      } }); // prettier-ignore
+      await atOnce(
+        Array.from({ length: 24 }, (_, seed) => seed),
+        {
+          limit: 8,
+          run: async (seed) => {
+            const random = createRandom(seed);
+            const question = `Question ${seed}?`;
+            const whole = await played(kept, { question, cuts: [] });
+            const lengths = whole.answers.map(({ token_ids }) => token_ids.length);
+            const cuts = lengths.flatMap((length) => [...cutsIn(length, random), null]);
+            const cut = await played(kept, { question, cuts });
+            assert.deepEqual(
+              cut.answers.map(({ token_ids }) => token_ids),
+              whole.answers.map(({ token_ids }) => token_ids),
+            );
+            assert.equal(cut.sent.length, cuts.length);
+            for (const { turn, prompt_ids } of cut.sent) {
+              const { prompt_ids: first = [] } = whole.sent[turn] ?? {};
+              const inherited = prompt_ids.length - first.length;
+              const expected = [
+                ...first,
+                ...(whole.answers[turn]?.token_ids.slice(0, inherited) ?? []),
+              ];
+              assert.deepEqual(
+                prompt_ids,
+                expected,
+                `prompt ${seed}, turn ${turn}, behind ${inherited} tokens`,
+              );
+              if (inherited > 0) resumed[turn] = (resumed[turn] ?? 0) + 1;
+            }
+            for (const turn of whole.answers.keys()) {
+              const before = whole.answers.slice(0, turn);
+              const expected = await rendered(
+                question,
+                before.map(({ token_ids }) => token_ids),
+              );
+              assert.deepEqual(
+                whole.sent[turn]?.prompt_ids,
+                expected,
+                `prompt ${seed}, turn ${turn}`,
+              );
+              const messages = [
+                { role: 'user', content: question },
+                ...before.flatMap(({ content }, k) => [
+                  { role: 'assistant', content },
+                  { role: 'user', content: NEWS[k] ?? '' },
+                ]),
+              ];
+              const again = await service.renderChat({ model, messages, ...OPTIONS }, signal);
+              if (JSON.stringify(again) === JSON.stringify(whole.sent[turn].prompt_ids)) exact += 1;
+            }
+            for (const { finish_reason, stop_reason } of whole.answers)
+              finishes.add(`${finish_reason} ${stop_reason}`);
+          },
+        },
+      );
       assert.ok(finishes.size > 1, [...finishes].join());
-      assert.equal(resumed.filter((count) => count > 0).length, TURNS, `resumed in each turn: ${resumed.join()}`); // prettier-ignore
+      assert.equal(
+        resumed.filter((count) => count > 0).length,
+        TURNS,
+        `resumed in each turn: ${resumed.join()}`,
+      );
       t.diagnostic(
         `${exact} of ${24 * TURNS} prompts are also what rendering the texts again gives; resumed in each turn: ${resumed.join()}`,
       );

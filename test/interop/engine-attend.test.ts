@@ -54,7 +54,21 @@ suite('engine attend in front of a real engine', {
     async function attend(command: string): Promise<Child> {
       const child = await startChild({
         command: process.execPath,
-        args: [MAIN, 'engine', 'attend', '--config', file(`worker-${STORE}-1.yaml`), '--url', url, '--drain-limit', '3s', '--', 'bash', '-c', command], // prettier-ignore
+        args: [
+          MAIN,
+          'engine',
+          'attend',
+          '--config',
+          file(`worker-${STORE}-1.yaml`),
+          '--url',
+          url,
+          '--drain-limit',
+          '3s',
+          '--',
+          'bash',
+          '-c',
+          command,
+        ],
         cwd: interop.bed.directory,
         env: {
           ...stackEnvironment(process.env),
@@ -106,10 +120,16 @@ suite('engine attend in front of a real engine', {
       await interop.bed.observed(async () => {
         await attendEngine();
         await serves();
-        await publish(interop.bed.server(), { version: 1, weights: { kind: 'checkpoint', path: file('checkpoint') }, task_queue: STORE }); // prettier-ignore
+        await publish(interop.bed.server(), {
+          version: 1,
+          weights: { kind: 'checkpoint', path: file('checkpoint') },
+          task_queue: STORE,
+        });
         instances.add((await serves()).instance);
         await paceIn(interop.bed.directory).pace(SLOW);
-        const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
+        const samples = REQUEST.samples
+          .slice(0, STREAMS)
+          .map((one) => ({ ...one, extra_env_info: { left: 1 } }));
         const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
         await interop.bed.batch(STORE, STORE).start({ ...REQUEST, samples, generation });
         await midstream();
@@ -161,7 +181,9 @@ suite('engine attend in front of a real engine', {
         const { rollouts, failures } = await interop.bed.batch(STORE, STORE).outcome(OUTCOME_MS);
         assert.deepEqual(failures, []);
         assert.equal(rollouts.length, STREAMS);
-        const { checked, furthest, versions } = compareWithTorch(rollouts, () => file('checkpoint')); // prettier-ignore
+        const { checked, furthest, versions } = compareWithTorch(rollouts, () =>
+          file('checkpoint'),
+        );
         console.log({ tokens: checked, furthest, versions: [...versions] });
         assert.deepEqual([...versions], ['1']);
         assert.ok(furthest < TOLERANCE, `a logprob differs by ${furthest}`);

@@ -123,7 +123,9 @@ async function startEngine({
 
 async function answers(port: number): Promise<boolean> {
   try {
-    const { status } = await fetch(`http://127.0.0.1:${port}/health`, { signal: AbortSignal.timeout(2000) }); // prettier-ignore
+    const { status } = await fetch(`http://127.0.0.1:${port}/health`, {
+      signal: AbortSignal.timeout(2000),
+    });
     return status === 200;
   } catch {
     return false;

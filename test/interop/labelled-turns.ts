@@ -23,7 +23,12 @@ export function compareWithTorch(
     .flatMap((turn) => [...new Set(turn.versions)].map((version) => ({ ...turn, version })));
   // Importing torch takes long: all versions are computed by one process.
   const expected = torchLogprobs(
-    labelled.map(({ prompt_ids, token_ids, version }) => ({ prompt_ids, token_ids, temperature: 1, checkpoint: checkpointOf(Number(version)) })), // prettier-ignore
+    labelled.map(({ prompt_ids, token_ids, version }) => ({
+      prompt_ids,
+      token_ids,
+      temperature: 1,
+      checkpoint: checkpointOf(Number(version)),
+    })),
   );
   let checked = 0;
   let furthest = 0;

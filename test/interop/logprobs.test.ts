@@ -29,7 +29,13 @@ async function rowOf(
     environment: scriptedEnvironment([{ terminated: true }]),
     special_tokens: SPECIAL_TOKENS,
   });
-  const settings = { ...GENERATION, temperature: TEMPERATURE, max_new_tokens: 60, seed, ...generation }; // prettier-ignore
+  const settings = {
+    ...GENERATION,
+    temperature: TEMPERATURE,
+    max_new_tokens: 60,
+    seed,
+    ...generation,
+  };
   const token_ids = promptOf(seed);
   await bench.started({
     settings: { model: 'tiny', max_seq_len: 512, generation: settings },
@@ -54,7 +60,9 @@ function turnOf({ message_log }: Row) {
 function furthest(rows: readonly Row[], temperature: number): number {
   const turns = rows.map((row) => ({ ...turnOf(row), temperature }));
   const expected = torchLogprobs(turns);
-  const apart = turns.flatMap(({ logprobs }, i) => logprobs.map((got, k) => Math.abs(got - expected[i]![k]!))); // prettier-ignore
+  const apart = turns.flatMap(({ logprobs }, i) =>
+    logprobs.map((got, k) => Math.abs(got - expected[i]![k]!)),
+  );
   return apart.reduce((a, b) => Math.max(a, b), 0);
 }
 

@@ -19,14 +19,28 @@ const ROWS_WITHIN_MS = 900_000;
 const HANGS_MS = 60_000;
 
 /** What differs from one play to the next: when, how long, and ids that servers draw. */
-const OWN = new Set(['started_at', 'completed_at', 'duration_ms', 'latency_total_ms', 'latency_ttft_ms', 'timestamp', 'model_call_id', 'created_at', 'id', 'response_id', 'created']); // prettier-ignore
+const OWN = new Set([
+  'started_at',
+  'completed_at',
+  'duration_ms',
+  'latency_total_ms',
+  'latency_ttft_ms',
+  'timestamp',
+  'model_call_id',
+  'created_at',
+  'id',
+  'response_id',
+  'created',
+]);
 
 function masked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(masked);
   if (typeof value === 'string') return value.replaceAll(/[0-9a-f]{32}/g, '*');
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value);
-  return Object.fromEntries(entries.map(([key, item]) => [key, OWN.has(key) && item !== null ? '*' : masked(item)])); // prettier-ignore
+  return Object.fromEntries(
+    entries.map(([key, item]) => [key, OWN.has(key) && item !== null ? '*' : masked(item)]),
+  );
 }
 
 interface Play {
@@ -71,7 +85,9 @@ const isLate = ({ made, captured }: Play): boolean => captured < made;
 
 function textOf({ row }: Play, { captures }: { captures: boolean }): string {
   const { ng_trajectory, ng_model_call_capture, ...others } = row;
-  return JSON.stringify(masked(captures ? { ...others, ng_trajectory, ng_model_call_capture } : others)); // prettier-ignore
+  return JSON.stringify(
+    masked(captures ? { ...others, ng_trajectory, ng_model_call_capture } : others),
+  );
 }
 
 /** With the text of their numbers. Agents are in the order in which their servers answered upstream. */
@@ -109,15 +125,31 @@ test(
     const lines = inputs.flat();
     const rows = lines.length * REPEATS;
     await writeFile(at('in.jsonl'), `${lines.join('\n')}\n`);
-    const args = (output: string, { port = head.port } = {}): string[] => [`+input_jsonl_fpath=${at('in.jsonl')}`, `+output_jsonl_fpath=${at(`${output}.jsonl`)}`, `+num_repeats=${REPEATS}`, '+num_samples_in_parallel=8', `+head_server.host=${head.host}`, `+head_server.port=${port}`, '+observability_enabled=true', `+model_call_capture_dir=${captures}`]; // prettier-ignore
-    const startUpstream = (output: string, { port = head.port, more = [] }: { port?: number; more?: string[] } = {}) => gym('ng_collect_rollouts', { args: [...args(output, { port }), ...more], cwd: folder }); // prettier-ignore
-    const upstream = (output: string, ...more: string[]) => startUpstream(output, { more }).ended; // prettier-ignore
-    const ours = (output: string, ...more: string[]) => collect({ cwd: folder, args: [...args(output), ...more] }); // prettier-ignore
+    const args = (output: string, { port = head.port } = {}): string[] => [
+      `+input_jsonl_fpath=${at('in.jsonl')}`,
+      `+output_jsonl_fpath=${at(`${output}.jsonl`)}`,
+      `+num_repeats=${REPEATS}`,
+      '+num_samples_in_parallel=8',
+      `+head_server.host=${head.host}`,
+      `+head_server.port=${port}`,
+      '+observability_enabled=true',
+      `+model_call_capture_dir=${captures}`,
+    ];
+    const startUpstream = (
+      output: string,
+      { port = head.port, more = [] }: { port?: number; more?: string[] } = {},
+    ) => gym('ng_collect_rollouts', { args: [...args(output, { port }), ...more], cwd: folder });
+    const upstream = (output: string, ...more: string[]) => startUpstream(output, { more }).ended;
+    const ours = (output: string, ...more: string[]) =>
+      collect({ cwd: folder, args: [...args(output), ...more] });
     const RESUME = '+resume_from_cache=true';
 
     const count = (output: string): number => readRows(at(`${output}.jsonl`)).length;
     const until = (output: string, least: number): Promise<true> =>
-      eventually({ what: `${least} rows of ${output}`, timeout_ms: ROWS_WITHIN_MS }, () => count(output) >= least); // prettier-ignore
+      eventually(
+        { what: `${least} rows of ${output}`, timeout_ms: ROWS_WITHIN_MS },
+        () => count(output) >= least,
+      );
 
     /** Byte by byte but for what is masked. Returns of how many rows calls were captured too late for one of the two. */
     const same = (one: string, other: string): number => {
@@ -126,7 +158,8 @@ test(
       let late = 0;
       for (const [index, left] of a.entries()) {
         const right = b[index] ?? left;
-        for (const { name, made, captured } of [left, right]) assert.ok(captured <= made, `row ${name} has calls of another play`); // prettier-ignore
+        for (const { name, made, captured } of [left, right])
+          assert.ok(captured <= made, `row ${name} has calls of another play`);
         const captures = !isLate(left) && !isLate(right);
         if (!captures) late += 1;
         const [expected, got] = around(textOf(left, { captures }), textOf(right, { captures }));
@@ -144,12 +177,17 @@ test(
         assert.equal(code, 0, output);
         times.push(performance.now() - began);
       }
-      t.diagnostic(`${rows} rows: upstream ${Math.round(times[0] ?? 0)} ms, ours ${Math.round(times[1] ?? 0)} ms`); // prettier-ignore
+      t.diagnostic(
+        `${rows} rows: upstream ${Math.round(times[0] ?? 0)} ms, ours ${Math.round(times[1] ?? 0)} ms`,
+      );
       const late = same('upstream', 'ours');
-      t.diagnostic(`calls captured too late: upstream ${lateIn('upstream')} rows, ours ${lateIn('ours')}`); // prettier-ignore
+      t.diagnostic(
+        `calls captured too late: upstream ${lateIn('upstream')} rows, ours ${lateIn('ours')}`,
+      );
       assert.ok(late < rows / 4, `${late} of ${rows} rows could not be compared whole`);
       assert.equal(lateIn('ours'), 0);
-      const written = (suffix: string): Promise<string[]> => Promise.all(['upstream', 'ours'].map((stem) => readFile(at(`${stem}${suffix}`), 'utf8'))); // prettier-ignore
+      const written = (suffix: string): Promise<string[]> =>
+        Promise.all(['upstream', 'ours'].map((stem) => readFile(at(`${stem}${suffix}`), 'utf8')));
       const inputs = await written('_materialized_inputs.jsonl');
       assert.equal(inputs[1], inputs[0]);
       const metrics = (await written('_aggregate_metrics.json')).map(metricsByAgent);
@@ -157,16 +195,33 @@ test(
     });
 
     await t.test('rows of the batch have the tokens of every call, to train on', async () => {
-      const { store_root, batch_id } = JSON.parse(await readFile(at('ours_collection.json'), 'utf8')) as { store_root: string; batch_id: string }; // prettier-ignore
-      const played = readRows(path.join(store_root, batch_id, 'rollouts.jsonl')) as unknown as TrainingRow[]; // prettier-ignore
-      const logs = new Map(played.map(({ extra_env_info: { task_index, rollout_index }, message_log }) => [`${task_index}-${rollout_index}`, message_log])); // prettier-ignore
+      const { store_root, batch_id } = JSON.parse(
+        await readFile(at('ours_collection.json'), 'utf8'),
+      ) as { store_root: string; batch_id: string };
+      const played = readRows(
+        path.join(store_root, batch_id, 'rollouts.jsonl'),
+      ) as unknown as TrainingRow[];
+      const logs = new Map(
+        played.map(({ extra_env_info: { task_index, rollout_index }, message_log }) => [
+          `${task_index}-${rollout_index}`,
+          message_log,
+        ]),
+      );
       assert.equal(logs.size, rows);
       for (const { name, row } of playsIn(at('ours.jsonl'))) {
         const log = logs.get(name) ?? [];
-        const calls = (row as unknown as Answer).response.output.filter(({ generation_token_ids }) => generation_token_ids !== undefined); // prettier-ignore
+        const calls = (row as unknown as Answer).response.output.filter(
+          ({ generation_token_ids }) => generation_token_ids !== undefined,
+        );
         const { prompt_token_ids = [], generation_token_ids = [] } = calls.at(-1) ?? {};
-        assert.deepEqual(log.flatMap(({ token_ids }) => token_ids), [...prompt_token_ids, ...generation_token_ids]); // prettier-ignore
-        assert.deepEqual(log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []), calls.flatMap(({ generation_log_probs }) => generation_log_probs)); // prettier-ignore
+        assert.deepEqual(
+          log.flatMap(({ token_ids }) => token_ids),
+          [...prompt_token_ids, ...generation_token_ids],
+        );
+        assert.deepEqual(
+          log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []),
+          calls.flatMap(({ generation_log_probs }) => generation_log_probs),
+        );
         assert.deepEqual(
           log.map(({ role }) => role),
           calls.flatMap(() => ['user', 'assistant']),
@@ -191,7 +246,9 @@ test(
         // One answer 500 ends upstream's collection: a server that is late on a busy machine answers so.
         if (who === 'ours') assert.deepEqual([code, count(output)], [0, SPEED_ROWS], said);
         const { mtimeMs: last } = await stat(at(`${output}.jsonl`));
-        t.diagnostic(`${who}: exit ${code}, ${count(output)} of ${SPEED_ROWS} rows in ${seconds(all_ms)}, the first after ${seconds(first_ms)}, then ${((1000 * count(output)) / (last - first)).toFixed(1)} rows/s`); // prettier-ignore
+        t.diagnostic(
+          `${who}: exit ${code}, ${count(output)} of ${SPEED_ROWS} rows in ${seconds(all_ms)}, the first after ${seconds(first_ms)}, then ${((1000 * count(output)) / (last - first)).toFixed(1)} rows/s`,
+        );
       }
     });
 
@@ -211,25 +268,29 @@ test(
       ['upstream', 'upstream'],
       ['ours', 'ours'],
     ] as const) {
-      // prettier-ignore
       await t.test(`what ${first} began, ${then} ends`, async () => {
-      const output = `${first}-${then}`;
-      await half(first, output);
-      const { code, output: said } = await (then === 'ours' ? ours : upstream)(output, RESUME);
-      assert.equal(code, 0, said);
-      same('upstream', output);
-    });
+        const output = `${first}-${then}`;
+        await half(first, output);
+        const { code, output: said } = await (then === 'ours' ? ours : upstream)(output, RESUME);
+        assert.equal(code, 0, said);
+        same('upstream', output);
+      });
     }
 
     for (const who of ['upstream', 'ours'] as const) {
       await t.test(`${who}: a collector that is killed continues`, async () => {
         const output = `killed-${who}`;
-        const killed = who === 'ours' ? startCollect({ cwd: folder, args: args(output) }) : startUpstream(output); // prettier-ignore
+        const killed =
+          who === 'ours'
+            ? startCollect({ cwd: folder, args: args(output) })
+            : startUpstream(output);
         await until(output, rows / 4);
         await killed.kill('SIGKILL');
         const before = count(output);
         const { code, output: said } = await (who === 'ours' ? ours : upstream)(output, RESUME);
-        t.diagnostic(`${who} killed with ${before} of ${rows} rows, then exit ${code}, ${count(output)} rows`); // prettier-ignore
+        t.diagnostic(
+          `${who} killed with ${before} of ${rows} rows, then exit ${code}, ${count(output)} rows`,
+        );
         if (who === 'upstream') return;
         assert.equal(code, 0, said);
         same('upstream', output);
@@ -244,7 +305,9 @@ test(
       const input_file = `++input_jsonl_fpath=${at('bad.jsonl')}`;
       const theirs = await upstream('bad-upstream', input_file);
       const own = await ours('bad-ours', input_file);
-      t.diagnostic(`upstream: exit ${theirs.code}, ${readRows(at('bad-upstream.jsonl')).length} rows; ours: exit ${own.code}, ${readRows(at('bad-ours.jsonl')).length} rows, ${readRows(at('bad-ours_failures.jsonl')).length} failures`); // prettier-ignore
+      t.diagnostic(
+        `upstream: exit ${theirs.code}, ${readRows(at('bad-upstream.jsonl')).length} rows; ours: exit ${own.code}, ${readRows(at('bad-ours.jsonl')).length} rows, ${readRows(at('bad-ours_failures.jsonl')).length} failures`,
+      );
       assert.equal(readRows(at('bad-ours.jsonl')).length, rows, own.output);
       assert.equal(readRows(at('bad-ours_failures.jsonl')).length, REPEATS);
       assert.equal(own.code, 1);
@@ -257,7 +320,9 @@ test(
       await moving.move(AGENTS[0]);
       const isOver = await Promise.race([theirs.ended.then(() => true), sleep(HANGS_MS, false)]);
       const { code } = await theirs.kill();
-      t.diagnostic(`upstream: ${isOver ? `exit ${code}` : `killed after ${HANGS_MS} ms`}, ${count('moved-upstream')} of ${rows} rows`); // prettier-ignore
+      t.diagnostic(
+        `upstream: ${isOver ? `exit ${code}` : `killed after ${HANGS_MS} ms`}, ${count('moved-upstream')} of ${rows} rows`,
+      );
       const collecting = startCollect({ cwd: folder, args: args('moved-ours', moving) });
       await until('moved-ours', rows / 8);
       await moving.move(AGENTS[0]);

@@ -74,13 +74,16 @@ suite('environments of others, with their own packages', {
         return /http:\/\/\S+/.exec(said)?.[0];
       });
     };
-    const answer = async (args: string[], { input = '', env = {} }: { input?: string; env?: Record<string, string> }): Promise<string> => {
+    const answer = async (
+      args: string[],
+      { input = '', env = {} }: { input?: string; env?: Record<string, string> },
+    ): Promise<string> => {
       const { child, ended } = python(args, env);
       child.stdin.end(input);
       const [said, complained] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
       assert.equal(child.exitCode, 0, complained);
       return said;
-    }; // prettier-ignore
+    };
 
     before(async () => {
       bed = await startTestbed('interop-others');
@@ -90,11 +93,14 @@ suite('environments of others, with their own packages', {
       await writeFile(path.join(folder, 'play.py'), await exampleIn('docs/agents.md', '# play.py'));
       const openenv = await serve([path.join(PROGRAMS, 'counting.py')]);
       const env = { OPENENV_URL: openenv };
-      urls = [openenv, ...(await Promise.all([
-        serve(['-m', 'rollout_environment', 'games:lake', '--port', '0'], env),
-        serve(['-m', 'rollout_environment', 'games:count', '--port', '0'], env),
-        serve(['-m', 'rollout_environment.agent', 'play:run', '--port', '0'], env),
-      ]))]; // prettier-ignore
+      urls = [
+        openenv,
+        ...(await Promise.all([
+          serve(['-m', 'rollout_environment', 'games:lake', '--port', '0'], env),
+          serve(['-m', 'rollout_environment', 'games:count', '--port', '0'], env),
+          serve(['-m', 'rollout_environment.agent', 'play:run', '--port', '0'], env),
+        ])),
+      ];
     });
     after(async () => {
       await bed.end();
@@ -104,14 +110,18 @@ suite('environments of others, with their own packages', {
     test('earn what their own packages give the same replies, also where a worker is killed', async () => {
       const [openenv = '', lake = '', count = '', sums = ''] = urls;
       const env = { OPENENV_URL: openenv };
-      const generation = await bed.simulate({ default: { thinking_tokens: 4, skill: 0.4, seed: 1, tokens_per_second: 20 } }); // prettier-ignore
+      const generation = await bed.simulate({
+        default: { thinking_tokens: 4, skill: 0.4, seed: 1, tokens_per_second: 20 },
+      });
       const environments = {
         lake: { kind: 'http', url: lake },
         count: { kind: 'http', url: count },
         sums: { kind: 'agent', run: { url: sums } },
       } as const;
       const worker = await bed.startWorker({ task_queue: QUEUE, generation, environments });
-      const samples = JSON.parse(await answer(['-c', SAMPLES_OF], { env })) as { extra_env_info: object }[]; // prettier-ignore
+      const samples = JSON.parse(await answer(['-c', SAMPLES_OF], { env })) as {
+        extra_env_info: object;
+      }[];
       assert.equal(samples.length, 3 * SAMPLES);
       const batch = await startBatch(bed.batch('others', QUEUE), {
         samples,
@@ -123,34 +133,69 @@ suite('environments of others, with their own packages', {
       const journals = path.join(bed.store_root, 'others', 'journals');
       const journalled = async (): Promise<{ name: string; journal: string }[]> => {
         const names = await readdir(journals).catch(() => []);
-        return await Promise.all(names.map(async (name) => ({ name, journal: await readFile(path.join(journals, name), 'utf8') })));
-      }; // prettier-ignore
+        return await Promise.all(
+          names.map(async (name) => ({
+            name,
+            journal: await readFile(path.join(journals, name), 'utf8'),
+          })),
+        );
+      };
       await eventually({ what: 'some turns', timeout_ms: STARTS_WITHIN_MS }, async () => {
         const all = await journalled();
-        return all.filter(({ journal }) => countOf(journal, 'generation') > 0).length > SAMPLES && all.some(asksAgain);
-      }); // prettier-ignore
+        return (
+          all.filter(({ journal }) => countOf(journal, 'generation') > 0).length > SAMPLES &&
+          all.some(asksAgain)
+        );
+      });
       await worker.kill('SIGKILL');
       const cut = (await journalled()).filter(asksAgain).map(({ name }) => name);
       await bed.startWorker({ task_queue: QUEUE, name: `${QUEUE}-2`, generation, environments });
       const { rollouts, failures } = await batch.outcome(900_000);
-      assert.deepEqual(failures.map(({ failure }) => failure), []); // prettier-ignore
+      assert.deepEqual(
+        failures.map(({ failure }) => failure),
+        [],
+      );
       assert.equal(rollouts.length, 3 * SAMPLES * REPEATS);
 
-      const lines = rollouts.map((row) => JSON.stringify({ ...row, info: samples[row.row]!.extra_env_info })); // prettier-ignore
-      const evaluated = (await answer([path.join(PROGRAMS, 'evaluate.py')], { input: lines.join('\n'), env })).trimEnd().split('\n').map((line) => JSON.parse(line) as Evaluated); // prettier-ignore
-      const seen: Record<string, Set<number>> = { lake: new Set(), count: new Set(), sums: new Set() }; // prettier-ignore
+      const lines = rollouts.map((row) =>
+        JSON.stringify({ ...row, info: samples[row.row]!.extra_env_info }),
+      );
+      const evaluated = (
+        await answer([path.join(PROGRAMS, 'evaluate.py')], { input: lines.join('\n'), env })
+      )
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Evaluated);
+      const seen: Record<string, Set<number>> = {
+        lake: new Set(),
+        count: new Set(),
+        sums: new Set(),
+      };
       for (const [at, row] of rollouts.entries()) {
         const { rewards, observed } = evaluated[at]!;
         const sum = Object.values(rewards).reduce((a, b) => a + b);
-        assert.ok(Math.abs(row.total_reward - sum) < 1e-9, `${row.rollout_id}: ${row.total_reward}, not ${sum}`); // prettier-ignore
+        assert.ok(
+          Math.abs(row.total_reward - sum) < 1e-9,
+          `${row.rollout_id}: ${row.total_reward}, not ${sum}`,
+        );
         if (row.task_name === 'sums') assert.deepEqual(row.rewards, rewards, row.rollout_id);
         assert.deepEqual(observedIn(row), observed, row.rollout_id);
         seen[row.task_name]!.add(row.total_reward);
       }
-      const lives = rollouts.filter(({ lives = 1 }) => lives > 1).map((row) => `${row.row}-${row.repeat}.jsonl`); // prettier-ignore
+      const lives = rollouts
+        .filter(({ lives = 1 }) => lives > 1)
+        .map((row) => `${row.row}-${row.repeat}.jsonl`);
       assert.ok(cut.length > 0, 'the kill is within a rollout of a program');
-      assert.deepEqual(cut.filter((name) => !lives.includes(name)), []); // prettier-ignore
-      console.log({ rollouts: rollouts.length, cut, lives, ...Object.fromEntries(Object.entries(seen).map(([name, rewards]) => [name, [...rewards]])) }); // prettier-ignore
+      assert.deepEqual(
+        cut.filter((name) => !lives.includes(name)),
+        [],
+      );
+      console.log({
+        rollouts: rollouts.length,
+        cut,
+        lives,
+        ...Object.fromEntries(Object.entries(seen).map(([name, rewards]) => [name, [...rewards]])),
+      });
       assert.ok(seen['count']!.size > 3 && seen['sums']!.size > 1, 'rewards differ');
     });
   },
@@ -167,5 +212,8 @@ const asksAgain = ({ journal }: { journal: string }): boolean =>
 const observedIn = ({ message_log, task_name }: Row): string[] => {
   const first = message_log.findIndex(({ role }) => role === 'assistant');
   const role = task_name === 'sums' ? 'user' : 'environment';
-  return message_log.slice(first).filter((message) => message.role === role).map(({ content }) => typeof content === 'string' ? content : ''); // prettier-ignore
+  return message_log
+    .slice(first)
+    .filter((message) => message.role === role)
+    .map(({ content }) => (typeof content === 'string' ? content : ''));
 };

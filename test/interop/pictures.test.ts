@@ -43,7 +43,10 @@ const pictureFor = (n: number): string =>
 const messageLog = (row: number) => {
   const image = (n: number) => ({ type: 'image_url' as const, image_url: { url: pictureFor(n) } });
   const text = (said: string) => ({ type: 'text' as const, text: said });
-  const content = row % 2 === 0 ? [text(`row ${row}: `), image(row)] : [image(row), text('and'), image(row + 7), text('?')]; // prettier-ignore
+  const content =
+    row % 2 === 0
+      ? [text(`row ${row}: `), image(row)]
+      : [image(row), text('and'), image(row + 7), text('?')];
   return [{ role: 'user', content }];
 };
 
@@ -64,17 +67,24 @@ function turnsOf(rows: readonly Row[]) {
     message_log.flatMap(({ role, token_ids, generation_logprobs = [] }, k) => {
       const before = message_log.slice(0, k);
       const prompt_ids = before.flatMap((message) => message.token_ids);
-      const turn = { prompt_ids, token_ids, temperature: TEMPERATURE, pictures: pictureUrls(before) };
+      const turn = {
+        prompt_ids,
+        token_ids,
+        temperature: TEMPERATURE,
+        pictures: pictureUrls(before),
+      };
       return role === 'assistant' ? [{ ...turn, logprobs: generation_logprobs }] : [];
     }),
-  ); // prettier-ignore
+  );
 }
 
 /** The largest difference between the rows' logprobs and torch's. */
 function furthest(rows: readonly Row[], model: string): { tokens: number; apart: number } {
   const turns = turnsOf(rows);
   const expected = torchLogprobs(turns, model);
-  const apart = turns.flatMap(({ logprobs }, i) => logprobs.map((got, k) => Math.abs(got - expected[i]![k]!))); // prettier-ignore
+  const apart = turns.flatMap(({ logprobs }, i) =>
+    logprobs.map((got, k) => Math.abs(got - expected[i]![k]!)),
+  );
   return { tokens: apart.length, apart: apart.reduce((a, b) => Math.max(a, b), 0) };
 }
 
@@ -125,7 +135,11 @@ suite('pictures on a real engine', {
     test('32 greedy rollouts whose worker is killed have the rows of undisturbed ones, and first turns that are those of /v1/chat/completions', () =>
       interop.bed.observed(async () => {
         const request = requestWith({ greedy: true });
-        const undisturbed = await playUndisturbed(interop.bed, { batch_id: BATCH, request, timeout_ms: ENDED_WITHIN_MS }); // prettier-ignore
+        const undisturbed = await playUndisturbed(interop.bed, {
+          batch_id: BATCH,
+          request,
+          timeout_ms: ENDED_WITHIN_MS,
+        });
         assertComplete(undisturbed, SIZE);
         const killed = await playKilled('killed', request);
         assertSameRollouts(killed.rollouts, undisturbed.rollouts);
@@ -147,7 +161,13 @@ suite('pictures on a real engine', {
 
     test('after an update of the weights are seen with the new ones', (t) =>
       interop.bed.observed(async () => {
-        const control = createVllmControl({ replica: engine.base_url, control_url: null, api_key: null, control_api_key: null, model: null }); // prettier-ignore
+        const control = createVllmControl({
+          replica: engine.base_url,
+          control_url: null,
+          api_key: null,
+          control_api_key: null,
+          model: null,
+        });
         const bound = { within_ms: 60_000, signal: AbortSignal.timeout(120_000) };
         await control.pause({ mode: 'abort', cache: 'reset' }, bound);
         await control.load({ kind: 'checkpoint', path: model(1) }, bound);

@@ -35,7 +35,11 @@ const MORE_ATTEMPTS = 5;
 /** Plays it greedily, cut after this many tokens of each attempt, until an attempt completes. */
 export async function play(
   t: Pick<TestContext, 'after'>,
-  { service, turn, cuts = [] }: { service: GenerationService; turn: Turn; cuts?: readonly number[] }, // prettier-ignore
+  {
+    service,
+    turn,
+    cuts = [],
+  }: { service: GenerationService; turn: Turn; cuts?: readonly number[] },
 ): Promise<Outcome> {
   const bench = await activityBench(t, {
     replicas: [cutService(service, cuts)],

@@ -55,7 +55,12 @@ suite('a real engine whose weights change under rollouts', {
       };
     }
 
-    const request = { ...REQUEST, num_repeats: 6, max_in_flight: 24, generation: { temperature: 1, max_new_tokens: 130 } }; // prettier-ignore
+    const request = {
+      ...REQUEST,
+      num_repeats: 6,
+      max_in_flight: 24,
+      generation: { temperature: 1, max_new_tokens: 130 },
+    };
 
     for (const wire of WIRES)
       for (const mode of MODES)
@@ -87,7 +92,13 @@ suite('a real engine whose weights change under rollouts', {
             assert.ok(versions.size > 1, 'no update fell into the batch');
             assert.ok(furthest < TOLERANCE, `a logprob differs by ${furthest}`);
             const paused_s = results.map((one) => one.paused_s);
-            console.log(store, { paused_s, rollouts: rollouts.length, versions: [...versions], tokens: checked, furthest }); // prettier-ignore
+            console.log(store, {
+              paused_s,
+              rollouts: rollouts.length,
+              versions: [...versions],
+              tokens: checked,
+              furthest,
+            });
           });
         });
 
@@ -113,7 +124,10 @@ suite('a real engine whose weights change under rollouts', {
         // An engine takes longer to start than an update waits for it, so the trainer asks again.
         const publishing = again().catch(() => null);
         const replica = engine.base_url;
-        await eventually({ what: 'a load', timeout_ms: 120_000 }, async () => (await policyStatus(server)).phases[replica] === 'load'); // prettier-ignore
+        await eventually(
+          { what: 'a load', timeout_ms: 120_000 },
+          async () => (await policyStatus(server)).phases[replica] === 'load',
+        );
         await engine.kill();
         await putBack();
         await engine.start();

@@ -62,7 +62,11 @@ suite('a trainer with the files of prime-rl', {
     after(() => bed.end());
 
     const orchestrate = (): Program =>
-      bed.python(['-m', 'durable_rollouts.integrations.prime_rl', path.join(output, 'orchestrator.toml')]); // prettier-ignore
+      bed.python([
+        '-m',
+        'durable_rollouts.integrations.prime_rl',
+        path.join(output, 'orchestrator.toml'),
+      ]);
     const train = (): Program =>
       bed.python([
         path.join(PROGRAMS, 'trainer.py'),
@@ -131,9 +135,12 @@ suite('a trainer with the files of prime-rl', {
       assert.equal(await orchestrator.ended, 0, orchestrator.said.join('\n'));
       const steps = stepsOf();
       const replayed = steps.slice(before.length);
-      assert.deepEqual(replayed.map(({ step }) => step), [3, 4, 5]); // prettier-ignore
+      assert.deepEqual(
+        replayed.map(({ step }) => step),
+        [3, 4, 5],
+      );
       for (const one of before.filter(({ step }) => step > 2))
-        assert.deepEqual(replayed.find(({ step }) => step === one.step)?.sequences, one.sequences); // prettier-ignore
+        assert.deepEqual(replayed.find(({ step }) => step === one.step)?.sequences, one.sequences);
       assert.ok(
         steps[0]!.furthest < 1e-4,
         `a ratio of the first step is ${steps[0]!.furthest} away from 1`,
@@ -147,7 +154,9 @@ suite('a trainer with the files of prime-rl', {
       for (const { step, sequences } of [...before, ...replayed]) {
         const rows = rowsOf(bed.bed.store_root, step - 1);
         assert.equal(rows.length, ROWS_OF_STEP);
-        const [trained, journalled] = [sequences, rows.map((row) => sequenceOf(row, rows))].map(sorted); // prettier-ignore
+        const [trained, journalled] = [sequences, rows.map((row) => sequenceOf(row, rows))].map(
+          sorted,
+        );
         for (const [at, one] of journalled!.entries()) assert.equal(trained![at], one);
         assert.equal(trained!.length, journalled!.length);
         for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
@@ -155,7 +164,12 @@ suite('a trainer with the files of prime-rl', {
         turns += rows.filter((row) => row.train_mask.length > 1).length;
       }
       assert.ok(truncated > 0 && turns > 0, `${truncated} truncated, ${turns} of several turns`);
-      console.log({ loads: bed.loads().length, truncated, turns, furthest: steps.map((one) => one.furthest) }); // prettier-ignore
+      console.log({
+        loads: bed.loads().length,
+        truncated,
+        turns,
+        furthest: steps.map((one) => one.furthest),
+      });
     });
   },
 });
@@ -208,9 +222,13 @@ function sequenceOf(row: Row, rows: Row[]): Sequence {
 /** In an order of their own, with the numbers that float32 has. */
 function sorted(sequences: Sequence[]): string[] {
   return sequences
-    .map(
-      ({ ids, mask, logprobs, advantage }) =>
-      JSON.stringify([ids, mask, logprobs.map(Math.fround), (Math.abs(advantage) < 1e-9 ? 0 : advantage).toFixed(9)]), // prettier-ignore
+    .map(({ ids, mask, logprobs, advantage }) =>
+      JSON.stringify([
+        ids,
+        mask,
+        logprobs.map(Math.fround),
+        (Math.abs(advantage) < 1e-9 ? 0 : advantage).toFixed(9),
+      ]),
     )
     .sort();
 }

@@ -24,7 +24,13 @@ interface Chunk {
   }[];
 }
 
-const OF_THE_CONNECTION = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'expect']); // prettier-ignore
+const OF_THE_CONNECTION = new Set([
+  'host',
+  'connection',
+  'content-length',
+  'transfer-encoding',
+  'expect',
+]);
 
 /** `target`: the engine's base URL, with `/v1`. */
 export async function startRecordingProxy(target: string): Promise<RecordingProxy> {

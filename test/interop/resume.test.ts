@@ -64,7 +64,9 @@ suite('a greedy turn of a real engine that is cut and resumed', {
       try {
         assertSame(resumed, outcome);
       } catch (error) {
-        throw new Error(`prompt ${JSON.stringify(turn)}, cuts ${JSON.stringify(cuts)}`, { cause: error }); // prettier-ignore
+        throw new Error(`prompt ${JSON.stringify(turn)}, cuts ${JSON.stringify(cuts)}`, {
+          cause: error,
+        });
       }
     }
 
@@ -131,7 +133,14 @@ suite('a greedy turn of a real engine that is cut and resumed', {
     test('before a stop string is the uninterrupted one, also where that ends inside a token', async (t) => {
       const found = await each(wholes.slice(0, 24), (whole) => insideToken(t, whole));
       const plans = found.flatMap((whole, n) =>
-      whole === null ? [] : [{ whole, cuts: [1] }, { whole, cuts: randomCuts(whole, n) }, { whole, cuts: [whole.outcome.token_ids.length] }]); // prettier-ignore
+        whole === null
+          ? []
+          : [
+              { whole, cuts: [1] },
+              { whole, cuts: randomCuts(whole, n) },
+              { whole, cuts: [whole.outcome.token_ids.length] },
+            ],
+      );
       assert.ok(plans.length >= 30, `${plans.length} cuts`);
       await sameWhenAllCut(t, plans);
     });
@@ -168,7 +177,10 @@ suite('a greedy turn of a real engine that is cut and resumed', {
     async function insideToken(t: TestContext, { seed, outcome }: Whole): Promise<Whole | null> {
       const { token_ids, content } = outcome;
       for (let at = 15; at < token_ids.length; at++) {
-        const [text, longer] = [await textOf(token_ids.slice(0, at)), await textOf(token_ids.slice(0, at + 1))]; // prettier-ignore
+        const [text, longer] = [
+          await textOf(token_ids.slice(0, at)),
+          await textOf(token_ids.slice(0, at + 1)),
+        ];
         const token = longer.slice(text.length);
         const stop = token.slice(0, 2);
         if (!/^[!-~]{3,}$/.test(token) || content.indexOf(stop) !== text.length) continue;

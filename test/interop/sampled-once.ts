@@ -28,5 +28,9 @@ export function assertSampledOnce(
   assert.ok(again <= unseen, `${row.rollout_id}: ${own.length} sampled, ${ids.length} in its row`);
   let at = 0;
   for (const id of own) at += Number(id === ids[at]);
-  assert.equal(at, ids.length, `${row.rollout_id}: the engine has sampled ${own.join()}, its row has ${ids.join()}`); // prettier-ignore
+  assert.equal(
+    at,
+    ids.length,
+    `${row.rollout_id}: the engine has sampled ${own.join()}, its row has ${ids.join()}`,
+  );
 }

@@ -28,7 +28,11 @@ describe('pages on other libraries', { skip: WITHOUT_TRL }, () => {
       await exampleIn('docs/training-data.md', 'from datasets import load_dataset'),
     ];
     const env = { ...process.env, HF_HOME: folder, HF_HUB_OFFLINE: '1' };
-    const ran = spawnSync(process.env['ROLLOUT_TRL_PYTHON'] ?? '', ['-c', [...blocks, CHECKS].join('\n')], { cwd: folder, env, encoding: 'utf8' }); // prettier-ignore
+    const ran = spawnSync(
+      process.env['ROLLOUT_TRL_PYTHON'] ?? '',
+      ['-c', [...blocks, CHECKS].join('\n')],
+      { cwd: folder, env, encoding: 'utf8' },
+    );
     assert.equal(ran.status, 0, ran.stderr);
   });
 });

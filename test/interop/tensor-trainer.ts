@@ -99,7 +99,6 @@ export async function startTensorTrainer(
     what: string,
     { from, timeout_ms, is }: { from: number; timeout_ms: number; is: (one: Said) => boolean },
   ): Promise<Said> =>
-    // prettier-ignore
     eventually({ what: `a trainer that says ${what}`, timeout_ms }, () => {
       assert.equal(child.exitCode, null, 'the trainer has ended');
       return said.slice(from).find(is);
@@ -112,7 +111,11 @@ export async function startTensorTrainer(
       child.stdin.write(
         `${JSON.stringify({ ...order, options: { holder: 'grpo', ...options } })}\n`,
       );
-      const { pid } = await heard('a pid', { from, timeout_ms: STAGE_MS, is: (one) => one.pid !== undefined }); // prettier-ignore
+      const { pid } = await heard('a pid', {
+        from,
+        timeout_ms: STAGE_MS,
+        is: (one) => one.pid !== undefined,
+      });
       return {
         reached: (stage) => heard(stage, { from, timeout_ms: STAGE_MS, is: isAt(stage) }),
         wake: () => process.kill(pid!, 'SIGUSR1'),

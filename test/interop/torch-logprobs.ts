@@ -18,7 +18,11 @@ interface Turn {
 /** A trainer's forward pass over these turns, with the engine's first weights or a checkpoint's. */
 export function torchLogprobs(turns: readonly Turn[], checkpoint?: string): number[][] {
   const args = ['logprobs', ...(checkpoint === undefined ? [] : [checkpoint])];
-  const run = spawnSync(TINY, args, { input: JSON.stringify(turns), timeout: LIMIT_MS, maxBuffer: 2 ** 28 }); // prettier-ignore
+  const run = spawnSync(TINY, args, {
+    input: JSON.stringify(turns),
+    timeout: LIMIT_MS,
+    maxBuffer: 2 ** 28,
+  });
   assert.equal(run.status, 0, run.stderr.toString());
   return JSON.parse(run.stdout.toString()) as number[][];
 }

@@ -54,7 +54,17 @@ suite('a real AsyncGRPOTrainer', {
 
     const folderOf = (name: string): string => path.join(bed.bed.directory, name);
     const train = (name: string, ...more: string[]): Program =>
-      bed.run('train_async.py', ['--folder', folderOf(name), '--model', bed.model, '--stream', name, '--steps', String(STEPS), ...more]); // prettier-ignore
+      bed.run('train_async.py', [
+        '--folder',
+        folderOf(name),
+        '--model',
+        bed.model,
+        '--stream',
+        name,
+        '--steps',
+        String(STEPS),
+        ...more,
+      ]);
     const linesOf = (name: string): Line[] =>
       readFileSync(path.join(folderOf(name), 'steps.jsonl'), 'utf8')
         .split('\n')
@@ -68,17 +78,29 @@ suite('a real AsyncGRPOTrainer', {
       assert.equal(await ended, 0, said.join('\n'));
       const lines = linesOf('steps');
       const steps = lines.filter((one) => one.loss !== undefined);
-      assert.deepEqual(steps.map(({ step }) => step), [1, 2, 3, 4, 5, 6]); // prettier-ignore
+      assert.deepEqual(
+        steps.map(({ step }) => step),
+        [1, 2, 3, 4, 5, 6],
+      );
       const syncs = lines.filter((one) => one.sync !== undefined);
-      assert.deepEqual(syncs.map(({ sync, sent }) => [sync, sent]), [1, 2, 3, 4, 5, 6, 7].map((one) => [one, true])); // prettier-ignore
+      assert.deepEqual(
+        syncs.map(({ sync, sent }) => [sync, sent]),
+        [1, 2, 3, 4, 5, 6, 7].map((one) => [one, true]),
+      );
       assert.equal(bed.loads().length, STEPS + 1);
       const delivered = lines.filter((one) => one.delivered !== undefined);
       // One more than it trains on: it takes the next one before a step ends.
-      assert.deepEqual(delivered.map((one) => [one.delivered, one.version]), [0, 1, 2, 3, 4, 5, 6].map((step) => [step, step + 1])); // prettier-ignore
+      assert.deepEqual(
+        delivered.map((one) => [one.delivered, one.version]),
+        [0, 1, 2, 3, 4, 5, 6].map((step) => [step, step + 1]),
+      );
       assert.deepEqual(dropped(lines), []);
       // The loss has each token that trains, though `max_completion_length` is less.
       const inLoss = lines.flatMap(({ in_loss }) => (in_loss === undefined ? [] : [in_loss]));
-      assert.deepEqual(inLoss, delivered.slice(0, STEPS).map(({ trained }) => trained)); // prettier-ignore
+      assert.deepEqual(
+        inLoss,
+        delivered.slice(0, STEPS).map(({ trained }) => trained),
+      );
       assert.ok(inLoss.every((tokens) => tokens > ROWS_OF_STEP * LONGEST));
       console.log(steps);
       // All tokens of the first step are of the weights that train on it.
@@ -100,7 +122,10 @@ suite('a real AsyncGRPOTrainer', {
       /** Until rollouts that run now have tokens. */
       const untilSampled = async (): Promise<void> => {
         const before = bed.sampled().length;
-        await eventually({ what: 'more tokens', timeout_ms: 300_000 }, () => bed.sampled().length > before + ROWS_OF_STEP); // prettier-ignore
+        await eventually(
+          { what: 'more tokens', timeout_ms: 300_000 },
+          () => bed.sampled().length > before + ROWS_OF_STEP,
+        );
       };
       await untilDelivered(0);
       await untilSampled();
@@ -141,7 +166,11 @@ suite('a real AsyncGRPOTrainer', {
       ).flat();
       assert.equal(rows.length, steps * ROWS_OF_STEP);
       for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
-      console.log({ syncs, rows: rows.length, trained: after.filter((one) => one.loss !== undefined) }); // prettier-ignore
+      console.log({
+        syncs,
+        rows: rows.length,
+        trained: after.filter((one) => one.loss !== undefined),
+      });
     });
   },
 });

@@ -14,7 +14,8 @@ import type { WorkerProcess } from '../harness/worker-process.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
 /** A checkout of prime-rl: its `src` and its configurations. Without one, a stand-in packs. */
-const PRIME_RL = process.env['ROLLOUT_PRIME_RL'] ?? path.join(PYTHON_PACKAGES, 'tests', 'prime_rl', 'stand_in'); // prettier-ignore
+const PRIME_RL =
+  process.env['ROLLOUT_PRIME_RL'] ?? path.join(PYTHON_PACKAGES, 'tests', 'prime_rl', 'stand_in');
 /** Rows that tests share. */
 const UNIT_TESTS = path.join(PYTHON_PACKAGES, 'tests', 'unit');
 const PYTHON = process.env['ROLLOUT_TRL_PYTHON'] ?? '';
@@ -118,7 +119,17 @@ export async function startTrlBed(
   const made = python(['qwen.py', '--folder', model, '--seed', '1']);
   if ((await made.ended) !== 0) throw new Error(made.said.join('\n'));
   const startEngine = (port: string): Program =>
-    python(['torch_engine.py', '--model', model, '--log', log, '--tick', String(tick_s), '--port', port]); // prettier-ignore
+    python([
+      'torch_engine.py',
+      '--model',
+      model,
+      '--log',
+      log,
+      '--tick',
+      String(tick_s),
+      '--port',
+      port,
+    ]);
   const startWorker = (name: string): Promise<WorkerProcess> =>
     bed.startWorker({
       task_queue: 'rollouts',

@@ -58,13 +58,25 @@ suite('a real TRL', {
     after(() => bed.end());
 
     const folderOf = (name: string): string => path.join(bed.bed.directory, name);
-    const isOf = (run: string, step: number) => (one: { request: string }) => one.request.startsWith(`${run}:${step}.`); // prettier-ignore
+    const isOf = (run: string, step: number) => (one: { request: string }) =>
+      one.request.startsWith(`${run}:${step}.`);
     const train = (name: string, ...more: string[]): Program =>
-      bed.run('train.py', ['--folder', folderOf(name), '--store', bed.bed.store_root, '--model', bed.model, ...more]); // prettier-ignore
+      bed.run('train.py', [
+        '--folder',
+        folderOf(name),
+        '--store',
+        bed.bed.store_root,
+        '--model',
+        bed.model,
+        ...more,
+      ]);
     const trained = async (name: string, ...more: string[]): Promise<Record<string, unknown>> => {
       const { said, ended } = train(name, ...more);
       assert.equal(await ended, 0, said.join('\n'));
-      return JSON.parse(said.findLast((line) => line.startsWith('{')) ?? '') as Record<string, unknown>; // prettier-ignore
+      return JSON.parse(said.findLast((line) => line.startsWith('{')) ?? '') as Record<
+        string,
+        unknown
+      >;
     };
 
     test('has parts that pass their tests', async () => {
@@ -76,7 +88,10 @@ suite('a real TRL', {
     test('trains as on the same rows fed by hand, with ratios of 1', async () => {
       const losses = await trained('whole', '--run', 'whole');
       const steps = stepsOf(folderOf('whole'));
-      assert.deepEqual(steps.map(({ step }) => step), [0, 1, 2]); // prettier-ignore
+      assert.deepEqual(
+        steps.map(({ step }) => step),
+        [0, 1, 2],
+      );
       for (const { step, furthest, columns } of steps) {
         assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
         assert.equal(columns.rollout_id.length, ROWS_OF_STEP);
@@ -96,11 +111,26 @@ suite('a real TRL', {
     });
 
     test('has in its tensors the ids and masks of the journals of 64 rollouts, also beyond max_completion_length', async () => {
-      const size = ['--steps', '1', '--rollouts', '64', '--prompts', '16', '--tokens', '60', '--longest', String(LONGEST)]; // prettier-ignore
+      const size = [
+        '--steps',
+        '1',
+        '--rollouts',
+        '64',
+        '--prompts',
+        '16',
+        '--tokens',
+        '60',
+        '--longest',
+        String(LONGEST),
+      ];
       await trained('many', '--run', 'many', ...size);
       const [step] = stepsOf(folderOf('many'));
-      const tensors = linesOf(folderOf('many')).flatMap((line) => ('tensors' in line ? line.tensors : [])); // prettier-ignore
-      const journalled = step!.columns.rollout_id.map((id) => sequenceOf(rowOf(bed.bed.store_root, id))); // prettier-ignore
+      const tensors = linesOf(folderOf('many')).flatMap((line) =>
+        'tensors' in line ? line.tensors : [],
+      );
+      const journalled = step!.columns.rollout_id.map((id) =>
+        sequenceOf(rowOf(bed.bed.store_root, id)),
+      );
       const sorted = (sequences: Sequence[]): string[] =>
         sequences.map(({ ids, mask }) => JSON.stringify([ids, mask])).sort();
       assert.equal(tensors.length, 64);
@@ -120,19 +150,31 @@ suite('a real TRL', {
       });
       first.child.kill('SIGKILL');
       await first.ended;
-      assert.deepEqual(stepsOf(folderOf('killed')).map(({ step }) => step), [0]); // prettier-ignore
+      assert.deepEqual(
+        stepsOf(folderOf('killed')).map(({ step }) => step),
+        [0],
+      );
       await quiet(() => bed.sampled().length);
       const before = bed.sampled().filter(isOf('killed', 1));
 
       await trained('killed', '--run', 'killed');
       const steps = stepsOf(folderOf('killed'));
-      assert.deepEqual(steps.map(({ step }) => step), [0, 1, 2]); // prettier-ignore
+      assert.deepEqual(
+        steps.map(({ step }) => step),
+        [0, 1, 2],
+      );
       assert.deepEqual(bed.sampled().filter(isOf('killed', 1)), before);
       for (const { columns } of steps)
         for (const [at, id] of columns.rollout_id.entries()) {
-          const trainedOn = columns.completion_ids[at]!.filter((_, k) => columns.env_mask[at]![k] === 1); // prettier-ignore
+          const trainedOn = columns.completion_ids[at]!.filter(
+            (_, k) => columns.env_mask[at]![k] === 1,
+          );
           const sampled = bed.sampled().filter(({ request }) => request.startsWith(`${id}.`));
-          assert.deepEqual(trainedOn, sampled.map((one) => one.id), id); // prettier-ignore
+          assert.deepEqual(
+            trainedOn,
+            sampled.map((one) => one.id),
+            id,
+          );
         }
     });
 
@@ -169,14 +211,34 @@ suite('a real TRL', {
 
       assert.deepEqual(begun(), [0, saved]);
       const trained = stepsOf(folderOf('open'));
-      assert.deepEqual(trained.map(({ step }) => step), [0, 1, 2, 2, 3, 4]); // prettier-ignore
+      assert.deepEqual(
+        trained.map(({ step }) => step),
+        [0, 1, 2, 2, 3, 4],
+      );
       assert.deepEqual(trained[3]!.columns, trained[2]!.columns);
-      for (const { step, furthest } of trained) assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`); // prettier-ignore
+      for (const { step, furthest } of trained)
+        assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
       // Of step 3, 4 and 5. Those of the checkpoint would be one more.
-      const published = new Set(bed.loads().slice(loads).map((folder) => Number(path.basename(folder)))); // prettier-ignore
+      const published = new Set(
+        bed
+          .loads()
+          .slice(loads)
+          .map((folder) => Number(path.basename(folder))),
+      );
       const last = Math.max(...published);
-      assert.deepEqual(last - Math.max(...bed.loads().slice(0, loads).map((folder) => Number(path.basename(folder)))), 3); // prettier-ignore
-      const rows = trained.flatMap(({ columns }) => columns.rollout_id.map((id) => rowOf(bed.bed.store_root, id))); // prettier-ignore
+      assert.deepEqual(
+        last -
+          Math.max(
+            ...bed
+              .loads()
+              .slice(0, loads)
+              .map((folder) => Number(path.basename(folder))),
+          ),
+        3,
+      );
+      const rows = trained.flatMap(({ columns }) =>
+        columns.rollout_id.map((id) => rowOf(bed.bed.store_root, id)),
+      );
       for (const row of rows) assertSampledOnce(row, { sampled: bed.sampled(), unseen: UNSEEN });
       console.log({ ratios: trained.map((one) => one.furthest), published: [...published] });
     });
@@ -189,13 +251,17 @@ interface Row extends SampledRow {
 
 /** Of the batch of one that it is. */
 function rowOf(store: string, id: string): Row {
-  const [line] = readFileSync(path.join(directoryOf(store, path.dirname(id)), 'rollouts.jsonl'), 'utf8').split('\n'); // prettier-ignore
+  const [line] = readFileSync(
+    path.join(directoryOf(store, path.dirname(id)), 'rollouts.jsonl'),
+    'utf8',
+  ).split('\n');
   return JSON.parse(line!) as Row;
 }
 
 function sequenceOf(row: Row): Sequence {
   const ids = row.message_log.flatMap((message) => message.token_ids);
-  const trains = (at: number): boolean => row.train_mask.some(({ start, end }) => start <= at && at < end); // prettier-ignore
+  const trains = (at: number): boolean =>
+    row.train_mask.some(({ start, end }) => start <= at && at < end);
   return { ids, mask: ids.map((_, at) => Number(trains(at))) };
 }
 

@@ -54,16 +54,44 @@ suite('a real verl', {
     let bed: TrlBed;
     let data: string;
     before(async () => {
-      bed = await startTrlBed('interop-verl', { tick_s: 0.01, executable: PYTHON, joins: true, env: ENVIRONMENT }); // prettier-ignore
+      bed = await startTrlBed('interop-verl', {
+        tick_s: 0.01,
+        executable: PYTHON,
+        joins: true,
+        env: ENVIRONMENT,
+      });
       data = path.join(bed.bed.directory, 'train.parquet');
-      const made = bed.python([path.join(PROGRAMS, 'data.py'), '--out', data, '--seed', '1', '--count', '16']); // prettier-ignore
+      const made = bed.python([
+        path.join(PROGRAMS, 'data.py'),
+        '--out',
+        data,
+        '--seed',
+        '1',
+        '--count',
+        '16',
+      ]);
       assert.equal(await made.ended, 0, made.said.join('\n'));
     });
     after(() => bed.end());
 
     const folder = (): string => path.join(bed.bed.directory, RUN);
     const train = (...more: string[]): Program =>
-      bed.python([path.join(PROGRAMS, 'train.py'), '--folder', folder(), '--model', bed.model, '--url', bed.url, '--data', data, '--run', RUN, '--steps', String(STEPS), ...more]); // prettier-ignore
+      bed.python([
+        path.join(PROGRAMS, 'train.py'),
+        '--folder',
+        folder(),
+        '--model',
+        bed.model,
+        '--url',
+        bed.url,
+        '--data',
+        data,
+        '--run',
+        RUN,
+        '--steps',
+        String(STEPS),
+        ...more,
+      ]);
     const lines = (): (Step | { synced: number | null })[] => {
       const file = path.join(folder(), 'steps.jsonl');
       if (!existsSync(file)) return [];
@@ -104,7 +132,10 @@ suite('a real verl', {
       await untilSampled(3, first);
       first.child.kill('SIGKILL');
       await first.ended;
-      assert.deepEqual(stepsOf().map(({ step }) => step), [1, 2]); // prettier-ignore
+      assert.deepEqual(
+        stepsOf().map(({ step }) => step),
+        [1, 2],
+      );
       const before = sampledIn(3);
 
       const again = train();
@@ -112,7 +143,10 @@ suite('a real verl', {
       await bed.restartWorker();
       assert.equal(await again.ended, 0, again.said.join('\n'));
       const steps = stepsOf();
-      assert.deepEqual(steps.map(({ step }) => step), [1, 2, 3, 4]); // prettier-ignore
+      assert.deepEqual(
+        steps.map(({ step }) => step),
+        [1, 2, 3, 4],
+      );
       assert.deepEqual(sampledIn(3).slice(0, before.length), before);
       // Behind each step, and of the checkpoint when it begins.
       const synced = lines().flatMap((line) => ('synced' in line ? [line.synced] : []));
@@ -132,7 +166,14 @@ suite('a real verl', {
       }
       assert.ok(truncated > 0 && turns > 0, `${truncated} truncated, ${turns} of several turns`);
       assert.ok(longer > 0, 'some responses are longer than response_length');
-      console.log({ truncated, turns, longer, killed_at: before.length, of: sampledIn(3).length, furthest: steps.map((one) => one.furthest) }); // prettier-ignore
+      console.log({
+        truncated,
+        turns,
+        longer,
+        killed_at: before.length,
+        of: sampledIn(3).length,
+        furthest: steps.map((one) => one.furthest),
+      });
     });
   },
 });
@@ -163,7 +204,10 @@ function agentLoopWorkersOf({ child }: Program): number[] {
 
 /** Each rollout is a batch of one. */
 function rowsOf(store: string, step: number): Row[] {
-  const places = Array.from({ length: PROMPTS * SESSIONS }, (_, k) => `${Math.floor(k / SESSIONS)}-${k % SESSIONS}`); // prettier-ignore
+  const places = Array.from(
+    { length: PROMPTS * SESSIONS },
+    (_, k) => `${Math.floor(k / SESSIONS)}-${k % SESSIONS}`,
+  );
   return places.map((place) => {
     const batch = directoryOf(store, `${RUN}:${step}.${place}`);
     const [line] = readFileSync(path.join(batch, 'rollouts.jsonl'), 'utf8').split('\n');
@@ -178,7 +222,8 @@ function sequenceOf(row: Row): Compared {
   const logprobs = row.message_log.flatMap(
     ({ token_ids, generation_logprobs = token_ids.map(() => 0) }) => generation_logprobs,
   );
-  const trains = (at: number): boolean => row.train_mask.some(({ start, end }) => start <= at && at < end); // prettier-ignore
+  const trains = (at: number): boolean =>
+    row.train_mask.some(({ start, end }) => start <= at && at < end);
   const first = row.prompt_tokens;
   const response = ids.slice(first);
   return {

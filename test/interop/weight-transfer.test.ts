@@ -74,7 +74,8 @@ suite('weights that a trainer sends to a real engine over TCP', {
       (await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))!;
     const entry = async () => (await record()).replicas[engine.base_url]!;
     const nextVersion = async (): Promise<number> =>
-      ((await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))?.target ?? 0) + 1; // prettier-ignore
+      ((await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))?.target ??
+        0) + 1;
     const currentAt = (version: number): Promise<unknown> =>
       eventually(
         { what: `the engine at version ${version}`, timeout_ms: REPAIRED_MS },
@@ -87,7 +88,9 @@ suite('weights that a trainer sends to a real engine over TCP', {
     /** Eight rollouts of one long turn, each of which samples when it resolves, and until `ended`. */
     async function openStreams(batch: string): Promise<void> {
       await engine.pace(SLOW);
-      const samples = REQUEST.samples.slice(0, STREAMS).map((one) => ({ ...one, extra_env_info: { left: 1 } })); // prettier-ignore
+      const samples = REQUEST.samples
+        .slice(0, STREAMS)
+        .map((one) => ({ ...one, extra_env_info: { left: 1 } }));
       const generation = { temperature: 1, max_new_tokens: LONG, ignore_eos: true };
       await interop.bed.batch(STORE, batch).start({ ...REQUEST, samples, generation });
       await midGeneration(interop, { store: STORE, batch, least: STREAMS });
@@ -133,7 +136,11 @@ suite('weights that a trainer sends to a real engine over TCP', {
       // It is held behind what it is killed in, so that it cannot get further.
       const stop = stage === 'begins' ? 'begun' : stage;
       const isHeld = stop !== 'finishes';
-      const running = await trainer.order({ tensors: checkpointOf(version), options, ...(isHeld && { stop }) }); // prettier-ignore
+      const running = await trainer.order({
+        tensors: checkpointOf(version),
+        options,
+        ...(isHeld && { stop }),
+      });
       if (isHeld && stop === stage) await running.reached(stop);
       if (stage === 'begins') await ticket('open', ({ open }) => open !== null);
       if (stage === 'finishes') {
@@ -198,11 +205,20 @@ suite('weights that a trainer sends to a real engine over TCP', {
           for (const stop of ['begun', 'ended'] as const) {
             const late = await ghost.order({ tensors: checkpointOf(await nextVersion()), stop });
             await late.reached(stop);
-            const stranger = await trainer.order({ tensors: checkpointOf(await nextVersion()), options: { holder: 'stranger' } }); // prettier-ignore
-            assert.match(faultOf(await stranger.over()), /holder: "grpo" \(incarnation .*\) has the engines/); // prettier-ignore
+            const stranger = await trainer.order({
+              tensors: checkpointOf(await nextVersion()),
+              options: { holder: 'stranger' },
+            });
+            assert.match(
+              faultOf(await stranger.over()),
+              /holder: "grpo" \(incarnation .*\) has the engines/,
+            );
             const version = await whole();
             late.wake();
-            assert.match(faultOf(await late.over()), stop === 'begun' ? /its ticket '.*' is over/ : /was superseded: incarnation/); // prettier-ignore
+            assert.match(
+              faultOf(await late.over()),
+              stop === 'begun' ? /its ticket '.*' is over/ : /was superseded: incarnation/,
+            );
             assert.deepEqual(
               [(await entry()).state, (await entry()).version],
               ['current', version],
@@ -232,13 +248,24 @@ suite('weights that a trainer sends to a real engine over TCP', {
         await openStreams('hung');
         const version = await nextVersion();
         const options = { pause_limit: '10s', stall_limit: '2s' };
-        const running = await trainer.order({ tensors: checkpointOf(version), stop: 'half', hang_s: HANG_S, options }); // prettier-ignore
+        const running = await trainer.order({
+          tensors: checkpointOf(version),
+          stop: 'half',
+          hang_s: HANG_S,
+          options,
+        });
         await running.reached('half');
         running.kill();
         await running.over();
-        await eventually({ what: 'a remedy', timeout_ms: 60_000 }, async () => (await entry()).needs === 'restart'); // prettier-ignore
+        await eventually(
+          { what: 'a remedy', timeout_ms: 60_000 },
+          async () => (await entry()).needs === 'restart',
+        );
         assert.match((await entry()).fault ?? '', /restart its process/);
-        await eventually({ what: 'an engine that answers', timeout_ms: 60_000 }, async () => (await entry()).needs === 'load'); // prettier-ignore
+        await eventually(
+          { what: 'an engine that answers', timeout_ms: 60_000 },
+          async () => (await entry()).needs === 'load',
+        );
         await whole();
         await ended('hung');
       });

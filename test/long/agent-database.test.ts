@@ -42,13 +42,19 @@ describe('programs whose Temporal server loses its database', { timeout: 300_000
   before(async () => {
     const files = await makeTemporaryDirectory(BATCH);
     removeFiles = files.remove;
-    const [program, verifier] = ['program.mjs', 'verifier.mjs'].map((name) => path.join(files.path, name)) as [string, string]; // prettier-ignore
+    const [program, verifier] = ['program.mjs', 'verifier.mjs'].map((name) =>
+      path.join(files.path, name),
+    ) as [string, string];
     await Promise.all([writeFile(program, PROGRAM), writeFile(verifier, VERIFIER)]);
     service = await startAgentService(async ({ task, ask }) => {
       let messages = task.message_log;
       for (let call = 0; call < CALLS; call++) {
         const content = await ask(messages);
-        messages = [...messages, { role: 'assistant', content }, { role: 'user', content: `More ${call}` }]; // prettier-ignore
+        messages = [
+          ...messages,
+          { role: 'assistant', content },
+          { role: 'user', content: `More ${call}` },
+        ];
       }
       return { reward: 1 };
     });
@@ -57,11 +63,15 @@ describe('programs whose Temporal server loses its database', { timeout: 300_000
       own_server: true,
       simulator: { tokens_per_second: 100 },
       environments: {
-        started: { kind: 'agent', run: { command: [process.execPath, program, '{prompt}'], sandbox: 'none' }, verify: 'verified' },
+        started: {
+          kind: 'agent',
+          run: { command: [process.execPath, program, '{prompt}'], sandbox: 'none' },
+          verify: 'verified',
+        },
         served: { kind: 'agent', run: { url: service.url } },
         verified: { kind: 'module', path: verifier },
       },
-    }); // prettier-ignore
+    });
   });
   after(async () => {
     await bed.end();
@@ -95,15 +105,22 @@ describe('programs whose Temporal server loses its database', { timeout: 300_000
       await batch.start(request);
       const { rollouts, failures } = await batch.outcome();
       assert.deepEqual(failures, []);
-      assert.deepEqual(rollouts.map(({ total_reward }) => total_reward), Array.from({ length: 2 * REPEATS }, () => 1)); // prettier-ignore
+      assert.deepEqual(
+        rollouts.map(({ total_reward }) => total_reward),
+        Array.from({ length: 2 * REPEATS }, () => 1),
+      );
       await assertNotGeneratedAgain(bed, [copy]);
       for (const { row, repeat } of rollouts) {
         const trajectory = await foldOf({ row, repeat });
         const { calls, lives } = trajectory;
         const diverged = calls.filter(({ line }) => line.cause === 'diverged').length;
-        assert.deepEqual([calls.length, diverged], [CALLS, 0], `${row}-${repeat}: ${lives.length} lives`);
+        assert.deepEqual(
+          [calls.length, diverged],
+          [CALLS, 0],
+          `${row}-${repeat}: ${lives.length} lives`,
+        );
       }
-    })); // prettier-ignore
+    }));
 
   async function foldOf(place: { row: number; repeat: number }): Promise<Trajectory> {
     const trajectory = emptyTrajectory();

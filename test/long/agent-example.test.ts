@@ -31,7 +31,11 @@ function folderFor(t: TestContext): string {
 async function up(folder: string): Promise<{ code: number | null; said: string }> {
   const env = stackEnvironment(process.env);
   const line = [MAIN, 'up', '--example', 'agent', '--exit'];
-  const child = spawn(process.execPath, line, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] }); // prettier-ignore
+  const child = spawn(process.execPath, line, {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const [stdout, stderr, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
@@ -70,7 +74,12 @@ describe('the example of agents', { skip: withoutSandbox, timeout: 900_000 }, ()
     const { said, code } = await up(folder);
     assert.notEqual(code, 0);
     const where = path.join(folder, 'examples', 'agent', '.venv');
-    assert.match(said, new RegExp(`environments\\.mini\\.run\\.mounts: expected a file or folder of this host, there is none at ${where}`)); // prettier-ignore
+    assert.match(
+      said,
+      new RegExp(
+        `environments\\.mini\\.run\\.mounts: expected a file or folder of this host, there is none at ${where}`,
+      ),
+    );
   });
 
   const skip = existsSync(path.join(VENV, 'bin', 'mini'))

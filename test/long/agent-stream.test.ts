@@ -15,10 +15,14 @@ async function program({ task, ask }: Running) {
   for (let call = 0; call < CALLS; call++) {
     const helper = [{ role: 'system', content: 'Name it.' }, ...task.message_log];
     const [answer] = await Promise.all([ask(log), ...(call === 1 ? [ask(helper)] : [])]);
-    log = [...log, { role: 'assistant', content: answer }, { role: 'user', content: `More ${call}` }];
+    log = [
+      ...log,
+      { role: 'assistant', content: answer },
+      { role: 'user', content: `More ${call}` },
+    ];
   }
   return { reward: log.length % 2 };
-} // prettier-ignore
+}
 
 describe('programs in a stream', { timeout: 600_000 }, () => {
   let bed: PolicyBed;
@@ -56,12 +60,17 @@ describe('programs in a stream', { timeout: 600_000 }, () => {
     });
     const labels = new Set<string>();
     for (let step = 0; step < STEPS; step++) {
-      const [{ metrics }] = await Promise.all([stream.step(step, version), step === 2 ? bed.worker.kill() : null]); // prettier-ignore
+      const [{ metrics }] = await Promise.all([
+        stream.step(step, version),
+        step === 2 ? bed.worker.kill() : null,
+      ]);
       assert.equal(metrics['lag/over'], 0, JSON.stringify(metrics));
       for (const row of await stream.rows(step)) {
         // A program that begins again on another port abandons what the first one asked.
         if (row.lives === 1) assert.equal(row.all_tokens?.sequences, 2, row.rollout_id);
-        const runs = [row, ...(row.sequences ?? [])].flatMap(({ policy_versions }) => policy_versions); // prettier-ignore
+        const runs = [row, ...(row.sequences ?? [])].flatMap(
+          ({ policy_versions }) => policy_versions,
+        );
         for (const { version: label } of runs) labels.add(String(label));
       }
       version += 1;
@@ -71,6 +80,9 @@ describe('programs in a stream', { timeout: 600_000 }, () => {
     await stream.handle().result();
     const { wrong, unlabelled, tokens, rollouts } = await bed.check('programs');
     assert.deepEqual([wrong, unlabelled], [[], 0]);
-    assert.ok(tokens > 1000 && rollouts >= 2 * 2 * STEPS && labels.size > 1, `${tokens} tokens, ${rollouts} rollouts, labels ${[...labels].join()}`); // prettier-ignore
+    assert.ok(
+      tokens > 1000 && rollouts >= 2 * 2 * STEPS && labels.size > 1,
+      `${tokens} tokens, ${rollouts} rollouts, labels ${[...labels].join()}`,
+    );
   });
 });

@@ -60,10 +60,22 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
   const pace = async (tokens_per_second: number): Promise<void> => {
     await Promise.all(bed.engines.map((engine) => engine.process().change({ tokens_per_second })));
   };
-  const ask = ({ task: given, run, signal }: Running, { messages, cut = signal }: { messages: object[]; cut?: AbortSignal }) =>
-    askStreamed(given, { run, signal: AbortSignal.any([signal, cut]), messages, patience_ms: LATE_MS, heard }); // prettier-ignore
+  const ask = (
+    { task: given, run, signal }: Running,
+    { messages, cut = signal }: { messages: object[]; cut?: AbortSignal },
+  ) =>
+    askStreamed(given, {
+      run,
+      signal: AbortSignal.any([signal, cut]),
+      messages,
+      patience_ms: LATE_MS,
+      heard,
+    });
   const said = (what: string, tries: number) =>
-    eventually({ what, timeout_ms: LATE_MS }, () => heard.length === tries && (heard.at(-1)?.text.length ?? 0) > 20); // prettier-ignore
+    eventually(
+      { what, timeout_ms: LATE_MS },
+      () => heard.length === tries && (heard.at(-1)?.text.length ?? 0) > 20,
+    );
 
   const start = async (batch_id: string): Promise<void> => {
     await bed.batch(batch_id).start({
@@ -89,7 +101,9 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
   };
   /** For each call, the labels of its tokens, in their order. */
   const labels = ({ calls }: Trajectory): string[][] =>
-    calls.map(({ sampled }) => [...new Set((sampled?.segments ?? []).map((one) => String(one.policy_version)))]); // prettier-ignore
+    calls.map(({ sampled }) => [
+      ...new Set((sampled?.segments ?? []).map((one) => String(one.policy_version))),
+    ]);
 
   test('in the middle of an answer hears it on one connection, under both weights', async () => {
     play = async (running) => {
@@ -102,7 +116,10 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
     await pace(FAST);
     const trajectory = await ended('middle');
     assert.deepEqual(labels(trajectory), [[String(version - 1), String(version)]]);
-    assert.deepEqual(heard.map(({ text, whole }) => [text, whole]), [[trajectory.calls[0]?.answer?.content, true]]); // prettier-ignore
+    assert.deepEqual(
+      heard.map(({ text, whole }) => [text, whole]),
+      [[trajectory.calls[0]?.answer?.content, true]],
+    );
   });
 
   test('between a try and the next one gets the first tokens with their label, and the rest under the new weights', async () => {
@@ -156,7 +173,9 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
       return { reward: 1 };
     };
     await start('lives');
-    await eventually({ what: 'a second life', timeout_ms: LATE_MS }, () => service.started.some(({ run }) => run.startsWith('lives') && run.endsWith('.2'))); // prettier-ignore
+    await eventually({ what: 'a second life', timeout_ms: LATE_MS }, () =>
+      service.started.some(({ run }) => run.startsWith('lives') && run.endsWith('.2')),
+    );
     await update();
     await pace(FAST);
     updated.open();

@@ -185,10 +185,22 @@ describe(
       );
       const file = path.join(folders, 'result.json');
       await writeFile(file, JSON.stringify(result));
-      const env = { ...process.env, AWS_ENDPOINT_URL_S3: s3.endpoint, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' }; // prettier-ignore
-      const ran = await promisify(execFile)(install.python, [path.join(PYTHON, 'tests', 's3_rows.py'), file], { env, maxBuffer: 2 ** 26 }); // prettier-ignore
+      const env = {
+        ...process.env,
+        AWS_ENDPOINT_URL_S3: s3.endpoint,
+        PYTHONPATH: PYTHON,
+        PYTHONDONTWRITEBYTECODE: '1',
+      };
+      const ran = await promisify(execFile)(
+        install.python,
+        [path.join(PYTHON, 'tests', 's3_rows.py'), file],
+        { env, maxBuffer: 2 ** 26 },
+      );
       const said = JSON.parse(ran.stdout) as { rows: string[]; sequences: number; groups: number };
-      const wanted = Array.from({ length: ROLLOUTS }, (_, at) => `${BATCH}/${Math.floor(at / REPEATS)}-${at % REPEATS}`); // prettier-ignore
+      const wanted = Array.from(
+        { length: ROLLOUTS },
+        (_, at) => `${BATCH}/${Math.floor(at / REPEATS)}-${at % REPEATS}`,
+      );
       assert.deepEqual(said.rows, wanted);
       assert.deepEqual([said.sequences, said.groups], [ROLLOUTS, ROLLOUTS / REPEATS]);
     });
@@ -196,15 +208,24 @@ describe(
     test('are listed and exported by commands that know only temporal.yaml', async () => {
       // What a host's worker was started with, and its variables.
       const config = ['--config', path.join(tables.bed.directory, `${WORKERS[0]}-1.yaml`)];
-      const variables = { AWS_ENDPOINT_URL_S3: s3.endpoint, RESULTS_ENDPOINT: s3.endpoint, STORE_URL: server.url }; // prettier-ignore
+      const variables = {
+        AWS_ENDPOINT_URL_S3: s3.endpoint,
+        RESULTS_ENDPOINT: s3.endpoint,
+        STORE_URL: server.url,
+      };
       Object.assign(process.env, variables);
       try {
         const list = (await outputOf(['list', '--json', ...config])).trim().split('\n');
-        const [listed] = list.map((line) => JSON.parse(line) as { id: string }).filter(({ id }) => id === BATCH); // prettier-ignore
+        const [listed] = list
+          .map((line) => JSON.parse(line) as { id: string })
+          .filter(({ id }) => id === BATCH);
         assert.deepEqual(listed, { ...listed, id: BATCH });
         const [jsonl, arrow] = ['rows.jsonl', 'rows.arrow'].map((name) => path.join(folders, name));
         for (const file of [jsonl, arrow])
-          assert.match(await outputOf(['export', BATCH, '--to', file ?? '', ...config]), new RegExp(`^${ROLLOUTS} rollouts of `)); // prettier-ignore
+          assert.match(
+            await outputOf(['export', BATCH, '--to', file ?? '', ...config]),
+            new RegExp(`^${ROLLOUTS} rollouts of `),
+          );
         const lines = (await readFile(jsonl ?? '', 'utf8')).trimEnd().split('\n');
         const ids = lines.map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id);
         const table = tableFromIPC(await readFile(arrow ?? ''));

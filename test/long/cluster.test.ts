@@ -36,11 +36,23 @@ describe('a cluster on one machine', { skip: noPostgres, timeout: 300_000 }, () 
 
     const outputs = path.join(folder, 'outputs', 'cluster');
     assert.equal((await readRows(path.join(outputs, 'rollouts.jsonl'))).length, ROLLOUTS);
-    assert.deepEqual((await readdir(outputs)).sort(), ['failures.jsonl', 'groups.jsonl', 'metrics.json', 'rollouts.jsonl']); // prettier-ignore
+    assert.deepEqual((await readdir(outputs)).sort(), [
+      'failures.jsonl',
+      'groups.jsonl',
+      'metrics.json',
+      'rollouts.jsonl',
+    ]);
     const hosts = path.join(folder, 'hosts');
     assert.deepEqual((await readdir(hosts)).sort(), HOSTS);
     const config = path.join(hosts, 'generation-2', 'temporal.yaml');
-    const shown = await promisify(execFile)(process.execPath, [MAIN, 'show', 'cluster', '--json', '--config', config]); // prettier-ignore
+    const shown = await promisify(execFile)(process.execPath, [
+      MAIN,
+      'show',
+      'cluster',
+      '--json',
+      '--config',
+      config,
+    ]);
     assert.equal(shown.stdout.trim().split('\n').length, ROLLOUTS);
 
     const url = await readFile(path.join(hosts, 'generation-2', 'database-url'), 'utf8');

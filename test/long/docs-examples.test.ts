@@ -53,8 +53,16 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   before(async () => {
     directory = await makeTemporaryDirectory('docs-examples');
     evaluation = await startSimulator({ settings: { dev_mode: true }, port: 0 });
-    await cp(path.join(PROJECT_ROOT, 'examples', 'sliding-puzzle'), at('examples', 'sliding-puzzle'), { recursive: true }); // prettier-ignore
-    await cp(path.join(PROJECT_ROOT, 'examples', 'custom-environment'), at('examples', 'custom-environment'), { recursive: true }); // prettier-ignore
+    await cp(
+      path.join(PROJECT_ROOT, 'examples', 'sliding-puzzle'),
+      at('examples', 'sliding-puzzle'),
+      { recursive: true },
+    );
+    await cp(
+      path.join(PROJECT_ROOT, 'examples', 'custom-environment'),
+      at('examples', 'custom-environment'),
+      { recursive: true },
+    );
     const base_urls = [`${evaluation.url}/v1`];
     const generation = { evaluation: { kind: 'vllm', base_urls } };
     const environments = { math: { kind: 'math' }, sliding_puzzle: { kind: 'sliding_puzzle' } };
@@ -85,7 +93,9 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
       timeout_ms: 90_000,
       look: async () => (await readFile(logFile, 'utf8')).includes('The stack stays up'),
     });
-    const { address } = JSON.parse(await readFile(at('.rollouts', 'stack.json'), 'utf8')) as { address: string }; // prettier-ignore
+    const { address } = JSON.parse(await readFile(at('.rollouts', 'stack.json'), 'utf8')) as {
+      address: string;
+    };
     const programs = [at('.rollouts', 'bin'), path.dirname(install.python), process.env['PATH']];
     env = {
       ...stackEnvironment(process.env),
@@ -102,7 +112,11 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   });
 
   const run = async (command: string, args: string[]): Promise<string> => {
-    const child = spawn(command, args, { cwd: directory.path, env, stdio: ['ignore', 'pipe', 'pipe'] }); // prettier-ignore
+    const child = spawn(command, args, {
+      cwd: directory.path,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
     const [code] = (await once(child, 'close')) as [number | null];
     const said = (await stdout) + (await stderr);
@@ -110,29 +124,47 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
     return said;
   };
   const shell = (block: string): Promise<string> => run('sh', ['-ec', block]);
-  const python = (block: string): Promise<string> => run(install.python, ['-c', `${GIVEN}\n${block}`]); // prettier-ignore
+  const python = (block: string): Promise<string> =>
+    run(install.python, ['-c', `${GIVEN}\n${block}`]);
 
   test('README: a batch is started, watched and read', async () => {
-    const said = await shell(await exampleIn('README.md', 'start --input-file examples/sliding-puzzle/batch.json --id step-17')); // prettier-ignore
+    const said = await shell(
+      await exampleIn(
+        'README.md',
+        'start --input-file examples/sliding-puzzle/batch.json --id step-17',
+      ),
+    );
     assert.match(said, /64 of 64 rollouts completed/);
     assert.match(said, /^\d+-\d +[\d.]+ .*terminated/m);
   });
 
   test('README: a reward is tried', async () => {
     await writeFile(at('questions.jsonl'), '{"question": "2 + 3?", "answer": "5"}\n');
-    assert.match(await shell(await exampleIn('README.md', '--function my_rewards:reward')), /"reward": ?1,/); // prettier-ignore
+    assert.match(
+      await shell(await exampleIn('README.md', '--function my_rewards:reward')),
+      /"reward": ?1,/,
+    );
     const step = await exampleIn('docs/python-environments.md', '--function my_rewards:reward');
     assert.match(await shell(step), /"reward": ?\d/);
   });
 
   test('environments: steps are tried', async () => {
     const folder = 'cd examples/custom-environment\n';
-    assert.match(await shell(await exampleIn('docs/environments.md', '--input guess-steps.jsonl')), /"reward"/); // prettier-ignore
-    assert.match(await shell(await exampleIn('docs/environments.md', '--function my_rewards:length')), /"reward": ?16/); // prettier-ignore
+    assert.match(
+      await shell(await exampleIn('docs/environments.md', '--input guess-steps.jsonl')),
+      /"reward"/,
+    );
+    assert.match(
+      await shell(await exampleIn('docs/environments.md', '--function my_rewards:length')),
+      /"reward": ?16/,
+    );
     const rows = await shell(await exampleIn('docs/environments.md', 'step-17/rollouts.jsonl'));
     assert.equal(rows.split('\n').filter((line) => line.includes('"rollout_id"')).length, 64);
     const step = await exampleIn('examples/custom-environment/README.md', '--environment words');
-    assert.match(await shell(folder + step.replace('../../dist/src/cli/main.js', MAIN)), /"reward"/); // prettier-ignore
+    assert.match(
+      await shell(folder + step.replace('../../dist/src/cli/main.js', MAIN)),
+      /"reward"/,
+    );
   });
 
   test('batches: a batch is watched, stopped, listed and shown', async () => {
@@ -141,7 +173,10 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
     assert.match(await run('sh', ['-c', block]), /64 of 64 rollouts completed/);
     const said = await shell(await exampleIn('docs/batches.md', 'temporal-rollout list --running'));
     assert.match(said, /step-17\/12/);
-    assert.match(await shell(await exampleIn('docs/batches.md', "--query 'RolloutOutcome")), /rolloutBatch/); // prettier-ignore
+    assert.match(
+      await shell(await exampleIn('docs/batches.md', "--query 'RolloutOutcome")),
+      /rolloutBatch/,
+    );
   });
 
   test('batches: samples of a file are played, and questions of another', async () => {
@@ -155,7 +190,10 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   });
 
   test('python: groups come as they end, and a store is read without a server', async () => {
-    const block = (await exampleIn('python/README.md', 'batch.groups()')).replace('"step-17"', '"step-18"'); // prettier-ignore
+    const block = (await exampleIn('python/README.md', 'batch.groups()')).replace(
+      '"step-17"',
+      '"step-18"',
+    );
     assert.match(await python(`${block}\nprint(arrays.rewards.shape)`), /^scored 8\n\(8,\)\n/);
     const store = await exampleIn('python/README.md', 'batch.journal(worst');
     assert.match(await python(`${store}\nprint(len(worst), len(lines) > 1)`), /^\d+ True\n/);
@@ -167,7 +205,10 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
   });
 
   test('environments in Python: a function is served from a script', async () => {
-    const block = await exampleIn('docs/python-environments.md', 'local(environments={"sums": reward})'); // prettier-ignore
+    const block = await exampleIn(
+      'docs/python-environments.md',
+      'local(environments={"sums": reward})',
+    );
     assert.match(await python(block), /joined the stack of .*, serving sums/);
   });
 

@@ -10,7 +10,12 @@ import { query, startPostgresBed } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
-import { assertNotGeneratedAgain, countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js'; // prettier-ignore
+import {
+  assertNotGeneratedAgain,
+  countTurns,
+  createTurnClock,
+  playUndisturbed,
+} from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 
 const SIZE = { samples: 6, repeats: 4 };
@@ -59,7 +64,10 @@ describe('a database with a synchronous standby', { skip: noPostgres, timeout: 5
       outputs: { root: tables.bed.storeRoot('alone') },
     });
     t.after(opened.close);
-    const journal = await opened.store.claim({ batch_id: BATCH, row: 0, repeat: 0 }, { activity: 'playTurns' }); // prettier-ignore
+    const journal = await opened.store.claim(
+      { batch_id: BATCH, row: 0, repeat: 0 },
+      { activity: 'playTurns' },
+    );
     process.kill(standby.pid(), 'SIGSTOP');
     await query(primary.url, `select pg_terminate_backend(pid) from pg_stat_replication`);
     await journal.append(entryOf(author('ignored').start()));

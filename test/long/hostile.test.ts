@@ -77,14 +77,35 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
       args,
     });
 
-  const slice = { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null }; // prettier-ignore
+  const slice = {
+    batch_id: 'b',
+    first: 0,
+    last: 0,
+    num_repeats: 1,
+    max_in_flight: 1,
+    tallies: 0,
+    k: null,
+  };
   const group = { stream_id: 's', group: 0, num_repeats: 1, max_replacements: 0, filter: null };
   const plan = {
-    ...{ batch_id: '../escaped', row: '../../escaped', repeat: 0, task_name: 'sliding_puzzle', in_process: true },
+    ...{
+      batch_id: '../escaped',
+      row: '../../escaped',
+      repeat: 0,
+      task_name: 'sliding_puzzle',
+      in_process: true,
+    },
     ...{ timeout_ms: 60_000, heartbeat_timeout_ms: 2000, policy_version: null, limits: {} },
     queues: { generation: `${QUEUE}-generation`, environment: `${QUEUE}-environment` },
-    progress: { turn: 0, total_reward: 0, total_tokens: 0, phase: 'generate', ended: null, preview: '' },
-  }; // prettier-ignore
+    progress: {
+      turn: 0,
+      total_reward: 0,
+      total_tokens: 0,
+      phase: 'generate',
+      ended: null,
+      preview: '',
+    },
+  };
   const reached = { plan, limits: {}, started_at: Date.now() };
   const place = { batch_id: 'b', row: 0, repeat: 0 };
   for (const [what, type, args] of [
@@ -167,7 +188,22 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       return (progress?.running ?? 0) > 0;
     });
-    const rubbish = [undefined, null, 0, -1, 1e300, 'x', TEXT, [], [[]], {}, { first: 0 }, { plan: 1 }, { max_rollout_turns: 'x' }, JSON.parse('{"__proto__": {"a": 1}}')]; // prettier-ignore
+    const rubbish = [
+      undefined,
+      null,
+      0,
+      -1,
+      1e300,
+      'x',
+      TEXT,
+      [],
+      [[]],
+      {},
+      { first: 0 },
+      { plan: 1 },
+      { max_rollout_turns: 'x' },
+      JSON.parse('{"__proto__": {"a": 1}}'),
+    ];
     const signals = ['waiting', 'tally', 'share', 'limits', 'nonsense', '__stop'];
     let refused = 0;
     const send = async (n: number): Promise<void> => {

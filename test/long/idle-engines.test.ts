@@ -32,7 +32,10 @@ const IDLE: Record<'paused' | 'asleep', (idle: Idle) => Promise<() => Promise<vo
     return () => post(`${url}/resume`);
   },
   asleep: async ({ queue, bed }) => {
-    const policy = await connectPolicy(onLoopback(bed.server), { service: 'asleep', task_queue: queue }); // prettier-ignore
+    const policy = await connectPolicy(onLoopback(bed.server), {
+      service: 'asleep',
+      task_queue: queue,
+    });
     await policy.update('sleep', { holder: { name: 'grpo', incarnation: 'one' } });
     return async () => {
       await policy.update('wake', {});

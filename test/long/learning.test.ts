@@ -61,7 +61,16 @@ describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_
     const directory = await makeTemporaryDirectory('learning');
     t.after(() => directory.remove());
     const folder = path.join(directory.path, 'short');
-    const args = ['--chaos', '--kills', '1', '--kill-every', '15', '--tick', '0.02', '--no-comparison']; // prettier-ignore
+    const args = [
+      '--chaos',
+      '--kills',
+      '1',
+      '--kill-every',
+      '15',
+      '--tick',
+      '0.02',
+      '--no-comparison',
+    ];
     const lesson = ['--steps', String(STEPS), '--target', String(TARGET), '--folder', folder];
     const { output, report } = await learns([...args, ...lesson]);
     assert.match(output, /engine ended by SIGKILL; it starts again/);
@@ -79,10 +88,18 @@ describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_
     t.after(() => directory.remove());
     const folder = path.join(directory.path, 'asleep');
     const sleeps = ['--sleep', '2', '--send', '--steps', String(ASLEEP_STEPS)];
-    const { report } = await learns([...sleeps, '--target', String(ASLEEP_TARGET), '--folder', folder]); // prettier-ignore
+    const { report } = await learns([
+      ...sleeps,
+      '--target',
+      String(ASLEEP_TARGET),
+      '--folder',
+      folder,
+    ]);
     isExact(report, ASLEEP_STEPS);
     const records = path.join(folder, 'trajectories', '_policy', 'default');
-    const texts = await Promise.all((await readdir(records)).map((name) => readFile(path.join(records, name), 'utf8'))); // prettier-ignore
+    const texts = await Promise.all(
+      (await readdir(records)).map((name) => readFile(path.join(records, name), 'utf8')),
+    );
     const slept = texts.flatMap((text) => PolicyRecord.parse(JSON.parse(text)).sleep?.nonce ?? []);
     assert.equal(new Set(slept).size, ASLEEP_STEPS);
   });

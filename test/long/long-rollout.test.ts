@@ -79,7 +79,10 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
     const { failure, rollouts } = await batch.outcome(200_000);
     assert.equal(failure, null);
     const [row] = rollouts;
-    assert.deepEqual([row?.turn_count, row?.total_reward, row?.stop_reason], [TURNS, TURNS, 'max_turns']); // prettier-ignore
+    assert.deepEqual(
+      [row?.turn_count, row?.total_reward, row?.stop_reason],
+      [TURNS, TURNS, 'max_turns'],
+    );
     const progress = await batch.handle.query<{ turns: number }>('progress');
     assert.equal(progress.turns, TURNS);
     const runs = await runsOf('long');

@@ -37,7 +37,12 @@ const STEP_MS = 3500;
 /** A worker reads the record before it sends; what it has read may be this old when the request arrives. */
 const ON_ITS_WAY_MS = 5000;
 /** Slow turns: many streams are open at once, and few tokens come. */
-const ENGINE = { dev_mode: true, scale_out: true, tokens_per_second: 10, thinking_tokens: 40 } as const; // prettier-ignore
+const ENGINE = {
+  dev_mode: true,
+  scale_out: true,
+  tokens_per_second: 10,
+  thinking_tokens: 40,
+} as const;
 
 const sumOf = (counts: readonly number[]): number => counts.reduce((sum, one) => sum + one, 0);
 
@@ -61,7 +66,10 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
       simulator: ENGINE,
       generation: { wire: 'generate', allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] },
     });
-    client = await connectPolicy(onLoopback(bed.server()), { service: 'default', task_queue: TASK_QUEUE }); // prettier-ignore
+    client = await connectPolicy(onLoopback(bed.server()), {
+      service: 'default',
+      task_queue: TASK_QUEUE,
+    });
     for (let i = 0; i < JOIN; i++) {
       const directory = path.join(folder.path, String(i));
       await mkdir(directory);
@@ -80,7 +88,9 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
   /** When each engine served, by the times of the record's changes. */
   const served = async (): Promise<Map<string, { first: number; last: number }>> => {
     const records = path.join(bed.journals('many'), '..', '..', '_policy', 'default');
-    const epochs = (await readdir(records)).flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number); // prettier-ignore
+    const epochs = (await readdir(records))
+      .flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? [])
+      .map(Number);
     const times = new Map<string, { first: number; last: number }>();
     const open = new Set<string>();
     for (const epoch of epochs.sort((a, b) => a - b)) {
@@ -99,7 +109,10 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
   };
   const arrivals = async ({ directory }: Member): Promise<number[]> => {
     const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
-    const lines = text.split('\n').slice(0, -1).map((line) => JSON.parse(line) as LogLine); // prettier-ignore
+    const lines = text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as LogLine);
     return lines.flatMap((line) => (line.event === 'arrived' ? [Date.parse(line.at)] : []));
   };
 
@@ -108,7 +121,14 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
     { timeout: 1_100_000 },
     async () => {
       await bed.publish(await bed.weights(1));
-      await bed.batch('many').start(puzzleBatch({ samples: 16, repeats: ROLLOUTS / 16, max_rollout_turns: TURNS, max_in_flight: 300 })); // prettier-ignore
+      await bed.batch('many').start(
+        puzzleBatch({
+          samples: 16,
+          repeats: ROLLOUTS / 16,
+          max_rollout_turns: TURNS,
+          max_in_flight: 300,
+        }),
+      );
       await sleep(5000);
       const began = Date.now();
       let version = 1;
@@ -123,9 +143,13 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
       const changed_s = (Date.now() - began) / 1000;
       const { result } = await bed.batch('many').outcome(600_000);
       const ended = Date.now();
-      assert.deepEqual(result?.counts, { ...result?.counts, requested: ROLLOUTS, completed: ROLLOUTS }); // prettier-ignore
+      assert.deepEqual(result?.counts, {
+        ...result?.counts,
+        requested: ROLLOUTS,
+        completed: ROLLOUTS,
+      });
       const journals = await textsInFolder(bed.journals('many'));
-      const report = await checkLabels({ journals, engines: [...bed.engines, ...members] }); // prettier-ignore
+      const report = await checkLabels({ journals, engines: [...bed.engines, ...members] });
       assert.deepEqual(report.wrong, []);
       assert.equal(report.unlabelled, 0);
       assert.equal(report.turns_generated_twice, 0);
@@ -148,7 +172,15 @@ describe(`${JOIN} engines that join and ${LEAVE} that leave during a batch`, () 
       const mean = sumOf(shares) / shares.length;
       const [early, late] = [shares.slice(0, shares.length / 2), shares.slice(shares.length / 2)];
       const joiners = sumOf(late) / sumOf(early);
-      console.log({ changed_s, rest_s: (ended - since) / 1000, turns_each: mean, least: Math.min(...shares) / mean, most: Math.max(...shares) / mean, joiners, ...report }); // prettier-ignore
+      console.log({
+        changed_s,
+        rest_s: (ended - since) / 1000,
+        turns_each: mean,
+        least: Math.min(...shares) / mean,
+        most: Math.max(...shares) / mean,
+        joiners,
+        ...report,
+      });
       assert.ok(ended > since + MEASURED_MS, 'the batch was too short to measure shares');
       assert.ok(
         shares.every((one) => one > 0 && one <= MOST * mean),

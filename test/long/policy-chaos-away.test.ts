@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
-import { allServe, countCells, nameOf, policyCells, startCellBatch, startCellBed, strikesOn } from '../harness/policy-cells.js'; // prettier-ignore
+import {
+  allServe,
+  countCells,
+  nameOf,
+  policyCells,
+  startCellBatch,
+  startCellBed,
+  strikesOn,
+} from '../harness/policy-cells.js';
 import { sendingTrainer } from '../harness/sending-trainer.js';
 import { killed, unlessKilled, walkTransfer } from '../harness/walked-transfer.js';
 

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
-import { allServe, countCells, isHit, nameOf, policyCells, settled, startCellBatch, startCellBed, strikesOn } from '../harness/policy-cells.js'; // prettier-ignore
+import {
+  allServe,
+  countCells,
+  isHit,
+  nameOf,
+  policyCells,
+  settled,
+  startCellBatch,
+  startCellBed,
+  strikesOn,
+} from '../harness/policy-cells.js';
 import type { Engine } from '../harness/policy-engines.js';
 import { askPolicy, sendingTrainer } from '../harness/sending-trainer.js';
 import { readArrivals } from '../harness/simulator-process.js';
@@ -54,7 +64,6 @@ describe('an engine that joins while a part is lost', () => {
     phase: Cell['phase'],
     { joiner, strike }: { joiner: Engine; strike: () => Promise<void> },
   ) => {
-    // prettier-ignore
     const [engine] = bed.engines;
     assert.ok(engine !== undefined);
     if (phase === 'examined' || phase === 'loaded') {
@@ -74,7 +83,9 @@ describe('an engine that joins while a part is lost', () => {
       await strike();
       await engine.process().clearFaults();
       await first;
-      await eventually({ what: 'the update', timeout_ms: 120_000 }, () => settled(bed.publish(weights))); // prettier-ignore
+      await eventually({ what: 'the update', timeout_ms: 120_000 }, () =>
+        settled(bed.publish(weights)),
+      );
     } else {
       const trainer = sendingTrainer(bed);
       await walkTransfer(trainer, {

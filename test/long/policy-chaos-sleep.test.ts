@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
-import { allServe, countCells, isHit, nameOf, policyCells, settled, startCellBatch, startCellBed, strikesOn } from '../harness/policy-cells.js'; // prettier-ignore
+import {
+  allServe,
+  countCells,
+  isHit,
+  nameOf,
+  policyCells,
+  settled,
+  startCellBatch,
+  startCellBed,
+  strikesOn,
+} from '../harness/policy-cells.js';
 import { sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
 
@@ -36,7 +46,9 @@ describe('a sleep that loses a part in the middle', () => {
       const fault = victim === 'answer' ? 'lost_answer' : 'hold';
       await engine.process().inject({ fault, path: CALLS[phase] });
       const isAlone = victim === 'trainer' && phase !== 'sleep';
-      const first = settled(isAlone ? Promise.resolve() : phase === 'sleep' ? sleeps() : trainer.wake()); // prettier-ignore
+      const first = settled(
+        isAlone ? Promise.resolve() : phase === 'sleep' ? sleeps() : trainer.wake(),
+      );
       await isHit(engine);
       // Nobody asks for anything any more.
       if (victim === 'trainer') await engine.process().clearFaults();

@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
-import { allServe, countCells, nameOf, policyCells, settled, startCellBatch, startCellBed, strikesOn } from '../harness/policy-cells.js'; // prettier-ignore
+import {
+  allServe,
+  countCells,
+  nameOf,
+  policyCells,
+  settled,
+  startCellBatch,
+  startCellBed,
+  strikesOn,
+} from '../harness/policy-cells.js';
 import { reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
 import { killed, repairBy, unlessKilled, walkTransfer } from '../harness/walked-transfer.js';
@@ -54,7 +63,9 @@ describe('a transfer that loses a part in the middle', () => {
     };
     await walkTransfer(dead, { phase: cell.phase, engine, strike }).catch(unlessKilled);
     const heir = sendingTrainer(bed, { incarnation: `${incarnationOf(cell)}-heir` });
-    await eventually({ what: 'the next transfer', timeout_ms: 120_000 }, () => settled(heir.transfer())); // prettier-ignore
+    await eventually({ what: 'the next transfer', timeout_ms: 120_000 }, () =>
+      settled(heir.transfer()),
+    );
     await allServe(bed);
     if (cell.phase !== 'finish' && cell.phase !== 'labels')
       assert.match(await reasonOf(dead.begin()), /was superseded/);

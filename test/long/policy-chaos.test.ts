@@ -3,7 +3,17 @@ import test, { after, before, describe } from 'node:test';
 import type { Engine } from '../harness/policy-engines.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
-import { allServe, countCells, isHit, nameOf, policyCells, settled, startCellBatch, startCellBed, strikesOn } from '../harness/policy-cells.js'; // prettier-ignore
+import {
+  allServe,
+  countCells,
+  isHit,
+  nameOf,
+  policyCells,
+  settled,
+  startCellBatch,
+  startCellBed,
+  strikesOn,
+} from '../harness/policy-cells.js';
 import { eventually } from '../harness/waiting.js';
 
 /**

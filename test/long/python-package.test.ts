@@ -42,7 +42,11 @@ function requests() {
   return {
     fast: of('default', size),
     paced: { ...of('paced', size), max_in_flight: 2 },
-    sliced: { ...of('default', { samples: 80, num_repeats: 2 }), max_in_flight: 8, max_rollout_turns: 1 }, // prettier-ignore
+    sliced: {
+      ...of('default', { samples: 80, num_repeats: 2 }),
+      max_in_flight: 8,
+      max_rollout_turns: 1,
+    },
     slow: of('slow', size),
     stream: { ...of('default', size), groups_per_step: 2 },
   };
@@ -53,7 +57,11 @@ describe('package durable_rollouts', { skip, timeout: 1_100_000 }, () => {
   let simulators: Simulator[] = [];
 
   before(async () => {
-    bed = await startTestbed('python-package', (root) => ({ kind: 'file', root, outputs: { formats: ['jsonl', 'arrow'] } })); // prettier-ignore
+    bed = await startTestbed('python-package', (root) => ({
+      kind: 'file',
+      root,
+      outputs: { formats: ['jsonl', 'arrow'] },
+    }));
     simulators = await Promise.all([simulated(), simulated(60), simulated(1)]);
     const [fast, paced, slow] = simulators.map(({ url }) => ({
       kind: 'vllm' as const,

@@ -55,7 +55,9 @@ describe('a batch whose worker is killed while it closes', { timeout: 600_000 },
   async function reportedRows(batch: RecoveryBatch): Promise<number> {
     const { raw } = await batch.handle().describe();
     // A look at its rollouts may be pending, too.
-    const closing = raw.pendingActivities?.find(({ activityType }) => activityType?.name === 'closeBatch'); // prettier-ignore
+    const closing = raw.pendingActivities?.find(
+      ({ activityType }) => activityType?.name === 'closeBatch',
+    );
     const data = closing?.heartbeatDetails?.payloads?.[0]?.data;
     if (data === null || data === undefined) return 0;
     const details = JSON.parse(Buffer.from(data).toString()) as {

@@ -71,7 +71,12 @@ describe(
     test('has lines of the woken one in its journals, which count for nothing', async () => {
       let [unheard, taken_over] = [0, 0];
       for (const { row, repeat, attempts } of outcome.rollouts) {
-        const name = path.join(bed.storeRoot('disturbed'), BATCH, 'journals', `${row}-${repeat}.jsonl`); // prettier-ignore
+        const name = path.join(
+          bed.storeRoot('disturbed'),
+          BATCH,
+          'journals',
+          `${row}-${repeat}.jsonl`,
+        );
         unheard += await unheardLines(name);
         taken_over += Number(attempts > 1);
       }

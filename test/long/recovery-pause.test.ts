@@ -44,7 +44,10 @@ describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, ()
         const untilTurn = await createTurnClock(bed);
         await batch.start(REQUEST);
         await untilTurn(Math.ceil(0.3 * countTurns(undisturbed)));
-        await eventually({ what: 'generations that run', timeout_ms: 10_000 }, async () => (await bed.simulator().runningRequests()) > 2); // prettier-ignore
+        await eventually(
+          { what: 'generations that run', timeout_ms: 10_000 },
+          async () => (await bed.simulator().runningRequests()) > 2,
+        );
         await control(`/pause?mode=${mode}`);
         if (mode === 'abort') await showsWaiting();
         await standsStill();

@@ -12,7 +12,12 @@ import { startPostgresBed } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
-import { assertNotGeneratedAgain, countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js'; // prettier-ignore
+import {
+  assertNotGeneratedAgain,
+  countTurns,
+  createTurnClock,
+  playUndisturbed,
+} from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 
 const SIZE = { samples: 8, repeats: 4 };

@@ -44,7 +44,10 @@ describe('a batch whose worker is killed ten times at random moments', { timeout
       await killAtRandomMoments(worker, untilTurn);
       // The server answers no query while the last kills have left a workflow task to try again.
       const answered = { what: 'progress after the kills', timeout_ms: 20_000 };
-      const phase = await eventually(answered, async () => (await batch.progress().catch(() => null))?.phase); // prettier-ignore
+      const phase = await eventually(
+        answered,
+        async () => (await batch.progress().catch(() => null))?.phase,
+      );
       assert.equal(phase, 'running');
       outcome = await batch.outcome();
       await worker.stop();

@@ -18,7 +18,14 @@ import type { Step } from '../servers/scripts.js';
 
 const QUEUE = 'refill';
 const ROWS = 2;
-const NONE: Counts = { requested: 0, completed: 0, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 }; // prettier-ignore
+const NONE: Counts = {
+  requested: 0,
+  completed: 0,
+  failed: 0,
+  timed_out: 0,
+  stopped: 0,
+  cancelled: 0,
+};
 
 const stepOf = (terminated: boolean): Step => ({
   observation: { role: 'environment', content: terminated ? 'done' : 'go on' },
@@ -102,7 +109,8 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     void ending.finally(() => (state.over = true)).catch(() => undefined);
     await eventually({ what: 'the end', timeout_ms: 120_000 }, async () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
-      if (progress !== null) assert.ok(progress.done <= progress.requested, JSON.stringify(progress)); // prettier-ignore
+      if (progress !== null)
+        assert.ok(progress.done <= progress.requested, JSON.stringify(progress));
       return state.over;
     });
     const now = await ending;
@@ -148,10 +156,16 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     assert.equal(metrics['replaced/count'], 3);
     assert.equal(metrics['replaced/mean_tokens'], meanTokens(failures));
     assert.equal(metrics['completed/mean_tokens'], meanTokens(rollouts));
-    assert.deepEqual([metrics['group/count'], metrics['group/solve_all_rate'], metrics['pass@3']], [2, 1, 2]); // prettier-ignore
+    assert.deepEqual(
+      [metrics['group/count'], metrics['group/solve_all_rate'], metrics['pass@3']],
+      [2, 1, 2],
+    );
     const progress = await batch.handle.query<BatchProgress>('progress');
     const { phase, requested, done, valid, failed, replacements } = progress;
-    assert.deepEqual([phase, requested, done, valid, failed, replacements], ['done', 9, 9, 6, 3, 3]); // prettier-ignore
+    assert.deepEqual(
+      [phase, requested, done, valid, failed, replacements],
+      ['done', 9, 9, 6, 3, 3],
+    );
   });
 
   test('leaves them failed once max_replacements have been used', async () => {

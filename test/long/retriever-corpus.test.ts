@@ -43,10 +43,18 @@ describe('a corpus of 100,000 documents', () => {
     test(`as ${format} gives upstream’s answers to 200 queries`, async () => {
       const corpus = path.join(directory.path, `corpus.${format}`);
       if (format !== 'jsonl') await WRITERS[format]!(corpus, texts);
-      const settings = RetrieverSettings.parse({ kind: 'retriever', corpus, num_results: golden.num_results }); // prettier-ignore
+      const settings = RetrieverSettings.parse({
+        kind: 'retriever',
+        corpus,
+        num_results: golden.num_results,
+      });
       const folder = path.join(directory.path, 'kept');
       const reports: string[] = [];
-      const open = createRetrievers({ settingsOf: () => settings, folder, report: (said) => void reports.push(said) }); // prettier-ignore
+      const open = createRetrievers({
+        settingsOf: () => settings,
+        folder,
+        report: (said) => void reports.push(said),
+      });
       const retriever = await open('wiki');
       assert.match(reports.join(), /^indexed .*: 100000 documents/);
       assert.equal(queries.length, 200);
@@ -58,8 +66,11 @@ describe('a corpus of 100,000 documents', () => {
         for (const [rank, id] of ids.entries()) {
           assert.ok(near(rank), `${query} #${rank}: ${found[rank]!.score}`);
           // Scores that are one in float32 come in any order there.
-          const isAlone = scores.every((other, k) => k === rank || !isNear(other, { expected: scores[rank]!, relative: 1e-6 })); // prettier-ignore
-          if (isAlone && rank < ids.length - 1) assert.equal(found[rank]!.id, id, `${query} #${rank}`); // prettier-ignore
+          const isAlone = scores.every(
+            (other, k) => k === rank || !isNear(other, { expected: scores[rank]!, relative: 1e-6 }),
+          );
+          if (isAlone && rank < ids.length - 1)
+            assert.equal(found[rank]!.id, id, `${query} #${rank}`);
           assert.equal(found[rank]!.text, texts[found[rank]!.id]);
         }
       }

@@ -62,7 +62,9 @@ describe(
       environment = await startHoldingEnvironment(bed.directory);
       environments.holding.url = environment.url;
       worker = await bed.startWorker(STORE);
-      batches = Object.fromEntries(BATCHES.map((name) => [name, bed.batch(STORE, name)])) as typeof batches; // prettier-ignore
+      batches = Object.fromEntries(
+        BATCHES.map((name) => [name, bed.batch(STORE, name)]),
+      ) as typeof batches;
     });
     after(async () => {
       await bed.end();
@@ -84,7 +86,10 @@ describe(
     }
 
     const untilHeld = (name: Name): Promise<unknown> =>
-    eventually({ what: `something that ${name} holds`, timeout_ms: WAIT_MS }, async () => (await heldBy(name)).length > 0); // prettier-ignore
+      eventually(
+        { what: `something that ${name} holds`, timeout_ms: WAIT_MS },
+        async () => (await heldBy(name)).length > 0,
+      );
 
     async function restartEnvironment(): Promise<void> {
       await environment.kill();
@@ -107,7 +112,9 @@ describe(
 
     /** Each session that the environment began was ended after its last beginning. */
     async function assertAllEnded(names: readonly Name[]): Promise<void> {
-      const events = (await environment.events()).filter((one) => names.includes(batchOf(one) as Name)); // prettier-ignore
+      const events = (await environment.events()).filter((one) =>
+        names.includes(batchOf(one) as Name),
+      );
       const last = new Map<string, HoldingEvent['event']>();
       for (const { event, session } of events) if (event !== 'step') last.set(session, event);
       const open = [...last].filter(([, event]) => event === 'begin').map(([session]) => session);
@@ -148,7 +155,11 @@ describe(
         for (const session of left) {
           const kinds = (await linesOf(session)).map(({ kind }) => kind);
           assert.ok(kinds.includes('begin'), session);
-          assert.deepEqual(kinds.filter((kind) => kind === 'close' || kind === 'end'), [], session); // prettier-ignore
+          assert.deepEqual(
+            kinds.filter((kind) => kind === 'close' || kind === 'end'),
+            [],
+            session,
+          );
         }
         console.log(`${left.length} of ${SIZE.samples} rollouts were left with what they held`);
       }));
@@ -164,8 +175,14 @@ describe(
         await assertAllEnded(BATCHES);
         const since = (await environment.events()).slice(before);
         for (const session of left) {
-          assert.ok(since.some((one) => one.event === 'end' && one.session === session), session); // prettier-ignore
-          assert.ok(since.some((one) => one.event === 'step' && one.session === session), `${session}: the same life goes on`); // prettier-ignore
+          assert.ok(
+            since.some((one) => one.event === 'end' && one.session === session),
+            session,
+          );
+          assert.ok(
+            since.some((one) => one.event === 'step' && one.session === session),
+            `${session}: the same life goes on`,
+          );
         }
       }));
 
@@ -189,8 +206,11 @@ describe(
         if (event === 'step' && !held) assert.ok(ended.has(session), session);
       }
       const repeats = (event: HoldingEvent['event']): number =>
-      events.filter((one) => one.event === event).length - new Set(events.filter((one) => one.event === event).map(({ session }) => session)).size; // prettier-ignore
-      console.log(`${named.size} lives, ${repeats('begin')} repeated beginnings, ${repeats('end')} repeated ends; the worker ended ${worker.ownEnds()} times by itself`); // prettier-ignore
+        events.filter((one) => one.event === event).length -
+        new Set(events.filter((one) => one.event === event).map(({ session }) => session)).size;
+      console.log(
+        `${named.size} lives, ${repeats('begin')} repeated beginnings, ${repeats('end')} repeated ends; the worker ended ${worker.ownEnds()} times by itself`,
+      );
     });
   },
 );

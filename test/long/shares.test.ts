@@ -13,7 +13,12 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
   test('a stream with 8 rollouts in flight gets twice its part of all in flight, beside a batch with 64', async () => {
     const batch = await start('crowd', { max_in_flight: MANY });
     await untilPlayed('crowd', 2 * SLOTS);
-    const stream = openStreamToTest({ client: () => bed().server.client, store_root: bed().store_root, id: 'train', task_queue: QUEUE }); // prettier-ignore
+    const stream = openStreamToTest({
+      client: () => bed().server.client,
+      store_root: bed().store_root,
+      id: 'train',
+      task_queue: QUEUE,
+    });
     await stream.start({
       ...puzzleRequest({ samples: 8, num_repeats: 2 }, { max_rollout_turns: 5 }),
       groups_per_step: 16,
@@ -36,7 +41,10 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
     // Until so few of the batch are left that none has to wait.
     const got = await shareOf(['train', 'crowd'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);
     // Half, less what it cannot use: between two turns of a rollout none of it waits.
-    assert.ok(got > 0.22 && got < 0.65, `the stream got ${got.toFixed(2)} of the places; in order of arrival 0.11`); // prettier-ignore
+    assert.ok(
+      got > 0.22 && got < 0.65,
+      `the stream got ${got.toFixed(2)} of the places; in order of arrival 0.11`,
+    );
     const { priority } = await bed().server.client.workflow.getHandle('train/0-0').describe();
     assert.deepEqual(priority, { priorityKey: 3, fairnessKey: 'train', fairnessWeight: 1 });
   });

@@ -107,7 +107,11 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, 
     for (const { id, attempts } of rows) {
       const turns = Object.values(rollouts[id] ?? {});
       assert.equal(attempts, 1, id);
-      assert.deepEqual(turns.map(({ requests }) => requests), Array(turns.length).fill(1), id); // prettier-ignore
+      assert.deepEqual(
+        turns.map(({ requests }) => requests),
+        Array(turns.length).fill(1),
+        id,
+      );
       assert.ok(turns.length > 0 && turns.length <= TURNS, id);
     }
     // What planning asks of an engine is asked once for all of them.
@@ -115,8 +119,13 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, 
     const turns = sampled.reduce((sum, { requests }) => sum + requests, 0);
     const probing = (await answeredBy(simulator.url)) - turns;
     assert.ok(probing > 0 && probing <= REQUESTS_OF_A_PROBE, `${probing} requests of probes`);
-    const polls = [...first.said, ...again.said].map((line) => Number(/^polls (\d+)$/.exec(line)?.[1] ?? 0)); // prettier-ignore
-    assert.ok(Math.max(...polls) > 1 && Math.max(...polls) <= MOST_POLLS, `${Math.max(...polls)} polls`); // prettier-ignore
+    const polls = [...first.said, ...again.said].map((line) =>
+      Number(/^polls (\d+)$/.exec(line)?.[1] ?? 0),
+    );
+    assert.ok(
+      Math.max(...polls) > 1 && Math.max(...polls) <= MOST_POLLS,
+      `${Math.max(...polls)} polls`,
+    );
     // Polls of others find room on the server: nothing was refused.
     const refused = [...first.said, ...again.said].filter((line) => line.includes('asking again'));
     assert.deepEqual(refused, []);

@@ -30,7 +30,12 @@ describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
 
   test('takes three changes of its limits at once, and no workflow task fails', async () => {
     const { client } = bed.server;
-    const stream = openStreamToTest({ client: () => client, store_root: bed.store_root, id: 'thousand', task_queue: QUEUE }); // prettier-ignore
+    const stream = openStreamToTest({
+      client: () => client,
+      store_root: bed.store_root,
+      id: 'thousand',
+      task_queue: QUEUE,
+    });
     await stream.start({
       ...puzzleRequest({ samples: 8, num_repeats: 1 }),
       groups_per_step: GROUPS / 2,
@@ -54,16 +59,23 @@ describe('a stream of a thousand groups', { timeout: 1_200_000 }, () => {
     const last = client.workflow.getHandle(`thousand/${GROUPS - 1}`);
     await eventually({ what: 'the last change', timeout_ms: 300_000 }, async () => {
       const events = (await last.fetchHistory()).events ?? [];
-      const told = events.flatMap(({ workflowExecutionSignaledEventAttributes: at }) => at?.input?.payloads ?? []); // prettier-ignore
+      const told = events.flatMap(
+        ({ workflowExecutionSignaledEventAttributes: at }) => at?.input?.payloads ?? [],
+      );
       return told.some(({ data }) =>
         /"max_new_tokens":32/.test(Buffer.from(data ?? []).toString()),
       );
     });
     for (const run of new Set([runId, (await stream.handle().describe()).runId])) {
       const { events } = await client.workflow.getHandle('thousand', run).fetchHistory();
-      const failed = (events ?? []).flatMap(({ workflowTaskFailedEventAttributes: at }) => at?.failure?.message ?? []); // prettier-ignore
+      const failed = (events ?? []).flatMap(
+        ({ workflowTaskFailedEventAttributes: at }) => at?.failure?.message ?? [],
+      );
       // The server gives a task again that would have ended a run while something came for it.
-      assert.deepEqual(failed.filter((message) => message !== 'UnhandledCommand'), []); // prettier-ignore
+      assert.deepEqual(
+        failed.filter((message) => message !== 'UnhandledCommand'),
+        [],
+      );
     }
     await stream.handle().terminate('its groups would take a while to end');
   });

@@ -102,10 +102,15 @@ describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () =>
     assert.equal(new Set(groups).size, 8);
 
     assert.deepEqual(await stream.forget(1), { kept_from: 2 });
-    const kept = await query<{ name: string }>(database.url, `select distinct rollout as name from ${SCHEMA}.journal`); // prettier-ignore
-    const rowsOf = async (step: number): Promise<unknown[]> => (await stream.rows(step)).map(({ row }) => row); // prettier-ignore
+    const kept = await query<{ name: string }>(
+      database.url,
+      `select distinct rollout as name from ${SCHEMA}.journal`,
+    );
+    const rowsOf = async (step: number): Promise<unknown[]> =>
+      (await stream.rows(step)).map(({ row }) => row);
     const left = new Set<unknown>(kept.map(({ name }) => Number(/\/(\d+)-/.exec(name)?.[1])));
-    for (const row of groups.slice(0, 8)) assert.ok(!left.has(row), `journals of group ${String(row)}`); // prettier-ignore
+    for (const row of groups.slice(0, 8))
+      assert.ok(!left.has(row), `journals of group ${String(row)}`);
     for (const row of await rowsOf(2)) assert.ok(left.has(row));
     assert.equal((await faultOf(stream.ask({ step: 1 }))).type, 'StepOutOfOrder');
     assert.equal((await stream.step(4, 4)).counts.completed, 4);

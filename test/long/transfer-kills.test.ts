@@ -11,7 +11,12 @@ import { eventually } from '../harness/waiting.js';
 describe('while a trainer holds engines', () => {
   let bed: PolicyBed;
   before(async () => {
-    bed = await startPolicyBed({ name: 'transfer-kills', own_server: true, simulator: { log_tokens: true }, generation: { wire: 'generate' } }); // prettier-ignore
+    bed = await startPolicyBed({
+      name: 'transfer-kills',
+      own_server: true,
+      simulator: { log_tokens: true },
+      generation: { wire: 'generate' },
+    });
   });
   after(() => bed.end());
   const replicas = async () => Object.values((await bed.record())?.replicas ?? {});
@@ -30,7 +35,9 @@ describe('while a trainer holds engines', () => {
     await engine!.process().inject({ fault: 'hold', path: '/resume' });
     const finishing = trainer.finish(held);
     await eventually({ what: 'a final label', timeout_ms: 60_000 }, async () => {
-      const told = (await (await fetch(`${engine!.process().url}/weight_info`)).json()) as { weight_version: string }; // prettier-ignore
+      const told = (await (await fetch(`${engine!.process().url}/weight_info`)).json()) as {
+        weight_version: string;
+      };
       return told.weight_version === String(held.version);
     });
     await bed.worker.kill();

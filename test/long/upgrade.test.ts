@@ -72,7 +72,12 @@ describe('running work', { skip, timeout: 600_000 }, () => {
         ...(release === 'before' && { project_root: BEFORE ?? '' }),
       });
     };
-    const stream = openStreamToTest({ client: () => server.client, store_root, id: `${name}-stream`, task_queue: name }); // prettier-ignore
+    const stream = openStreamToTest({
+      client: () => server.client,
+      store_root,
+      id: `${name}-stream`,
+      task_queue: name,
+    });
     const start = () =>
       Promise.all(
         Object.entries(BATCHES).map(([id, request]) =>

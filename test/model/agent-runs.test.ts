@@ -49,7 +49,14 @@ describe('a rollout that an agent plays', () => {
   });
 
   test('counts requests as they are about to be sent, and keeps how the last one failed', () => {
-    const { agent } = fold(a.run({ attempt: 1 }), judged, a.run({ attempt: 2 }), judged, a.run({ attempt: 3 }), refused); // prettier-ignore
+    const { agent } = fold(
+      a.run({ attempt: 1 }),
+      judged,
+      a.run({ attempt: 2 }),
+      judged,
+      a.run({ attempt: 3 }),
+      refused,
+    );
     assert.deepEqual([agent.attempts, agent.run?.attempt], [3, 3]);
     assert.deepEqual([agent.result, agent.failure, agent.fault], [null, null, refused]);
     assert.equal(fold(a.run({ attempt: 2 }), judged).agent.failure, judged);
@@ -58,22 +65,38 @@ describe('a rollout that an agent plays', () => {
 
   test('keeps a fault of a server that was not there out of its runs', () => {
     const { agent, faults } = fold(a.fault({ type: 'EnvironmentUnavailable' }));
-    assert.deepEqual([agent.attempts, agent.fault, faults], [0, null, { EnvironmentUnavailable: 1 }]); // prettier-ignore
+    assert.deepEqual(
+      [agent.attempts, agent.fault, faults],
+      [0, null, { EnvironmentUnavailable: 1 }],
+    );
   });
 
   test('is as it was before a run that was taken back', () => {
     const cut = a.fault({ type: 'Cancelled', uncounted: true });
     assert.deepEqual(fold(a.run({ attempt: 1 }), cut).agent, { ...fold().agent, taken_back: 1 });
     const before = fold(a.run({ attempt: 1 }), refused).agent;
-    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, a.run({ attempt: 2 }), cut).agent, { ...before, taken_back: 2 }); // prettier-ignore
-    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, cut).agent, before, 'no run is in progress'); // prettier-ignore
-    const { agent } = fold(a.run({ attempt: 1 }), cut, a.run({ attempt: 1 }), a.result({ attempt: 1 })); // prettier-ignore
+    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, a.run({ attempt: 2 }), cut).agent, {
+      ...before,
+      taken_back: 2,
+    });
+    assert.deepEqual(
+      fold(a.run({ attempt: 1 }), refused, cut).agent,
+      before,
+      'no run is in progress',
+    );
+    const { agent } = fold(
+      a.run({ attempt: 1 }),
+      cut,
+      a.run({ attempt: 1 }),
+      a.result({ attempt: 1 }),
+    );
     assert.deepEqual([agent.attempts, agent.result?.attempt], [1, 1]);
   });
 
   test('says since when its agent plays the run that counts, where the one before was taken back', () => {
     const cut = a.fault({ type: 'Cancelled', uncounted: true });
-    const ended = (...lines: JournalLine[]): Trajectory => fold(...lines, a.end({ stop_reason: 'terminated' })); // prettier-ignore
+    const ended = (...lines: JournalLine[]): Trajectory =>
+      fold(...lines, a.end({ stop_reason: 'terminated' }));
     const sent = (attempt: number, at: number): JournalLine => ({ ...a.run({ attempt }), at });
     const since = (trajectory: Trajectory): unknown => {
       const outcome = agentOutcomeOf(trajectory);
@@ -108,7 +131,10 @@ describe('a rollout that an agent plays', () => {
 
   test('has its tokens from the usage that the answer tells', () => {
     const usage = { output_tokens: 7, total_tokens: 30 };
-    const { assistant_tokens, env_tokens } = fold(a.run({ attempt: 1 }), a.result({ attempt: 1, usage })); // prettier-ignore
+    const { assistant_tokens, env_tokens } = fold(
+      a.run({ attempt: 1 }),
+      a.result({ attempt: 1, usage }),
+    );
     assert.deepEqual([assistant_tokens, env_tokens], [7, 23]);
   });
 });
@@ -150,7 +176,11 @@ describe('an answer whose tokens cannot be trained on', () => {
 });
 
 describe('the lines of an agent', () => {
-  const whole = { refused: { type: 'ProtocolError', message: '' }, tokens: { prompt: 1, env: 0, calls: [2] }, rewards: { a: 1 } } as const; // prettier-ignore
+  const whole = {
+    refused: { type: 'ProtocolError', message: '' },
+    tokens: { prompt: 1, env: 0, calls: [2] },
+    rewards: { a: 1 },
+  } as const;
   for (const line of [
     start,
     a.run(),
@@ -188,7 +218,16 @@ describe('what became of a row', () => {
     });
   });
 
-  const failure = { kind: 'failure', at: 9, attempt: 2, terminal: false, persist: true, text: null, status: null, since: null }; // prettier-ignore
+  const failure = {
+    kind: 'failure',
+    at: 9,
+    attempt: 2,
+    terminal: false,
+    persist: true,
+    text: null,
+    status: null,
+    since: null,
+  };
   const lost = { type: 'EnvironmentUnavailable', message: 'lost' };
 
   test('is a failure of the class that the agent named', () => {
@@ -253,14 +292,27 @@ describe('the row of a rollout that an agent played', () => {
 
   test('has its result, reward, tokens and time', () => {
     const usage = { output_tokens: 7, total_tokens: 30 };
-    const result = a.result({ attempt: 2, text: '{"reward":0.5,"x":[1]}', reward: 0.5, usage, run_s: 3 }); // prettier-ignore
+    const result = a.result({
+      attempt: 2,
+      text: '{"reward":0.5,"x":[1]}',
+      reward: 0.5,
+      usage,
+      run_s: 3,
+    });
     const trajectory = fold(a.run({ attempt: 2 }), result, a.end());
     const row = rowOf(trajectory);
     const { agent_result, total_reward, total_tokens, terminated, message_log, timing } = row;
     assert.deepEqual(
       { agent_result, total_reward, total_tokens, terminated, message_log, step_s: timing.step_s },
-      { agent_result: { reward: 0.5, x: [1] }, total_reward: 0.5, total_tokens: 30, terminated: true, message_log: [], step_s: 3 },
-    ); // prettier-ignore
+      {
+        agent_result: { reward: 0.5, x: [1] },
+        total_reward: 0.5,
+        total_tokens: 30,
+        terminated: true,
+        message_log: [],
+        step_s: 3,
+      },
+    );
     const { reward, gen_tokens, env_tokens, stop_reason } = toSummary(row, trajectory);
     assert.deepEqual([reward, gen_tokens, env_tokens, stop_reason], [0.5, 7, 23, 'terminated']);
   });
@@ -273,23 +325,44 @@ describe('the row of a rollout that an agent played', () => {
   });
 
   test('has the tokens of its calls where its model server returned them, and its result is without them', () => {
-    const output = [call([1, 2], [3, 4]), { type: 'function_call_output' }, call([1, 2, 3, 4, 5], [6])]; // prettier-ignore
+    const output = [
+      call([1, 2], [3, 4]),
+      { type: 'function_call_output' },
+      call([1, 2, 3, 4, 5], [6]),
+    ];
     const text = JSON.stringify({ reward: 1, response: { output } });
     const tokens = { prompt: 2, env: 1, calls: [2, 1] };
     const trajectory = fold(a.run({ attempt: 1 }), a.result({ attempt: 1, text, tokens }), a.end());
     const row = rowOf(trajectory);
-    assert.deepEqual(row.message_log.map(({ role, token_ids }) => [role, token_ids]), [['user', [1, 2]], ['assistant', [3, 4]], ['user', [5]], ['assistant', [6]]]); // prettier-ignore
     assert.deepEqual(
-      [row.prompt_tokens, row.assistant_tokens, row.env_tokens, row.turn_count, row.policy_versions, row.untokenized],
+      row.message_log.map(({ role, token_ids }) => [role, token_ids]),
+      [
+        ['user', [1, 2]],
+        ['assistant', [3, 4]],
+        ['user', [5]],
+        ['assistant', [6]],
+      ],
+    );
+    assert.deepEqual(
+      [
+        row.prompt_tokens,
+        row.assistant_tokens,
+        row.env_tokens,
+        row.turn_count,
+        row.policy_versions,
+        row.untokenized,
+      ],
       [2, 3, 1, 2, [{ start: 0, end: 3, version: null }], undefined],
-    ); // prettier-ignore
+    );
     const types = [{ type: 'message' }, { type: 'function_call_output' }, { type: 'message' }];
     assert.deepEqual(row.agent_result, { reward: 1, response: { output: types } });
     assert.equal(toSummary(row, trajectory).max_gen_tokens, 2);
   });
 
   test('says why it has no tokens', () => {
-    const { message_log, untokenized } = rowOf(fold(a.run({ attempt: 1 }), a.result({ attempt: 1 }), a.end())); // prettier-ignore
+    const { message_log, untokenized } = rowOf(
+      fold(a.run({ attempt: 1 }), a.result({ attempt: 1 }), a.end()),
+    );
     assert.deepEqual(message_log, []);
     assert.match(untokenized ?? '', /no generation data: .*there are none/);
   });

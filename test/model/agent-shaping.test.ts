@@ -74,9 +74,14 @@ describe('effort levels', () => {
   });
 
   test('count the last call alone, however long those before it were (NVIDIA-NeMo/RL#4099)', () => {
-    const ids = (length: number, first: number): number[] => Array.from({ length }, (_, i) => first + i); // prettier-ignore
+    const ids = (length: number, first: number): number[] =>
+      Array.from({ length }, (_, i) => first + i);
     const said = (prompt: number[], generated: number[]): object =>
-      call({ prompt_token_ids: prompt, generation_token_ids: generated, generation_log_probs: generated.map(() => -1) }); // prettier-ignore
+      call({
+        prompt_token_ids: prompt,
+        generation_token_ids: generated,
+        generation_log_probs: generated.map(() => -1),
+      });
     const calls = [said([1], ids(900, 10)), said([1, ...ids(900, 10), 2], ids(100, 2000))];
     const effort_levels = { low_weight: 1, low_penalty: 1, low_ub: 1000, low_string: 'low' };
     assert.equal(read(answerWith(calls), { effort_levels }).reward, 1.9);
@@ -116,35 +121,89 @@ describe('penalties', () => {
   });
 
   for (const [what, output, mistakes] of [
-    ['a thought that is repeated by a text', [{ type: 'reasoning', summary: [{ text: ' four\u2003' }] }, call({ content: 'four' })], ['duplicated_reasoning']],
-    ['a thought that is repeated later alone', [{ type: 'reasoning', summary: [{ text: 'four' }] }, { type: 'function_call' }, call()], []],
+    [
+      'a thought that is repeated by a text',
+      [{ type: 'reasoning', summary: [{ text: ' four\u2003' }] }, call({ content: 'four' })],
+      ['duplicated_reasoning'],
+    ],
+    [
+      'a thought that is repeated later alone',
+      [{ type: 'reasoning', summary: [{ text: 'four' }] }, { type: 'function_call' }, call()],
+      [],
+    ],
     ['a thought without a text', [{ type: 'reasoning', summary: [] }, call()], []],
-    ['an answer that is empty before a tool call', [call({ content: [{ text: ' ' }] }), { type: 'function_call' }], []],
-    ['no message at all', [call({ type: 'reasoning', content: null, summary: [{ text: 'x' }] })], ['empty_final_answer']],
-    ['a message without parts behind one with text', [call(), { type: 'message', content: [] }], []],
-    ['an unwanted token in the middle', [call({ generation_token_ids: [9, 4] })], ['unwanted_token']],
+    [
+      'an answer that is empty before a tool call',
+      [call({ content: [{ text: ' ' }] }), { type: 'function_call' }],
+      [],
+    ],
+    [
+      'no message at all',
+      [call({ type: 'reasoning', content: null, summary: [{ text: 'x' }] })],
+      ['empty_final_answer'],
+    ],
+    [
+      'a message without parts behind one with text',
+      [call(), { type: 'message', content: [] }],
+      [],
+    ],
+    [
+      'an unwanted token in the middle',
+      [call({ generation_token_ids: [9, 4] })],
+      ['unwanted_token'],
+    ],
     ['an unwanted token in the prompt alone', [call({ prompt_token_ids: [9] })], []],
-    ['an open thought that is closed', [call({ prompt_token_ids: [1, 7], generation_token_ids: [3, 8] })], []],
-    ['an open thought that stays open', [call({ prompt_token_ids: [1, 7] })], ['malformed_think_tag']],
-    ['a closed thought that is closed again', [call({ prompt_token_ids: [7, 8], generation_token_ids: [3, 8] })], ['malformed_think_tag']],
-    ['a prompt that closes more than it opens', [call({ prompt_token_ids: [8] })], ['malformed_think_tag']],
-    ['a prompt that opens two thoughts', [call({ prompt_token_ids: [7, 7], generation_token_ids: [3, 8] })], ['malformed_think_tag']],
-    ['a tag in the text of an answer', [call({ content: [{ text: 'a</think>b' }] })], ['malformed_think_tag']],
+    [
+      'an open thought that is closed',
+      [call({ prompt_token_ids: [1, 7], generation_token_ids: [3, 8] })],
+      [],
+    ],
+    [
+      'an open thought that stays open',
+      [call({ prompt_token_ids: [1, 7] })],
+      ['malformed_think_tag'],
+    ],
+    [
+      'a closed thought that is closed again',
+      [call({ prompt_token_ids: [7, 8], generation_token_ids: [3, 8] })],
+      ['malformed_think_tag'],
+    ],
+    [
+      'a prompt that closes more than it opens',
+      [call({ prompt_token_ids: [8] })],
+      ['malformed_think_tag'],
+    ],
+    [
+      'a prompt that opens two thoughts',
+      [call({ prompt_token_ids: [7, 7], generation_token_ids: [3, 8] })],
+      ['malformed_think_tag'],
+    ],
+    [
+      'a tag in the text of an answer',
+      [call({ content: [{ text: 'a</think>b' }] })],
+      ['malformed_think_tag'],
+    ],
   ] as const) {
     test(`find ${mistakes.length === 0 ? 'no mistake' : mistakes.join()} in ${what}`, () => {
       assert.deepEqual(found([...output]), mistakes);
     });
-  } // prettier-ignore
+  }
 
   test('win over effort levels, and the row tells both', () => {
-    const { reward, shaping } = read(answerWith([call({ content: [{ text: ' ' }] })]), { reward_penalties: every, effort_levels: levels }); // prettier-ignore
+    const { reward, shaping } = read(answerWith([call({ content: [{ text: ' ' }] })]), {
+      reward_penalties: every,
+      effort_levels: levels,
+    });
     assert.equal(reward, 0);
     assert.equal(shaping?.effort?.reward, 1.375);
   });
 
   test('leave an answer without tokens alone: nothing is trained on it', () => {
     const bare = { type: 'message', content: [{ text: '' }] };
-    const { reward, shaping } = read(answerWith([bare]), { reward_penalties: every, effort_levels: levels }); // prettier-ignore
+    const { reward, shaping } = read(answerWith([bare]), {
+      reward_penalties: every,
+      effort_levels: levels,
+    });
     assert.deepEqual([reward, shaping], [1, undefined]);
   });
 
@@ -161,8 +220,14 @@ describe('settings of an environment', () => {
       ?.issues[0]?.message ?? 'none';
 
   test('are refused where a penalty lacks its ids, and where a thought has one tag', () => {
-    assert.match(problem({ reward_penalties: { penalize_unwanted_tokens: true } }), /^expected ids as unwanted/); // prettier-ignore
-    assert.match(problem({ reward_penalties: { token_ids: { think_open: 1 } } }), /^expected both think_open and think_close/); // prettier-ignore
+    assert.match(
+      problem({ reward_penalties: { penalize_unwanted_tokens: true } }),
+      /^expected ids as unwanted/,
+    );
+    assert.match(
+      problem({ reward_penalties: { token_ids: { think_open: 1 } } }),
+      /^expected both think_open and think_close/,
+    );
     assert.match(
       problem({ thinking_tags: ['<think>'] }),
       /^expected a tag that opens a thought and/,
@@ -197,8 +262,14 @@ describe('components of a reward', () => {
   });
 
   test('are refused by name where they are no numbers, rather than lost', () => {
-    assert.match(String(componentsOf(1, { a: 1, b: null })), /^reward_components\.b: expected a finite number, got null$/); // prettier-ignore
-    assert.match(String(componentsOf(1, { a: '1' })), /^reward_components\.a: expected a finite number, got "1"$/); // prettier-ignore
+    assert.match(
+      String(componentsOf(1, { a: 1, b: null })),
+      /^reward_components\.b: expected a finite number, got null$/,
+    );
+    assert.match(
+      String(componentsOf(1, { a: '1' })),
+      /^reward_components\.a: expected a finite number, got "1"$/,
+    );
     assert.match(
       String(componentsOf(1, [1])),
       /^reward_components: expected an object, got \[1\]$/,

@@ -77,17 +77,32 @@ describe('a batch request', () => {
 
   const wrong: [generation: object, problem: RegExp][] = [
     [{ min_tokens: 513 }, /^generation\.min_tokens: expected at most max_new_tokens 512, got 513$/],
-    [{ top_logprobs: 1, include_logprobs: false }, /^generation\.top_logprobs: expected 0 without include_logprobs, got 1$/],
+    [
+      { top_logprobs: 1, include_logprobs: false },
+      /^generation\.top_logprobs: expected 0 without include_logprobs, got 1$/,
+    ],
     [{ top_logprobs: 21 }, /^generation\.top_logprobs: .*20.*got 21/],
     [{ repetition_penalty: 0 }, /^generation\.repetition_penalty: .*got 0/],
     [{ presence_penalty: 2.5 }, /^generation\.presence_penalty: .*2.*got 2\.5/],
     [{ frequency_penalty: -3 }, /^generation\.frequency_penalty: .*-2.*got -3/],
     [{ bad_words: [''] }, /^generation\.bad_words\.0: /],
-    [{ structured_outputs: {} }, /^generation\.structured_outputs: expected exactly one of json, regex, choice/],
-    [{ structured_outputs: { regex: 'a', json_object: true } }, /^generation\.structured_outputs: expected exactly one of/],
-    [{ structured_outputs: { guided_json: {} } }, /^generation\.structured_outputs\.guided_json: unknown field/],
-    [{ structured_outputs: { regex: 'a'.repeat(70_000) } }, /^generation\.structured_outputs: expected at most 64 kB/],
-  ]; // prettier-ignore
+    [
+      { structured_outputs: {} },
+      /^generation\.structured_outputs: expected exactly one of json, regex, choice/,
+    ],
+    [
+      { structured_outputs: { regex: 'a', json_object: true } },
+      /^generation\.structured_outputs: expected exactly one of/,
+    ],
+    [
+      { structured_outputs: { guided_json: {} } },
+      /^generation\.structured_outputs\.guided_json: unknown field/,
+    ],
+    [
+      { structured_outputs: { regex: 'a'.repeat(70_000) } },
+      /^generation\.structured_outputs: expected at most 64 kB/,
+    ],
+  ];
   for (const [generation, problem] of wrong) {
     test(`with ${JSON.stringify(generation).slice(0, 60)} is refused with the reason`, () => {
       assert.match(problems({ samples, generation })[0] ?? 'nothing', problem);
@@ -138,6 +153,8 @@ describe('a batch request', () => {
     });
   }
 
+  // One case a line.
+  // prettier-ignore
   const refused: [Record<string, unknown>, RegExp][] = [
     [{ samples: undefined }, /^samples: required: \{"path": "….jsonl"\} or a list of samples$/],
     [{ samples: [] }, /^samples: expected at least one sample, got an empty batch$/],
@@ -193,7 +210,7 @@ describe('a batch request', () => {
     [{ generation: { seed: 2 ** 60 } }, /^generation\.seed: .*got 1152921504606847000$/],
     [{ generation: { prompt_format: 'completion' } }, /^generation\.prompt_format: .*got "completion"$/],
     [{ num_repeats_add_seed: true, generation: { seed: 3 } }, /^generation\.seed: expected null with num_repeats_add_seed .*got 3$/],
-  ]; // prettier-ignore
+  ];
   for (const [fields, expected] of refused) {
     test(`with ${JSON.stringify(fields).slice(0, 60)} is refused by one message that names it`, () => {
       const found = problems({ samples, ...fields });
@@ -218,9 +235,23 @@ describe('a batch id', () => {
   }
 
   const invalid = [
-    '', '.', '..', '.hidden', '-x', '_x', ':x', 'a/b', '../a', 'a\\b', 'a b', 'a\n', 'a\0', 'é',
-    'a%2fb', 'x'.repeat(121),
-  ]; // prettier-ignore
+    '',
+    '.',
+    '..',
+    '.hidden',
+    '-x',
+    '_x',
+    ':x',
+    'a/b',
+    '../a',
+    'a\\b',
+    'a b',
+    'a\n',
+    'a\0',
+    'é',
+    'a%2fb',
+    'x'.repeat(121),
+  ];
   for (const id of invalid) {
     test(`${JSON.stringify(id).slice(0, 40)} is none, and the message quotes it`, () => {
       const { error } = BatchId.safeParse(id);

@@ -22,9 +22,20 @@ describe('Duration', () => {
   }
 
   const invalid = [
-    '', '90', '0', '0s', '-1s', '1h30m', 's', '1 parsec', 'soon', '1e3s', ' 1s', 'Infinity s',
+    '',
+    '90',
+    '0',
+    '0s',
+    '-1s',
+    '1h30m',
+    's',
+    '1 parsec',
+    'soon',
+    '1e3s',
+    ' 1s',
+    'Infinity s',
     `${'9'.repeat(200)}s`,
-  ]; // prettier-ignore
+  ];
   for (const text of invalid) {
     test(`${JSON.stringify(text).slice(0, 30)} is refused, and the message quotes it`, () => {
       const { error } = Duration.safeParse(text);

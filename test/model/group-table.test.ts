@@ -12,12 +12,34 @@ const failed = (given: Partial<Summary>): Summary =>
 describe('the table of groups', () => {
   test('says of each group what its valid members are like, and why the others are none', () => {
     const lines = groupTable([
-      summaryOf({ row: 3, repeat: 0, reward: 1, turns: 2, gen_tokens: 10, env_tokens: 4, task_name: 'maths' }),
+      summaryOf({
+        row: 3,
+        repeat: 0,
+        reward: 1,
+        turns: 2,
+        gen_tokens: 10,
+        env_tokens: 4,
+        task_name: 'maths',
+      }),
       failed({ row: 3, repeat: 1, task_name: 'maths' }),
-      summaryOf({ row: 3, repeat: 2, reward: 0, turns: 4, gen_tokens: 20, env_tokens: 8, task_name: 'maths' }),
-      failed({ row: 3, repeat: 3, stop_reason: 'timeout', failure: 'TimedOut', task_name: 'maths' }),
+      summaryOf({
+        row: 3,
+        repeat: 2,
+        reward: 0,
+        turns: 4,
+        gen_tokens: 20,
+        env_tokens: 8,
+        task_name: 'maths',
+      }),
+      failed({
+        row: 3,
+        repeat: 3,
+        stop_reason: 'timeout',
+        failure: 'TimedOut',
+        task_name: 'maths',
+      }),
       failed({ row: 3, repeat: 4, task_name: 'maths' }),
-    ]); // prettier-ignore
+    ]);
     assert.deepEqual(lines, [
       {
         row: 3,
@@ -39,12 +61,21 @@ describe('the table of groups', () => {
   });
 
   test('has the rollouts of one task of an agent together, whatever their rows and wherever they failed', () => {
-    const of = (task_index: number, { name = 'a', ...given }: Partial<Summary> & { name?: string } = {}): Summary =>
-      summaryOf({ agent: { name, task_index, masked: false, prompt_tokens: 2, fields: {} }, ...given });
+    const of = (
+      task_index: number,
+      { name = 'a', ...given }: Partial<Summary> & { name?: string } = {},
+    ): Summary =>
+      summaryOf({
+        agent: { name, task_index, masked: false, prompt_tokens: 2, fields: {} },
+        ...given,
+      });
     const all = [
       of(3, { row: 0, reward: 1 }),
       of(4, { row: 1, reward: 0 }),
-      { ...failed({ row: 2 }), ...of(3, { row: 2, stop_reason: 'failed', failure: 'AgentFailed' }) },
+      {
+        ...failed({ row: 2 }),
+        ...of(3, { row: 2, stop_reason: 'failed', failure: 'AgentFailed' }),
+      },
       of(3, { row: 3, reward: 0 }),
       of(3, { row: 4, reward: 1, name: 'b' }),
       of(3, { row: 5, reward: 1, task_name: 'other' }),
@@ -52,13 +83,25 @@ describe('the table of groups', () => {
     ];
     const lines = groupTable(all);
     assert.deepEqual(
-      lines.map(({ row, agent, task_index, rollouts, valid }) => [row, agent, task_index, rollouts, valid]),
-      [[0, 'a', 3, 3, 2], [1, 'a', 4, 1, 1], [4, 'b', 3, 1, 1], [5, 'a', 3, 1, 1], [6, undefined, undefined, 1, 1]],
+      lines.map(({ row, agent, task_index, rollouts, valid }) => [
+        row,
+        agent,
+        task_index,
+        rollouts,
+        valid,
+      ]),
+      [
+        [0, 'a', 3, 3, 2],
+        [1, 'a', 4, 1, 1],
+        [4, 'b', 3, 1, 1],
+        [5, 'a', 3, 1, 1],
+        [6, undefined, undefined, 1, 1],
+      ],
     );
     const metrics = computeMetrics(all, 'standard');
     assert.deepEqual([metrics['group/count'], metrics['pass@2']], [5, 1]);
     near(metrics['pass@1'], (0.5 + 0 + 1 + 1 + 1) / 5);
-  }); // prettier-ignore
+  });
 
   test('has a group without a valid member, and no metric of it', () => {
     const [line] = groupTable([failed({ row: 0 })]);
@@ -73,7 +116,10 @@ describe('the table of groups', () => {
 
   test('keeps the order of the groups, which in a step is not that of their numbers', () => {
     const rows = [7, 7, 2, 2, 5].map((row, repeat) => summaryOf({ row, repeat }));
-    assert.deepEqual(groupTable(rows).map(({ row }) => row), [7, 2, 5]); // prettier-ignore
+    assert.deepEqual(
+      groupTable(rows).map(({ row }) => row),
+      [7, 2, 5],
+    );
   });
 
   test('adds up to the metrics of the batch, whatever the groups', () => {

@@ -23,12 +23,36 @@ describe('the calls of a journal', () => {
       ...begin,
       ...wholeCall(a, { prompt_ids: [1, 2], cause: 'first', ids: [3, 4] }),
       ...wholeCall(a, { turn: 1, parent: 0, prompt_ids: [5], ids: [6] }),
-      ...wholeCall(a, { turn: 2, parent: 1, cause: 'resampled', fork: { call: 1, ids: 5 }, prompt_ids: [], ids: [7] }), // prettier-ignore
-      ...wholeCall(a, { turn: 3, parent: 1, message: 1, cause: 'edited', fork: { call: 1, ids: 3 - 1 }, prompt_ids: [8], ids: [9] }), // prettier-ignore
+      ...wholeCall(a, {
+        turn: 2,
+        parent: 1,
+        cause: 'resampled',
+        fork: { call: 1, ids: 5 },
+        prompt_ids: [],
+        ids: [7],
+      }),
+      ...wholeCall(a, {
+        turn: 3,
+        parent: 1,
+        message: 1,
+        cause: 'edited',
+        fork: { call: 1, ids: 3 - 1 },
+        prompt_ids: [8],
+        ids: [9],
+      }),
       a.call({ turn: 4, parent: 2, prompt_ids: [10] }),
       a.chunk({ turn: 4, token_ids: [11] }),
     ]);
-    assert.deepEqual([0, 1, 2, 3, 4].map((turn) => idsOf(calls, turn)), [[1, 2, 3, 4], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7], [1, 2, 8, 9], [1, 2, 3, 4, 5, 7, 10]]); // prettier-ignore
+    assert.deepEqual(
+      [0, 1, 2, 3, 4].map((turn) => idsOf(calls, turn)),
+      [
+        [1, 2, 3, 4],
+        [1, 2, 3, 4, 5, 6],
+        [1, 2, 3, 4, 5, 7],
+        [1, 2, 8, 9],
+        [1, 2, 3, 4, 5, 7, 10],
+      ],
+    );
     assert.deepEqual(promptOf(calls, 2), [1, 2, 3, 4, 5]);
     assert.equal(assistant_tokens, 5);
     assert.deepEqual([...open.keys()], [4]);
@@ -41,8 +65,18 @@ describe('the calls of a journal', () => {
       'with a gap': a.call({ turn: 2, parent: 0 }),
       'of a later parent': a.call({ turn: 1, parent: 1 }),
       'with neither parent nor cause': a.call({ turn: 1 }),
-      'cut inside an answer': a.call({ turn: 1, parent: 0, cause: 'edited', fork: { call: 0, ids: 2 } }), // prettier-ignore
-      'beyond an answer': a.call({ turn: 1, parent: 0, cause: 'edited', fork: { call: 0, ids: 4 } }), // prettier-ignore
+      'cut inside an answer': a.call({
+        turn: 1,
+        parent: 0,
+        cause: 'edited',
+        fork: { call: 0, ids: 2 },
+      }),
+      'beyond an answer': a.call({
+        turn: 1,
+        parent: 0,
+        cause: 'edited',
+        fork: { call: 0, ids: 4 },
+      }),
     };
     for (const [why, line] of Object.entries(ignored))
       assert.equal(foldOf([...first, line]).calls.length, 1, why);
@@ -54,7 +88,11 @@ describe('the calls of a journal', () => {
 
   test('keep their answer, whatever is written behind it', () => {
     const whole = [...begin, ...wholeCall(a, { cause: 'first', ids: [3] })];
-    const { calls, open } = foldOf([...whole, a.chunk({ token_ids: [5] }), a.answer({ content: 'other' })]); // prettier-ignore
+    const { calls, open } = foldOf([
+      ...whole,
+      a.chunk({ token_ids: [5] }),
+      a.answer({ content: 'other' }),
+    ]);
     assert.deepEqual(calls[0]?.sampled?.token_ids, [3]);
     assert.equal(calls[0].answer?.content, 'said');
     assert.equal(open.size, 0);
@@ -71,7 +109,13 @@ describe('the calls of a journal', () => {
       a.served({ life: 2 }),
       a.served({ life: 2, whole: false }),
     ]);
-    assert.deepEqual(calls.map((call) => [isKnown(call, 1), isKnown(call, 2)]), [[true, true], [true, false]]); // prettier-ignore
+    assert.deepEqual(
+      calls.map((call) => [isKnown(call, 1), isKnown(call, 2)]),
+      [
+        [true, true],
+        [true, false],
+      ],
+    );
     assert.equal(calls[0]?.given.get(2), true);
     assert.equal(lives[0]?.exit?.signal, 'SIGKILL');
   });
@@ -103,7 +147,8 @@ describe('the calls of a journal', () => {
 });
 
 test('tools come back as they came', () => {
-  const text = '[{"type":"function","function":{"name":"f","parameters":{"2":1.0,"1":9007199254740993,"__proto__":0}}}]'; // prettier-ignore
+  const text =
+    '[{"type":"function","function":{"name":"f","parameters":{"2":1.0,"1":9007199254740993,"__proto__":0}}}]';
   const line = parseLine(lineText(a.material({ hash: 'h', tools: new KeptJson(text) })));
   assert.ok(line?.kind === 'material' && line.tools instanceof KeptJson);
   assert.equal(line.tools.text, text);
@@ -116,10 +161,16 @@ test('the last lines of an agent say what the whole journal says, or nothing', a
   const answered = [...played.slice(0, -1), a.answer({ glance })];
   const lastOf = async (lines: JournalLine[]) => {
     const bytes = Buffer.from(lines.map(lineText).join(''));
-    return readLastLines((most) => ({ bytes: bytes.subarray(Math.max(0, bytes.length - most)), is_whole: most >= bytes.length })); // prettier-ignore
+    return readLastLines((most) => ({
+      bytes: bytes.subarray(Math.max(0, bytes.length - most)),
+      is_whole: most >= bytes.length,
+    }));
   };
   const last = await lastOf(answered);
-  assert.deepEqual(last.map(({ kind }) => kind), ['answer']); // prettier-ignore
+  assert.deepEqual(
+    last.map(({ kind }) => kind),
+    ['answer'],
+  );
   assert.deepEqual(lastGlanceOf(last)?.glance, glance);
   const asking = [...answered, a.call({ turn: 1, parent: 0 }), a.chunk({ turn: 1 })];
   assert.equal(lastGlanceOf(await lastOf(asking)), null);
@@ -133,10 +184,21 @@ test('a token of a call takes at most 30 bytes of memory', () => {
   gc();
   const before = process.memoryUsage().heapUsed;
   for (let turn = 0; turn < calls; turn++) {
-    applyLine(trajectory, a.call({ turn, parent: turn === 0 ? null : turn - 1, ...(turn === 0 && { cause: 'first' }), prompt_ids: [turn] })); // prettier-ignore
+    applyLine(
+      trajectory,
+      a.call({
+        turn,
+        parent: turn === 0 ? null : turn - 1,
+        ...(turn === 0 && { cause: 'first' }),
+        prompt_ids: [turn],
+      }),
+    );
     for (let offset = 0; offset < tokens / calls; offset += each) {
       const token_ids = Array.from({ length: each }, (_, i) => 100_000 + offset + i);
-      applyLine(trajectory, a.chunk({ turn, offset, token_ids, logprobs: token_ids.map((id) => -1 / id) })); // prettier-ignore
+      applyLine(
+        trajectory,
+        a.chunk({ turn, offset, token_ids, logprobs: token_ids.map((id) => -1 / id) }),
+      );
     }
     const token_count = openAnswer(trajectory, turn).token_ids.length;
     applyLine(trajectory, a.generation({ turn, token_count }));

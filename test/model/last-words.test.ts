@@ -24,16 +24,27 @@ describe('the last words of a rollout', () => {
   });
 
   test('of a program are what it submitted, or else what the policy said last, and the verdict', () => {
-    const begun = [a.claim(), a.start({ plays: 'agent' }), a.life(), ...wholeCall(a, { cause: 'first' })];
-    const calls = a.answer({ content: 'I look.', tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: '{}' }] }); // prettier-ignore
+    const begun = [
+      a.claim(),
+      a.start({ plays: 'agent' }),
+      a.life(),
+      ...wholeCall(a, { cause: 'first' }),
+    ];
+    const calls = a.answer({
+      content: 'I look.',
+      tool_calls: [{ id: 'call_0_0', name: 'ls', arguments: '{}' }],
+    });
     assert.equal(lastWordsOf(foldOf(begun)), 'assistant: said');
     assert.equal(lastWordsOf(foldOf([...begun.slice(0, -1), calls])), 'assistant: I look. ls({})');
     const exited = [...begun, a.exit({ submission: 'a patch' })];
     assert.equal(lastWordsOf(foldOf(exited)), 'assistant: a patch');
-    const message = { role: 'environment', content: 'two of three tests of the patch pass, and one is skipped' };
+    const message = {
+      role: 'environment',
+      content: 'two of three tests of the patch pass, and one is skipped',
+    };
     const verdict = a.observation({ message, terminated: true });
     assert.equal(lastWordsOf(foldOf([...exited, verdict])), `environment: ${message.content}`);
-  }); // prettier-ignore
+  });
 
   test('of a verdict without reasons have what was expected and what was said, or the answer taken', () => {
     const message = { role: 'environment', content: 'Environment: incorrect' };

@@ -20,7 +20,13 @@ describe('an answer with mask_sample', () => {
   test('is a row that is not trained on, whose reward counts', () => {
     const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
     const sample = Sample.parse({ message_log: [], task_name: 'gym', loss_multiplier: 0.5 });
-    const row = toRow({ sample, ref: { batch_id: 'b', row: 0, repeat: 0 }, semantics: 'standard', trajectory, outcome }); // prettier-ignore
+    const row = toRow({
+      sample,
+      ref: { batch_id: 'b', row: 0, repeat: 0 },
+      semantics: 'standard',
+      trajectory,
+      outcome,
+    });
     assert.deepEqual([row.failure, row.loss_multiplier, row.total_reward], [undefined, 0, 1]);
     const { agent, reward } = toSummary(row, trajectory);
     assert.deepEqual([agent?.masked, agent?.task_index, reward], [true, 3, 1]);
@@ -30,7 +36,13 @@ describe('an answer with mask_sample', () => {
   test('and without tokens is a row all the same (NVIDIA-NeMo/RL#3201)', () => {
     const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
     const sample = Sample.parse({ message_log: [], task_name: 'gym' });
-    const row = toRow({ sample, ref: { batch_id: 'b', row: 0, repeat: 0 }, semantics: 'nemo-rl-async', trajectory, outcome }); // prettier-ignore
+    const row = toRow({
+      sample,
+      ref: { batch_id: 'b', row: 0, repeat: 0 },
+      semantics: 'nemo-rl-async',
+      trajectory,
+      outcome,
+    });
     assert.deepEqual([row.message_log, row.loss_multiplier], [[], 0]);
     assert.match(row.untokenized ?? '', /no generation data/);
   });
@@ -40,8 +52,16 @@ describe('an answer with mask_sample', () => {
   });
 
   test('is read back from its line with what was made of its reward', () => {
-    const shaping = { reward: 1, effort: { low: false, length: 3 }, penalties: { unwanted_token: true } };
-    const line = { ...masked, shaping, patterns: { thinking_tags: ['<t>', '</t>'], invalid_tool_call_patterns: [] } };
+    const shaping = {
+      reward: 1,
+      effort: { low: false, length: 3 },
+      penalties: { unwanted_token: true },
+    };
+    const line = {
+      ...masked,
+      shaping,
+      patterns: { thinking_tags: ['<t>', '</t>'], invalid_tool_call_patterns: [] },
+    };
     assert.deepEqual(parseLine(lineText(line).trimEnd()), line);
-  }); // prettier-ignore
+  });
 });

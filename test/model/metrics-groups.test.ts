@@ -9,9 +9,14 @@ import { near, summaryOf } from '../fakes/summaries.js';
 function metricsOf(groups: (number | null)[][]): Metrics {
   const summaries = groups.flatMap((rewards, row) =>
     rewards.map((reward, repeat) =>
-      summaryOf({ row, repeat, reward: reward ?? -99, stop_reason: reward === null ? 'failed' : 'terminated' }),
+      summaryOf({
+        row,
+        repeat,
+        reward: reward ?? -99,
+        stop_reason: reward === null ? 'failed' : 'terminated',
+      }),
     ),
-  ); // prettier-ignore
+  );
   return computeMetrics(summaries, 'standard');
 }
 

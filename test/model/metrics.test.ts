@@ -5,11 +5,67 @@ import { near, summaryOf } from '../fakes/summaries.js';
 
 /** Two groups of two, computed by hand below. */
 const BATCH = [
-  summaryOf({ row: 0, repeat: 0, reward: 1, terminated: true, turns: 2, gen_tokens: 10, env_tokens: 4, max_gen_tokens: 6, wall_s: 1, started_at: 50, ended_at: 51 }),
-  summaryOf({ row: 0, repeat: 1, reward: 0, truncated: true, stop_reason: 'truncated', turns: 3, gen_tokens: 20, env_tokens: 6, max_gen_tokens: 9, wall_s: 2, started_at: 50, ended_at: 52, faults: { GenerationUnavailable: 2 }, attempts: 3, inherited_tokens: 5, wasted_tokens: 7 }),
-  summaryOf({ row: 1, repeat: 0, reward: 1, terminated: true, truncated: true, turns: 1, gen_tokens: 4, env_tokens: 0, max_gen_tokens: 4, wall_s: 3, started_at: 51, ended_at: 54 }),
-  summaryOf({ row: 1, repeat: 1, reward: 0.5, max_turns_reached: true, stop_reason: 'max_turns', turns: 6, gen_tokens: 30, env_tokens: 10, max_gen_tokens: 8, wall_s: 4, started_at: 52, ended_at: 60, faults: { GenerationUnavailable: 1, ProtocolError: 1 } }),
-]; // prettier-ignore
+  summaryOf({
+    row: 0,
+    repeat: 0,
+    reward: 1,
+    terminated: true,
+    turns: 2,
+    gen_tokens: 10,
+    env_tokens: 4,
+    max_gen_tokens: 6,
+    wall_s: 1,
+    started_at: 50,
+    ended_at: 51,
+  }),
+  summaryOf({
+    row: 0,
+    repeat: 1,
+    reward: 0,
+    truncated: true,
+    stop_reason: 'truncated',
+    turns: 3,
+    gen_tokens: 20,
+    env_tokens: 6,
+    max_gen_tokens: 9,
+    wall_s: 2,
+    started_at: 50,
+    ended_at: 52,
+    faults: { GenerationUnavailable: 2 },
+    attempts: 3,
+    inherited_tokens: 5,
+    wasted_tokens: 7,
+  }),
+  summaryOf({
+    row: 1,
+    repeat: 0,
+    reward: 1,
+    terminated: true,
+    truncated: true,
+    turns: 1,
+    gen_tokens: 4,
+    env_tokens: 0,
+    max_gen_tokens: 4,
+    wall_s: 3,
+    started_at: 51,
+    ended_at: 54,
+  }),
+  summaryOf({
+    row: 1,
+    repeat: 1,
+    reward: 0.5,
+    max_turns_reached: true,
+    stop_reason: 'max_turns',
+    turns: 6,
+    gen_tokens: 30,
+    env_tokens: 10,
+    max_gen_tokens: 8,
+    wall_s: 4,
+    started_at: 52,
+    ended_at: 60,
+    faults: { GenerationUnavailable: 1, ProtocolError: 1 },
+  }),
+];
 
 describe('metrics of a small batch', () => {
   const metrics = computeMetrics(BATCH, 'standard');
@@ -80,8 +136,11 @@ describe('metrics of a small batch', () => {
     const others = Object.keys(metrics).filter((name) => !(name in byHand));
     const times = ['queue_s', 'generate_s', 'step_s'];
     const figures = ['mean', 'p50', 'p90', 'p99', 'max'];
-    assert.deepEqual(others, times.flatMap((time) => figures.map((figure) => `${time}/${figure}`)));
-  }); // prettier-ignore
+    assert.deepEqual(
+      others,
+      times.flatMap((time) => figures.map((figure) => `${time}/${figure}`)),
+    );
+  });
 });
 
 describe('metrics', () => {
@@ -95,17 +154,29 @@ describe('metrics', () => {
       'attempts/mean': 2,
       'attempts/max': 3,
     });
-    assert.deepEqual(computeMetrics([summaryOf({ stop_reason: 'stopped', attempts: 0 })], 'standard'), {}); // prettier-ignore
+    assert.deepEqual(
+      computeMetrics([summaryOf({ stop_reason: 'stopped', attempts: 0 })], 'standard'),
+      {},
+    );
   });
 
   test('count the faults and attempts of rollouts that failed', () => {
-    const failed = summaryOf({ stop_reason: 'failed', row: 9, attempts: 9, faults: { ProtocolError: 2 } }); // prettier-ignore
+    const failed = summaryOf({
+      stop_reason: 'failed',
+      row: 9,
+      attempts: 9,
+      faults: { ProtocolError: 2 },
+    });
     const metrics = computeMetrics([...BATCH, failed], 'standard');
-    assert.deepEqual([metrics['faults/ProtocolError'], metrics['attempts/mean'], metrics['attempts/max']], [3, 3, 9]); // prettier-ignore
+    assert.deepEqual(
+      [metrics['faults/ProtocolError'], metrics['attempts/mean'], metrics['attempts/max']],
+      [3, 3, 9],
+    );
   });
 
   test('of several tasks exist for each task, too, over its valid rollouts', () => {
-    const of = (task_name: string, given: Parameters<typeof summaryOf>[0]) => summaryOf({ task_name, ...given }); // prettier-ignore
+    const of = (task_name: string, given: Parameters<typeof summaryOf>[0]) =>
+      summaryOf({ task_name, ...given });
     const metrics = computeMetrics(
       [
         of('maths', { row: 0, repeat: 0, reward: 1, turns: 1 }),
@@ -135,15 +206,25 @@ describe('metrics', () => {
   });
 
   test('of very many tasks stay small', () => {
-    const rewards = Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`${i}${'x'.repeat(99)}`, 1])); // prettier-ignore
-    const all = Array.from({ length: 500 }, (_, row) => summaryOf({ row, rewards, task_name: `task-${row}` })); // prettier-ignore
+    const rewards = Object.fromEntries(
+      Array.from({ length: 99 }, (_, i) => [`${i}${'x'.repeat(99)}`, 1]),
+    );
+    const all = Array.from({ length: 500 }, (_, row) =>
+      summaryOf({ row, rewards, task_name: `task-${row}` }),
+    );
     const text = JSON.stringify(computeMetrics(all, 'standard'));
     assert.ok(text.length < 8000, `${text.length} bytes`);
     assert.match(text, /"task\/task-0\/pass@1"/);
   });
 
   test('leave out what did not end validly: a fault is never a reward', () => {
-    const failed = summaryOf({ stop_reason: 'failed', row: 9, reward: -100, turns: 50, attempts: 0 }); // prettier-ignore
+    const failed = summaryOf({
+      stop_reason: 'failed',
+      row: 9,
+      reward: -100,
+      turns: 50,
+      attempts: 0,
+    });
     for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const)
       assert.deepEqual(
         computeMetrics([...BATCH, failed], semantics),
@@ -225,7 +306,10 @@ describe('upstream’s percentile', () => {
 });
 
 describe('lengths of a batch that stops rollouts', () => {
-  const completed = [{ gen_tokens: 10, env_tokens: 2 }, { gen_tokens: 20, env_tokens: 4 }].map(summaryOf); // prettier-ignore
+  const completed = [
+    { gen_tokens: 10, env_tokens: 2 },
+    { gen_tokens: 20, env_tokens: 4 },
+  ].map(summaryOf);
   const stopped = summaryOf({
     stop_reason: 'stopped',
     gen_tokens: 50,

@@ -37,7 +37,14 @@ describe('a policy that serves nothing', () => {
     assert.match(whyNothingServes({ ...lost, weights: { 5: sent } }) ?? '', remedy);
     const adapter = { 5: { kind: 'lora', base: 4 }, 4: sent } as const;
     assert.match(whyNothingServes({ ...lost, weights: adapter }) ?? '', remedy);
-    const published = { weights: sent, cache: 'reset', probe: null, pause_limit: '10m', files: null, lora: null } as const; // prettier-ignore
+    const published = {
+      weights: sent,
+      cache: 'reset',
+      probe: null,
+      pause_limit: '10m',
+      files: null,
+      lora: null,
+    } as const;
     const record = { ...firstRecord(['http://0']), version: 5, weights: { 5: published } };
     const half = withReplica(record, { replica: 'http://0', state: 'unknown' });
     assert.match(whyNothingServes(viewOf(half)) ?? '', remedy);
@@ -47,10 +54,15 @@ describe('a policy that serves nothing', () => {
     const holder = { name: 'grpo', incarnation: 'one' };
     const open = { version: 6, holder, paused_until: Date.UTC(2026, 0, 1, 9, 10) };
     const held = view(5, ['updating', null]);
-    const whose = /is updating; grpo \(incarnation one\) has the engines for version 6, at most until 09:10:00 UTC: `finish`, `abandon` or its next `begin` ends that$/; // prettier-ignore
+    const whose =
+      /is updating; grpo \(incarnation one\) has the engines for version 6, at most until 09:10:00 UTC: `finish`, `abandon` or its next `begin` ends that$/;
     assert.match(whyNothingServes({ ...held, ticket: open }) ?? '', whose);
     const ticket = { ...open, nonce: 'n', stall_limit: '1m', engines: [] } as unknown as Ticket;
-    const record = { ...firstRecord(['http://0']), version: 5, transfers: { ...NO_TRANSFERS, open: ticket } }; // prettier-ignore
+    const record = {
+      ...firstRecord(['http://0']),
+      version: 5,
+      transfers: { ...NO_TRANSFERS, open: ticket },
+    };
     const updating = withReplica(record, { replica: 'http://0', state: 'updating' });
     assert.match(whyNothingServes(viewOf(updating)) ?? '', whose);
   });

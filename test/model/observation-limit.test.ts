@@ -28,14 +28,63 @@ function limit(
 
 describe('ids of an observation', () => {
   const cases = [
-    { what: 'one token below the limit', input: 10, generated: 5, observation: 4, kept: 4, truncated: false },
-    { what: 'exactly at the limit', input: 10, generated: 5, observation: 5, kept: 5, truncated: true },
-    { what: 'one token above the limit', input: 10, generated: 5, observation: 6, kept: 5, truncated: true },
-    { what: 'far above the limit', input: 10, generated: 5, observation: 50, kept: 5, truncated: true },
-    { what: 'an empty one below the limit', input: 10, generated: 9, observation: 0, kept: 0, truncated: false },
-    { what: 'an empty one at the limit', input: 10, generated: 10, observation: 0, kept: 0, truncated: true },
-    { what: 'no room left at all', input: 10, generated: 10, observation: 3, kept: 0, truncated: true },
-  ]; // prettier-ignore
+    {
+      what: 'one token below the limit',
+      input: 10,
+      generated: 5,
+      observation: 4,
+      kept: 4,
+      truncated: false,
+    },
+    {
+      what: 'exactly at the limit',
+      input: 10,
+      generated: 5,
+      observation: 5,
+      kept: 5,
+      truncated: true,
+    },
+    {
+      what: 'one token above the limit',
+      input: 10,
+      generated: 5,
+      observation: 6,
+      kept: 5,
+      truncated: true,
+    },
+    {
+      what: 'far above the limit',
+      input: 10,
+      generated: 5,
+      observation: 50,
+      kept: 5,
+      truncated: true,
+    },
+    {
+      what: 'an empty one below the limit',
+      input: 10,
+      generated: 9,
+      observation: 0,
+      kept: 0,
+      truncated: false,
+    },
+    {
+      what: 'an empty one at the limit',
+      input: 10,
+      generated: 10,
+      observation: 0,
+      kept: 0,
+      truncated: true,
+    },
+    {
+      what: 'no room left at all',
+      input: 10,
+      generated: 10,
+      observation: 3,
+      kept: 0,
+      truncated: true,
+    },
+  ];
 
   for (const { what, kept, truncated, ...given } of cases) {
     for (const semantics of SEMANTICS) {

@@ -13,10 +13,38 @@ const agent = [a.claim(), a.start({ plays: 'agent', prompt: [] })];
 type Write = (by: Author, at: { turn: number; count: number }) => JournalLine;
 
 const write: fc.Arbitrary<Write> = fc.oneof(
-  { weight: 8, arbitrary: fc.tuple(fc.constantFrom('end', 'start', 'between'), fc.array(fc.nat({ max: 50 }), { maxLength: 3 })).map<Write>(([where, token_ids]) => (by, { turn, count }) => by.chunk({ turn, token_ids, offset: { end: count, start: 0, between: count >> 1 }[where] })) },
-  { weight: 1, arbitrary: fc.constant<Write>((by, { turn, count }) => by.generation({ turn, token_count: count })) },
-  { weight: 2, arbitrary: fc.constantFrom('ProtocolError', 'GenerationUnavailable').map<Write>((type) => (by, { turn }) => by.fault({ turn, type })) },
-); // prettier-ignore
+  {
+    weight: 8,
+    arbitrary: fc
+      .tuple(
+        fc.constantFrom('end', 'start', 'between'),
+        fc.array(fc.nat({ max: 50 }), { maxLength: 3 }),
+      )
+      .map<Write>(
+        ([where, token_ids]) =>
+          (by, { turn, count }) =>
+            by.chunk({
+              turn,
+              token_ids,
+              offset: { end: count, start: 0, between: count >> 1 }[where],
+            }),
+      ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constant<Write>((by, { turn, count }) =>
+      by.generation({ turn, token_count: count }),
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('ProtocolError', 'GenerationUnavailable').map<Write>(
+      (type) =>
+        (by, { turn }) =>
+          by.fault({ turn, type }),
+    ),
+  },
+);
 
 /** Who writes for which answer, and the claims between. */
 const lines = fc
@@ -26,7 +54,7 @@ const lines = fc
       { weight: 1, arbitrary: fc.constant('claim' as const) },
     ),
     { maxLength: 60, size: 'max' },
-  ) // prettier-ignore
+  )
   .map((moves) => {
     const all: JournalLine[] = [...agent];
     let attempt = 1;

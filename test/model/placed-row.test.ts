@@ -5,10 +5,15 @@ import { placedInfo, unstamped } from '../../src/model/agent/placed-row.js';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 
-const ROW = '{"_ng_task_index": 3, "_ng_rollout_index":1,"big":9007199254740993,"f":1.0,"2":0,"1":0,"responses_create_params":{"input":"x","max_output_tokens":100}}'; // prettier-ignore
+const ROW =
+  '{"_ng_task_index": 3, "_ng_rollout_index":1,"big":9007199254740993,"f":1.0,"2":0,"1":0,"responses_create_params":{"input":"x","max_output_tokens":100}}';
 const info = (row = ROW): ForeignObject => ({ agent: 'a', task_index: 3, rollout_index: 1, row });
 const none = { repeat: 0, group: null, sampling: null };
-const placed = (given: Partial<Parameters<typeof placedInfo>[1]>, row = ROW): Record<string, unknown> => placedInfo(info(row), { ...none, ...given }) as Record<string, unknown>; // prettier-ignore
+const placed = (
+  given: Partial<Parameters<typeof placedInfo>[1]>,
+  row = ROW,
+): Record<string, unknown> =>
+  placedInfo(info(row), { ...none, ...given }) as Record<string, unknown>;
 
 describe("a row of NeMo Gym's, as one rollout plays it", () => {
   test('is the text that the sample has, where nothing changes it', () => {
@@ -18,7 +23,10 @@ describe("a row of NeMo Gym's, as one rollout plays it", () => {
   test('has the index of its repeat, and all digits and names as they were', () => {
     const { rollout_index, task_index, row, ...others } = placed({ repeat: 2 });
     assert.deepEqual([rollout_index, task_index, others], [3, 3, { agent: 'a' }]);
-    assert.equal(row, ROW.replace('"_ng_rollout_index":1', '"_ng_rollout_index":3').replaceAll(' ', '')); // prettier-ignore
+    assert.equal(
+      row,
+      ROW.replace('"_ng_rollout_index":1', '"_ng_rollout_index":3').replaceAll(' ', ''),
+    );
   });
 
   test('in a stream is of the task that its group is', () => {
@@ -37,7 +45,9 @@ describe("a row of NeMo Gym's, as one rollout plays it", () => {
     fc.assert(
       fc.property(places, (all) => {
         const keys = all.map(([group, repeat]) => {
-          const { _ng_task_index, _ng_rollout_index } = JSON.parse(String(placed({ group, repeat })['row'])) as Record<string, number>; // prettier-ignore
+          const { _ng_task_index, _ng_rollout_index } = JSON.parse(
+            String(placed({ group, repeat })['row']),
+          ) as Record<string, number>;
           return `${_ng_task_index}-${_ng_rollout_index}`;
         });
         assert.equal(new Set(keys).size, all.length);
@@ -48,13 +58,21 @@ describe("a row of NeMo Gym's, as one rollout plays it", () => {
   test('may ask for fewer tokens than the request, and for no more', () => {
     const sampling = { temperature: 0.7, top_p: 1, max_new_tokens: 50 };
     const sent = (params: string): unknown =>
-      /"responses_create_params":(.*)\}$/.exec(String(placed({ sampling }, `{"responses_create_params":${params}}`)['row']))?.[1]; // prettier-ignore
+      /"responses_create_params":(.*)\}$/.exec(
+        String(placed({ sampling }, `{"responses_create_params":${params}}`)['row']),
+      )?.[1];
     assert.equal(
       sent('{"temperature":0}'),
       '{"temperature":0.7,"top_p":1.0,"max_output_tokens":50}',
     );
-    assert.equal(sent('{"max_output_tokens":49}'), '{"max_output_tokens":49,"temperature":0.7,"top_p":1.0}'); // prettier-ignore
-    assert.equal(sent('{"max_output_tokens":null}'), '{"max_output_tokens":50,"temperature":0.7,"top_p":1.0}'); // prettier-ignore
+    assert.equal(
+      sent('{"max_output_tokens":49}'),
+      '{"max_output_tokens":49,"temperature":0.7,"top_p":1.0}',
+    );
+    assert.equal(
+      sent('{"max_output_tokens":null}'),
+      '{"max_output_tokens":50,"temperature":0.7,"top_p":1.0}',
+    );
   });
 
   test('has no field for the other settings, which are named', () => {

@@ -51,7 +51,10 @@ test('an update that can no longer reach its quorum touches no further replica',
 test('what does not serve is restored, unless nothing has been published to restore', () => {
   const replicas = { a: ['updating', 1], b: ['current', 1], c: ['away', null] } as const;
   const given = Object.fromEntries(
-    Object.entries(replicas).map(([url, [state, has]]) => [url, [state, has] as [ReplicaState, number | null]]), // prettier-ignore
+    Object.entries(replicas).map(([url, [state, has]]) => [
+      url,
+      [state, has] as [ReplicaState, number | null],
+    ]),
   );
   assert.deepEqual(toRestore(viewOf(given)), ['a', 'c']);
   assert.deepEqual(toRestore(viewOf(given, null)), []);
@@ -60,7 +63,14 @@ test('what does not serve is restored, unless nothing has been published to rest
 test('none is given weights while a trainer has the engines, whether it has joined or is back', () => {
   const view = viewOf({ a: ['updating', 1], b: ['away', 1], c: ['away', null] });
   view.replicas['c'] = { ...view.replicas['c']!, examined: false };
-  const ticket = { nonce: 'n', version: 2, holder: { name: 'grpo', incarnation: 'one' }, paused_until: 1, stall_ms: 1, engines: ['a'] }; // prettier-ignore
+  const ticket = {
+    nonce: 'n',
+    version: 2,
+    holder: { name: 'grpo', incarnation: 'one' },
+    paused_until: 1,
+    stall_ms: 1,
+    engines: ['a'],
+  };
   assert.deepEqual(toRestore({ ...view, ticket }), []);
   assert.deepEqual(toRestore({ ...view, ticket: null }), ['a', 'b', 'c']);
 });
@@ -90,6 +100,5 @@ test('a signal that is none of ours is ignored', () => {
     { replica: 1, phase: 'load' },
     { replica: 'a', phase: 'nap' },
   ])
-    // prettier-ignore
     assert.equal(isPhaseNews(wrong), false);
 });

@@ -61,11 +61,16 @@ describe('the row of a rollout that ended validly', () => {
   test('has the log and the environment’s state as they ended', () => {
     assert.deepEqual(row.message_log, [
       { role: 'user', content: 'go', token_ids: [901, 902] },
-      { role: 'assistant', content: 'said', token_ids: [1, 2], generation_logprobs: [1, 2].map(logprobOf) },
+      {
+        role: 'assistant',
+        content: 'said',
+        token_ids: [1, 2],
+        generation_logprobs: [1, 2].map(logprobOf),
+      },
       { role: 'environment', content: 'seen', token_ids: [801] },
       { role: 'assistant', content: 'said', token_ids: [3], generation_logprobs: [logprobOf(3)] },
       { role: 'environment', content: 'seen', token_ids: [] },
-    ]); // prettier-ignore
+    ]);
     assert.deepEqual(row.extra_env_info, { state: 'next' });
   });
 
@@ -237,7 +242,10 @@ describe('the row of a rollout that never started', () => {
     assert.deepEqual(row.extra_env_info, { state: 'first' });
     assert.deepEqual([row.turn_count, row.total_reward, row.attempts], [0, 0, 0]);
     assert.equal(row.failure?.type, 'Cancelled');
-    const bare = Sample.parse({ message_log: [{ role: 'user', content: 'x', token_ids: [4] }], task_name: 't' }); // prettier-ignore
+    const bare = Sample.parse({
+      message_log: [{ role: 'user', content: 'x', token_ids: [4] }],
+      task_name: 't',
+    });
     const withIds = rowOf([], { sample: bare });
     assert.deepEqual(withIds.message_log, bare.message_log);
     assert.deepEqual(withIds.extra_env_info, {});
@@ -290,12 +298,7 @@ describe('columns that upstream’s loops return changed', () => {
 });
 
 describe('the summary of a row', () => {
-  const lines = [
-    ...started(),
-    ...played,
-    a.fault({ turn: 2 }),
-    a.end({ at: 109 }),
-  ]; // prettier-ignore
+  const lines = [...started(), ...played, a.fault({ turn: 2 }), a.end({ at: 109 })];
   const summary = toSummary(rowOf(lines), foldOf(lines));
 
   test('has what metrics need, and reads back', () => {

@@ -45,6 +45,8 @@ describe('a sample', () => {
     assert.deepEqual(problems({ ...full, stop_strings: ['</answer>'] }), []);
   });
 
+  // One case a line.
+  // prettier-ignore
   const refused: [string, unknown, RegExp][] = [
     ['nothing', null, /^\(input\): expected object, got null$/],
     ['no prompt', { task_name: 't' }, /^message_log: expected array, got nothing$/],
@@ -64,7 +66,7 @@ describe('a sample', () => {
     ['a loss multiplier that float32 has not', { ...MINIMAL, loss_multiplier: 1e39 }, /^loss_multiplier: expected a number from 0 to 1000000, got 1e\+39$/],
     ['a logprob that float32 has not', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1, 2], generation_logprobs: [-1, -1e39] }] }, /^message_log\.0\.generation_logprobs\.1: expected a number that float32 has, got -1e\+39$/],
     ['an empty stop string', { ...MINIMAL, stop_strings: [''] }, /^stop_strings\.0: .*got ""$/],
-  ]; // prettier-ignore
+  ];
   for (const [what, sample, expected] of refused) {
     test(`with ${what} is refused by one message that names the place`, () => {
       const found = problems(sample);
@@ -107,7 +109,14 @@ describe('a sample', () => {
       { type: 'image_url', text: null, image_url: { url: 'https://x/y.png', detail: null } },
     ];
     const nothing = { token_ids: null, generation_logprobs: null, tool_calls: null, name: null };
-    const columns = [...ROW_COLUMNS, ...STREAM_COLUMNS, 'extra_env_info', 'idx', 'loss_multiplier', 'length']; // prettier-ignore
+    const columns = [
+      ...ROW_COLUMNS,
+      ...STREAM_COLUMNS,
+      'extra_env_info',
+      'idx',
+      'loss_multiplier',
+      'length',
+    ];
     const table = {
       ...Object.fromEntries(columns.map((column) => [column, null])),
       task_name: 'task',
@@ -136,7 +145,9 @@ describe('a sample', () => {
   });
 
   test('needs what it needs, though null were absent', () => {
-    assert.deepEqual(problems({ ...MINIMAL, task_name: null }), ['task_name: expected string, got null']); // prettier-ignore
+    assert.deepEqual(problems({ ...MINIMAL, task_name: null }), [
+      'task_name: expected string, got null',
+    ]);
     const message_log = [{ role: null, content: null }];
     assert.deepEqual(problems({ ...MINIMAL, message_log }), [
       'message_log.0.role: expected string, got null',

@@ -21,12 +21,16 @@ const RULES: CallRules = { train_resampled: 'winner', train_separate: 'all' };
 /** By sequence: its calls, and why it does not train. */
 function shown(lines: JournalLine[], rules: Partial<CallRules> = {}): string[] {
   const made = sequencesOf(foldOf([...begin, ...lines]), { ...RULES, ...rules });
-  return (made?.sequences ?? []).map(({ calls, why, parent, fork }) => `${calls.join()}${parent === null ? '' : ` @${parent}:${fork}`}${why === undefined ? '' : ` ${why}`}`); // prettier-ignore
+  return (made?.sequences ?? []).map(
+    ({ calls, why, parent, fork }) =>
+      `${calls.join()}${parent === null ? '' : ` @${parent}:${fork}`}${why === undefined ? '' : ` ${why}`}`,
+  );
 }
 
 /** Its prompt has 2 ids, its answer 3. */
 const FIRST = read({ turn: 0, cause: 'first', prompt_ids: [1, 2], ids: [3, 4, 5] });
-const next = (turn: number, given: { parent: number } & Given) => read({ turn, prompt_ids: [10 * turn], ids: [10 * turn + 1], ...given }); // prettier-ignore
+const next = (turn: number, given: { parent: number } & Given) =>
+  read({ turn, prompt_ids: [10 * turn], ids: [10 * turn + 1], ...given });
 
 describe('the sequences of calls', () => {
   test('are none without a call, and one of a conversation', () => {
@@ -38,7 +42,14 @@ describe('the sequences of calls', () => {
 
   test('begin with the longest, and continue ids of those before', () => {
     const branch = { cause: 'edited', fork: { call: 1, ids: 5 } } as const;
-    assert.deepEqual(shown([...FIRST, ...next(1, { parent: 0 }), ...next(2, { parent: 0, ...branch, ids: [21, 22] })]), ['0,2', '1 @0:5']); // prettier-ignore
+    assert.deepEqual(
+      shown([
+        ...FIRST,
+        ...next(1, { parent: 0 }),
+        ...next(2, { parent: 0, ...branch, ids: [21, 22] }),
+      ]),
+      ['0,2', '1 @0:5'],
+    );
     // Of equal ones the later.
     assert.deepEqual(
       shown([...FIRST, ...next(1, { parent: 0 }), ...next(2, { parent: 0, ...branch })]),
@@ -47,17 +58,43 @@ describe('the sequences of calls', () => {
   });
 
   test('have a compaction in the main one, which counts what it continues', () => {
-    const helper = read({ turn: 2, parent: null, cause: 'separate', prompt_ids: [20], ids: [21, 22] }); // prettier-ignore
+    const helper = read({
+      turn: 2,
+      parent: null,
+      cause: 'separate',
+      prompt_ids: [20],
+      ids: [21, 22],
+    });
     const played = [...FIRST, ...next(1, { parent: 0 }), ...helper];
     assert.deepEqual(shown(played), ['0,1', '2']);
-    const after = read({ turn: 3, parent: 1, message: 0, cause: 'shortened', prompt_ids: [30], ids: [31] }); // prettier-ignore
+    const after = read({
+      turn: 3,
+      parent: 1,
+      message: 0,
+      cause: 'shortened',
+      prompt_ids: [30],
+      ids: [31],
+    });
     assert.deepEqual(shown([...played, ...after]), ['3', '0,1', '2']);
   });
 
   test('have a conversation that was edited in the main one, but no attempt at another answer', () => {
-    const edited = (news: object[]) => read({ turn: 3, parent: 0, cause: 'edited', fork: { call: 0, ids: 5 }, prompt_ids: [30], ids: [31], news: news as never }); // prettier-ignore
+    const edited = (news: object[]) =>
+      read({
+        turn: 3,
+        parent: 0,
+        cause: 'edited',
+        fork: { call: 0, ids: 5 },
+        prompt_ids: [30],
+        ids: [31],
+        news: news as never,
+      });
     const long = [...FIRST, ...next(1, { parent: 0 }), ...next(2, { parent: 1 })];
-    const cleared = [{ role: 'tool', content: '(cleared)' }, { role: 'assistant', content: 'said' }, { role: 'user', content: 'on' }]; // prettier-ignore
+    const cleared = [
+      { role: 'tool', content: '(cleared)' },
+      { role: 'assistant', content: 'said' },
+      { role: 'user', content: 'on' },
+    ];
     assert.deepEqual(shown([...long, ...edited(cleared)]), ['0,3', '1,2 @0:5']);
     assert.deepEqual(shown([...long, ...edited(cleared.slice(2))]), ['0,1,2', '3 @0:5']);
   });
@@ -70,9 +107,16 @@ describe('the sequences of calls', () => {
         a.life(),
         a.material({ hash: 's', system: 'be brief' }),
         ...read({ turn: 0, cause: 'first', system: 's', prompt_ids: [1, 2], ids: [3] }),
-        ...next(1, { parent: 0, system: 's', news: [{ role: 'tool', content: 'a' }, { role: 'user', content: 'b' }] }),
+        ...next(1, {
+          parent: 0,
+          system: 's',
+          news: [
+            { role: 'tool', content: 'a' },
+            { role: 'user', content: 'b' },
+          ],
+        }),
       ]),
-    ); // prettier-ignore
+    );
     assert.deepEqual(made?.sequences[0]?.message_log, [
       { role: 'system', content: 'be brief', token_ids: [] },
       { role: 'user', content: 'go', token_ids: [1, 2] },
@@ -86,7 +130,16 @@ describe('the sequences of calls', () => {
 });
 
 describe('what does not train', () => {
-  const same = (turn: number, ids = [3, 4, turn]) => read({ turn, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 2 }, prompt_ids: [], ids }); // prettier-ignore
+  const same = (turn: number, ids = [3, 4, turn]) =>
+    read({
+      turn,
+      parent: 0,
+      message: 1,
+      cause: 'resampled',
+      fork: { call: 0, ids: 2 },
+      prompt_ids: [],
+      ids,
+    });
 
   test('is what nobody has read, an unfinished answer too', () => {
     const unread = wholeCall(a, { turn: 1, parent: 0, prompt_ids: [10], ids: [11] });
@@ -105,7 +158,20 @@ describe('what does not train', () => {
       '0',
       '1 @0:5 abandoned',
     ]);
-    const fresh = [a.exit(), a.life({ life: 2 }), ...read({ turn: 2, life: 2, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 2 }, prompt_ids: [], ids: [7] })]; // prettier-ignore
+    const fresh = [
+      a.exit(),
+      a.life({ life: 2 }),
+      ...read({
+        turn: 2,
+        life: 2,
+        parent: 0,
+        message: 1,
+        cause: 'resampled',
+        fork: { call: 0, ids: 2 },
+        prompt_ids: [],
+        ids: [7],
+      }),
+    ];
     assert.deepEqual(shown([...FIRST, ...next(1, { parent: 0 }), ...fresh]), [
       '2',
       '0,1 @0:2 abandoned',
@@ -131,7 +197,11 @@ describe('what does not train', () => {
     ];
     assert.deepEqual(shown(helpers), ['0', '1', '2,3']);
     assert.deepEqual(shown(helpers, { train_separate: 'with_tools' }), ['0', '2,3', '1 separate']);
-    assert.deepEqual(shown(helpers, { train_separate: 'none' }), ['0', '1 separate', '2,3 separate']); // prettier-ignore
+    assert.deepEqual(shown(helpers, { train_separate: 'none' }), [
+      '0',
+      '1 separate',
+      '2,3 separate',
+    ]);
   });
 
   test('is all of a rollout whose agent has read nothing', () => {

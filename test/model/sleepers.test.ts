@@ -3,7 +3,13 @@ import { describe, test } from 'node:test';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import { concluded, firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
 import { Sleep } from '../../src/model/policy/sleep.js';
-import { needsLoad, refusalOfSleep, withoutIdleSleep, withoutSleep, withSleepers } from '../../src/model/policy/sleepers.js'; // prettier-ignore
+import {
+  needsLoad,
+  refusalOfSleep,
+  withoutIdleSleep,
+  withoutSleep,
+  withSleepers,
+} from '../../src/model/policy/sleepers.js';
 
 const A = 'http://a/v1';
 const B = 'http://b/v1';
@@ -14,12 +20,21 @@ const how = (level: 1 | 2) => ({ level, label: '7', before: null });
 /** A serves version 7; B is half loaded. */
 function fleet(): PolicyRecord {
   const weights = { kind: 'checkpoint' as const, path: '/7' };
-  const target = withTarget(firstRecord([A, B]), { version: 7, weights, cache: 'reset', probe: null, pause_limit: '10m' }); // prettier-ignore
+  const target = withTarget(firstRecord([A, B]), {
+    version: 7,
+    weights,
+    cache: 'reset',
+    probe: null,
+    pause_limit: '10m',
+  });
   const serving = withReplica(concluded(target), { replica: A, state: 'current', version: 7 });
   return withReplica(serving, { replica: B, state: 'unknown', needs: 'load', version: 7 });
 }
 const asleep = (level: 1 | 2): PolicyRecord =>
-  withSleepers(fleet(), { sleep: { nonce: 'n', holder: HOLDER, level, until: 5 }, slept: { [A]: how(level), [B]: how(level) } }); // prettier-ignore
+  withSleepers(fleet(), {
+    sleep: { nonce: 'n', holder: HOLDER, level, until: 5 },
+    slept: { [A]: how(level), [B]: how(level) },
+  });
 
 describe('engines that sleep', () => {
   test('are loaded whole when they are woken if their weights were dropped, or not whole before', () => {
@@ -40,7 +55,10 @@ describe('engines that sleep', () => {
   });
 
   test('that sleep already keep what they were put to sleep with', () => {
-    const again = withSleepers(asleep(1), { sleep: { nonce: 'm', holder: HOLDER, level: 1, until: 9 }, slept: { [A]: { ...how(1), label: 'other' } } }); // prettier-ignore
+    const again = withSleepers(asleep(1), {
+      sleep: { nonce: 'm', holder: HOLDER, level: 1, until: 9 },
+      slept: { [A]: { ...how(1), label: 'other' } },
+    });
     assert.deepEqual([again.replicas[A]?.slept?.label, again.replicas[A]?.needs], ['7', null]);
     assert.equal(again.sleep?.until, 9);
   });
@@ -64,7 +82,10 @@ describe('engines that sleep', () => {
     const record = fleet();
     const entry = { ...record.replicas[A]!, adapters: [{ version: 8, name: 'default.8.0a' }] };
     const served = { ...record, replicas: { ...record.replicas, [A]: entry } };
-    assert.match(refusalOfSleep(served, asked({ level: 2 })) ?? '', /level: expected 1 while engines have adapters, got 2/); // prettier-ignore
+    assert.match(
+      refusalOfSleep(served, asked({ level: 2 })) ?? '',
+      /level: expected 1 while engines have adapters, got 2/,
+    );
     assert.equal(refusalOfSleep(served, asked()), null);
   });
 });

@@ -4,7 +4,13 @@ import type { Semantics } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
-import { checkPromptLength, naturalEnd, nextStep, reachedMaxTurns, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
+import {
+  checkPromptLength,
+  naturalEnd,
+  nextStep,
+  reachedMaxTurns,
+  roomFor,
+} from '../../src/model/turn/stop-rules.js';
 import { GENERATION, SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
@@ -15,7 +21,12 @@ function startedWith(settings: Partial<typeof SETTINGS>): JournalLine[] {
 }
 
 describe('which end is named when several hold', () => {
-  const cases: { terminated: boolean; truncated: boolean; lastTurn: boolean; end: StopReason | null }[] = [
+  const cases: {
+    terminated: boolean;
+    truncated: boolean;
+    lastTurn: boolean;
+    end: StopReason | null;
+  }[] = [
     { terminated: true, truncated: true, lastTurn: true, end: 'terminated' },
     { terminated: true, truncated: true, lastTurn: false, end: 'terminated' },
     { terminated: true, truncated: false, lastTurn: true, end: 'terminated' },
@@ -24,10 +35,12 @@ describe('which end is named when several hold', () => {
     { terminated: false, truncated: true, lastTurn: false, end: 'truncated' },
     { terminated: false, truncated: false, lastTurn: true, end: 'max_turns' },
     { terminated: false, truncated: false, lastTurn: false, end: null },
-  ]; // prettier-ignore
+  ];
 
   for (const { lastTurn, end, ...flags } of cases) {
-    const holding = Object.entries({ ...flags, lastTurn }).flatMap(([name, on]) => on ? [name] : []); // prettier-ignore
+    const holding = Object.entries({ ...flags, lastTurn }).flatMap(([name, on]) =>
+      on ? [name] : [],
+    );
     test(`${holding.join(' and ') || 'none'}: ${end ?? 'the rollout continues'}`, () => {
       for (const semantics of SEMANTICS) {
         const trajectory = foldOf([

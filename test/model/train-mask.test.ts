@@ -14,7 +14,11 @@ const said = (ids: number[]): Row['message_log'][number] => ({
   token_ids: ids,
   generation_logprobs: ids.map(() => -1),
 });
-const seen = (ids: number[]): Row['message_log'][number] => ({ role: 'user', content: '', token_ids: ids }); // prettier-ignore
+const seen = (ids: number[]): Row['message_log'][number] => ({
+  role: 'user',
+  content: '',
+  token_ids: ids,
+});
 
 /** Prompt 0 and 1, sampled 2 and 3, observation 4, sampled 5, an empty observation, sampled 6. */
 const LOG = [seen([10, 11]), said([12, 13]), seen([14]), said([15]), seen([]), said([16])];
@@ -60,8 +64,10 @@ describe('the tokens of a row that train', () => {
     const failure = { type: 'TimedOut', message: 'late', turn: 1 };
     assert.deepEqual(trainMask({ ...row, failure }), []);
     assert.deepEqual(trainMask({ message_log: [], prompt_tokens: 0 }), []);
-    for (const loss_multiplier of [0, 1e-50]) assert.deepEqual(trainMask({ ...row, loss_multiplier }), []); // prettier-ignore
-    for (const loss_multiplier of [0.5, 1e-40]) assert.deepEqual(trainMask({ ...row, loss_multiplier }), trainMask(row)); // prettier-ignore
+    for (const loss_multiplier of [0, 1e-50])
+      assert.deepEqual(trainMask({ ...row, loss_multiplier }), []);
+    for (const loss_multiplier of [0.5, 1e-40])
+      assert.deepEqual(trainMask({ ...row, loss_multiplier }), trainMask(row));
   });
 
   test('are decided anew where a step masks what is too old for it, and only there', () => {
@@ -72,7 +78,8 @@ describe('the tokens of a row that train', () => {
     const whole = { ...row, row: 3, policy_versions: versions, train_mask: trainMask(row) };
     const step = { step: 2, version: 9, max_lag: 1, born: new Map([[3, 5]]) };
     const maskOf = (masks: boolean): unknown =>
-      inStep({ row: whole as unknown as Row, summary: {} as never }, { ...step, masks }).row.train_mask; // prettier-ignore
+      inStep({ row: whole as unknown as Row, summary: {} as never }, { ...step, masks }).row
+        .train_mask;
     assert.deepEqual(maskOf(true), [{ start: 5, end: 7 }]);
     assert.deepEqual(maskOf(false), whole.train_mask);
   });
@@ -81,7 +88,8 @@ describe('the tokens of a row that train', () => {
     let [trained, untrained] = [0, 0];
     for (const { row: of, trajectory } of fc.sample(arbitraryRollout, 3000)) {
       // Of an agent without tokens the filter knows nothing; what a step masks comes behind it.
-      if (of.failure !== undefined || of.untokenized !== undefined || of.masked !== undefined) continue; // prettier-ignore
+      if (of.failure !== undefined || of.untokenized !== undefined || of.masked !== undefined)
+        continue;
       assert.equal(of.train_mask.length === 0, isUntrained(trajectory), JSON.stringify(of));
       if (of.train_mask.length === 0) untrained += 1;
       else trained += 1;

@@ -5,7 +5,14 @@ import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
 import { toRow } from '../../src/model/results/row.js';
-import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
+import {
+  checkPromptStillFits,
+  lengthLimit,
+  limitObservation,
+  naturalEnd,
+  nextStep,
+  roomFor,
+} from '../../src/model/turn/stop-rules.js';
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
@@ -21,7 +28,10 @@ const turns = (count: number, semantics: Semantics = 'standard'): JournalLine[] 
 
 describe('limits that a claim brings', () => {
   test('replace the settings of the start; the others stay', () => {
-    const { start, settings_in_force, limits } = foldOf([...turns(1), b.claim({ limits: { max_seq_len: 50, max_new_tokens: 9 } })]); // prettier-ignore
+    const { start, settings_in_force, limits } = foldOf([
+      ...turns(1),
+      b.claim({ limits: { max_seq_len: 50, max_new_tokens: 9 } }),
+    ]);
     assert.deepEqual(limits, { max_seq_len: 50, max_new_tokens: 9 });
     assert.deepEqual(start?.settings, SETTINGS);
     assert.deepEqual(settings_in_force, {
@@ -34,7 +44,10 @@ describe('limits that a claim brings', () => {
   test('stay in force under later claims, which may change them again', () => {
     const lines = [...turns(1), b.claim({ limits: { max_seq_len: 50 } }), a.claim()];
     assert.equal(foldOf(lines).settings_in_force?.max_seq_len, 50);
-    lines.push(b.claim({ limits: { max_rollout_turns: 4 } }), a.claim({ limits: { max_seq_len: 70 } })); // prettier-ignore
+    lines.push(
+      b.claim({ limits: { max_rollout_turns: 4 } }),
+      a.claim({ limits: { max_seq_len: 70 } }),
+    );
     assert.deepEqual(foldOf(lines).limits, { max_seq_len: 70, max_rollout_turns: 4 });
     assert.equal(foldOf(lines).settings_in_force?.max_rollout_turns, 4);
   });
@@ -53,7 +66,10 @@ describe('limits that a claim brings', () => {
   test('change nothing of a rollout that has ended', () => {
     const lines = [...turns(1), a.end()];
     const before = foldOf(lines);
-    const { settings_in_force, limits } = foldOf([...lines, b.claim({ limits: { max_seq_len: 1 } })]); // prettier-ignore
+    const { settings_in_force, limits } = foldOf([
+      ...lines,
+      b.claim({ limits: { max_seq_len: 1 } }),
+    ]);
     assert.deepEqual([settings_in_force, limits], [before.settings_in_force, before.limits]);
   });
 });
@@ -83,9 +99,14 @@ describe('a limit below what is already played', () => {
       assert.equal(nextStep(trajectory), 'step');
       const limit = { semantics, max_seq_len: lengthLimit(trajectory) };
       assert.deepEqual(
-        limitObservation([1, 2], { ...limit, input_tokens: 8, generated_tokens: 1, finish_reason: 'stop' }),
+        limitObservation([1, 2], {
+          ...limit,
+          input_tokens: 8,
+          generated_tokens: 1,
+          finish_reason: 'stop',
+        }),
         { token_ids: [], truncated: true },
-      ); // prettier-ignore
+      );
     });
   }
 

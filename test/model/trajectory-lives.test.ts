@@ -12,7 +12,13 @@ const a = author('a');
 const by = { writer: 'a', at: 0 };
 const prompt = [{ role: 'user', content: 'again', token_ids: [7] }];
 const lost: JournalLine = a.fault({ type: 'EnvironmentStateLost', message: 'restarted' });
-const begin: JournalLine = { kind: 'begin', ...by, task_name: 'task', messages: [], metadata: { life: 1 } }; // prettier-ignore
+const begin: JournalLine = {
+  kind: 'begin',
+  ...by,
+  task_name: 'task',
+  messages: [],
+  metadata: { life: 1 },
+};
 const close: JournalLine = { kind: 'close', ...by };
 const step = (turn: number, answer: null | { reward: number } = null): JournalLine => ({
   kind: 'step',
@@ -61,7 +67,13 @@ describe('a rollout whose session is lost', () => {
   });
 
   test('plays its new life as it would have played the first', () => {
-    const { turns, total_reward, context_ids } = foldOf([...played, lost, begin, over, ...wholeTurn(a, { ids: [4], reward: 1 })]); // prettier-ignore
+    const { turns, total_reward, context_ids } = foldOf([
+      ...played,
+      lost,
+      begin,
+      over,
+      ...wholeTurn(a, { ids: [4], reward: 1 }),
+    ]);
     assert.deepEqual([turns.length, total_reward], [1, 1]);
     assert.deepEqual(context_ids, [7, 4, 801]);
   });
@@ -114,7 +126,12 @@ describe('a turn that is sent to a session', () => {
   });
 
   test('keeps its answer, whatever fails behind it', () => {
-    const { asked } = foldOf([...played, step(1), step(1, { reward: 4 }), a.fault({ type: 'EnvironmentUnavailable' })]).session; // prettier-ignore
+    const { asked } = foldOf([
+      ...played,
+      step(1),
+      step(1, { reward: 4 }),
+      a.fault({ type: 'EnvironmentUnavailable' }),
+    ]).session;
     assert.equal(asked?.answer?.reward, 4);
   });
 });

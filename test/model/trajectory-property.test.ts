@@ -21,9 +21,11 @@ function checkSegments(segments: readonly Segment[], tokens: number): void {
   assert.equal(covered, tokens);
 }
 
-function checkGenerated(
-  generated: { token_ids: number[]; logprobs: number[]; segments: Segment[] }, // prettier-ignore
-): void {
+function checkGenerated(generated: {
+  token_ids: number[];
+  logprobs: number[];
+  segments: Segment[];
+}): void {
   assert.deepEqual(generated.logprobs, generated.token_ids.map(logprobOf));
   checkSegments(generated.segments, generated.token_ids.length);
 }

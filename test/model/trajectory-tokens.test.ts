@@ -65,7 +65,10 @@ describe('chunks', () => {
   });
 
   test('without requested logprobs, have ids only', () => {
-    const open = openAfter(a.chunk({ token_ids: [1, 2], logprobs: [] }), a.chunk({ token_ids: [3], logprobs: [] })); // prettier-ignore
+    const open = openAfter(
+      a.chunk({ token_ids: [1, 2], logprobs: [] }),
+      a.chunk({ token_ids: [3], logprobs: [] }),
+    );
     assert.deepEqual(open.token_ids, [3]);
     assert.deepEqual(open.logprobs, []);
   });

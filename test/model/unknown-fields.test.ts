@@ -89,6 +89,10 @@ test('a deployment’s settings have hints, too', () => {
   const generation = { default: { kind: 'vllm', base_urls: ['http://a/v1'], idle_timout: '2m' } };
   const said = saidOf(Config, { task_queue: 'mine', worker: { turn_slices: '2s' }, generation });
   assert.ok(said.includes('task_queue: unknown field; did you mean temporal.task_queue?'));
-  assert.ok(said.includes('generation.default.idle_timout: unknown field; did you mean generation.default.idle_timeout?')); // prettier-ignore
+  assert.ok(
+    said.includes(
+      'generation.default.idle_timout: unknown field; did you mean generation.default.idle_timeout?',
+    ),
+  );
   assert.ok(said.includes('worker.turn_slices: unknown field; did you mean worker.turn_slice?'));
 });

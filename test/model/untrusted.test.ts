@@ -13,7 +13,9 @@ const Named = listOf(z.strictObject({ name: z.string() }));
 
 const said = (schema: z.ZodType, input: unknown): string[] => {
   const { error } = schema.safeParse(input);
-  return error === undefined ? [] : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`); // prettier-ignore
+  return error === undefined
+    ? []
+    : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`);
 };
 
 function within2s<T>(run: () => T): T {
@@ -44,14 +46,22 @@ describe('a list from outside', () => {
 });
 
 test("half a million wrong ids of an agent's call cost one report", () => {
-  const call = { prompt_token_ids: Array(MANY).fill('1'), generation_token_ids: [1], generation_log_probs: [-1] }; // prettier-ignore
+  const call = {
+    prompt_token_ids: Array(MANY).fill('1'),
+    generation_token_ids: [1],
+    generation_log_probs: [-1],
+  };
   const tokens = within2s(() => tokensOf({ response: { output: [call] } }));
   assert.match(JSON.stringify(tokens), /prompt_token_ids\.0: expected a token id/);
 });
 
 test("an agent's logprob that no token has is a violation that names it", () => {
   for (const value of [1e39, -1e39, -9999, 0.5, null, '-1']) {
-    const call = { prompt_token_ids: [1], generation_token_ids: [2, 3], generation_log_probs: [-1, value] }; // prettier-ignore
+    const call = {
+      prompt_token_ids: [1],
+      generation_token_ids: [2, 3],
+      generation_log_probs: [-1, value],
+    };
     const tokens = tokensOf({ response: { output: [call] } });
     assert.match(
       tokens.kind === 'refused' ? tokens.fault.message : tokens.kind,
@@ -80,7 +90,12 @@ test("half a million components of an agent's reward cost one report", () => {
     );
     assert.deepEqual(
       within2s(() => componentsOf({ reward_components }, { reward: 0 })),
-      { fault: { type: 'EnvironmentRejected', message: 'expected at most 256 reward_components, got 500000' } }, // prettier-ignore
+      {
+        fault: {
+          type: 'EnvironmentRejected',
+          message: 'expected at most 256 reward_components, got 500000',
+        },
+      },
     );
   }
 });

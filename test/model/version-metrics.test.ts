@@ -66,8 +66,14 @@ describe('the metrics of versions', () => {
           tokens.filter(holds).length / tokens.length;
         assert.equal(metrics['versions/min'], Math.min(...known.map(Number)));
         assert.equal(metrics['versions/max'], Math.max(...known.map(Number)));
-        near(metrics['versions/one_rate'], share(([first, ...rest]) => first !== null && rest.every((one) => one === first))); // prettier-ignore
-        near(metrics['versions/expected_rate'], share((labels) => labels.every((one) => one === '4'))); // prettier-ignore
+        near(
+          metrics['versions/one_rate'],
+          share(([first, ...rest]) => first !== null && rest.every((one) => one === first)),
+        );
+        near(
+          metrics['versions/expected_rate'],
+          share((labels) => labels.every((one) => one === '4')),
+        );
         assert.equal(metrics['versions/unknown'], tokens.flat().length - known.length);
       }),
     );

@@ -83,13 +83,20 @@ describe('an allowance', () => {
 
   test('is never exceeded by two holders, in whatever order they take, leave and give back', async () => {
     const steps = fc.array(
-      fc.record({ who: fc.nat(5), what: fc.constantFrom('take', 'leave', 'giveBack'), bytes: fc.nat(12) }), // prettier-ignore
+      fc.record({
+        who: fc.nat(5),
+        what: fc.constantFrom('take', 'leave', 'giveBack'),
+        bytes: fc.nat(12),
+      }),
       { maxLength: 40 },
     );
     await fc.assert(
       fc.asyncProperty(steps, async (given) => {
         const allowance = createAllowance(10);
-        const visits = new Map<number, { bytes: number; has: boolean; stop: AbortController; giveBack: () => void }>(); // prettier-ignore
+        const visits = new Map<
+          number,
+          { bytes: number; has: boolean; stop: AbortController; giveBack: () => void }
+        >();
         for (const { who, what, bytes } of given) {
           const visit = visits.get(who);
           if (what === 'take' && visit === undefined) {

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { clockAhead } from '../../src/platform/server-clock.js';
-import { commonMs, differenceText, hostMs, takeAhead } from '../../src/platform/waits/common-clock.js'; // prettier-ignore
+import {
+  commonMs,
+  differenceText,
+  hostMs,
+  takeAhead,
+} from '../../src/platform/waits/common-clock.js';
 
 const HOUR = 3_600_000;
 

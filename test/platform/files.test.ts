@@ -5,7 +5,8 @@ import { describe, test } from 'node:test';
 import { createDisk, replaceFile, syncDirectory } from '../../src/platform/files.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 
-const modeOf = async (file: string): Promise<string> => ((await stat(file)).mode & 0o777).toString(8); // prettier-ignore
+const modeOf = async (file: string): Promise<string> =>
+  ((await stat(file)).mode & 0o777).toString(8);
 
 describe('a file that is replaced', () => {
   test('is whole whenever it is read while several writers replace it, and nothing stays beside it', async (t) => {
@@ -61,7 +62,6 @@ test('a file that is put once keeps its content, and another content is refused'
     ['x', true],
     ['y', false],
   ] as const)
-    // prettier-ignore
     assert.equal(await disk.putOnce(file, content), isKept);
   assert.equal(await readFile(file, 'utf8'), 'x');
 });

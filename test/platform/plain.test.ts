@@ -14,9 +14,30 @@ const hostile = fc
     fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom(
-        ...['\u001b[31m', '\u001b]0;title\u0007', '\u001b]8;;http://x\u001b\\', '\u009b2J', '\u001b', '\u202e', '\u2066'],
-        ...['\u200b', '\u2028', '\ud800', '\udc00', '`', '``', '\r\n', '\n', '\t', '|', '<img src=x>', '[a](http://x)'],
-      ), // prettier-ignore
+        ...[
+          '\u001b[31m',
+          '\u001b]0;title\u0007',
+          '\u001b]8;;http://x\u001b\\',
+          '\u009b2J',
+          '\u001b',
+          '\u202e',
+          '\u2066',
+        ],
+        ...[
+          '\u200b',
+          '\u2028',
+          '\ud800',
+          '\udc00',
+          '`',
+          '``',
+          '\r\n',
+          '\n',
+          '\t',
+          '|',
+          '<img src=x>',
+          '[a](http://x)',
+        ],
+      ),
     ),
     { maxLength: 20 },
   )

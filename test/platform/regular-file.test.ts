@@ -60,7 +60,10 @@ describe('what should be a file', () => {
       assert.equal((await readWhole(one)).toString(), 'one\ntwo');
       assert.equal(readWholeNow(one).toString(), 'one\ntwo');
       const lines = await allLines(one, 4);
-      assert.deepEqual(lines.map(({ text, offset }) => [text, offset]), [['two', 4]]); // prettier-ignore
+      assert.deepEqual(
+        lines.map(({ text, offset }) => [text, offset]),
+        [['two', 4]],
+      );
     }
   });
 

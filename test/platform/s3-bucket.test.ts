@@ -85,7 +85,10 @@ describe('a bucket', { skip: noS3 }, () => {
     await bucket.put('large', body);
     assert.deepEqual(await bucket.get('large'), body);
     s3.disturb((seen) => (isPut(seen) ? { answer: 500, code: 'InternalError' } : null));
-    await assert.rejects(bucket.put('other', body), /^Error: bucket \S+: InternalError|InternalError: bucket/); // prettier-ignore
+    await assert.rejects(
+      bucket.put('other', body),
+      /^Error: bucket \S+: InternalError|InternalError: bucket/,
+    );
     s3.disturb(() => null);
     assert.equal(await bucket.get('other'), null);
   });

@@ -32,7 +32,8 @@ interface Scene {
 
 const before = { ...process.env };
 afterEach(() => {
-  for (const name of Object.keys(process.env)) if (!(name in before)) Reflect.deleteProperty(process.env, name); // prettier-ignore
+  for (const name of Object.keys(process.env))
+    if (!(name in before)) Reflect.deleteProperty(process.env, name);
   Object.assign(process.env, before);
 });
 
@@ -49,16 +50,28 @@ async function scene(t: TestContext): Promise<Scene> {
   const answered = async (request: IncomingMessage): Promise<{ place: string; body: string }> => {
     const { method = '', url = '', headers } = request;
     const sent = await text(request);
-    if (url === '/container') return { place: `container ${headers.authorization}`, body: JSON.stringify(given('container')) }; // prettier-ignore
+    if (url === '/container')
+      return {
+        place: `container ${headers.authorization}`,
+        body: JSON.stringify(given('container')),
+      };
     if (url === '/latest/api/token') return { place: `${method} token`, body: 'session' };
     if (url === ROLE) return { place: 'role', body: 'trainer' };
     if (url === `${ROLE}trainer`)
-      return { place: `host ${String(headers['x-aws-ec2-metadata-token'])}`, body: JSON.stringify({ Code: 'Success', ...given('host') }) }; // prettier-ignore
+      return {
+        place: `host ${String(headers['x-aws-ec2-metadata-token'])}`,
+        body: JSON.stringify({ Code: 'Success', ...given('host') }),
+      };
     if (sent.includes('AssumeRoleWithWebIdentity')) {
       const { Token: SessionToken, ...others } = given('web');
-      const fields = Object.entries({ ...others, SessionToken }).map(([name, value]) => `<${name}>${value}</${name}>`); // prettier-ignore
+      const fields = Object.entries({ ...others, SessionToken }).map(
+        ([name, value]) => `<${name}>${value}</${name}>`,
+      );
       const token = new URLSearchParams(sent).get('WebIdentityToken') ?? '';
-      return { place: `web ${token}`, body: `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>${fields.join('')}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>` }; // prettier-ignore
+      return {
+        place: `web ${token}`,
+        body: `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>${fields.join('')}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
+      };
     }
     const key = /Credential=([^/]+)/.exec(headers.authorization ?? '')?.[1] ?? 'nobody';
     signed.push(`${key} ${String(headers['x-amz-security-token'])}`);
@@ -76,11 +89,19 @@ async function scene(t: TestContext): Promise<Scene> {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const file = path.join(await temporaryFolder(t), 'identity');
   await writeFile(file, 'web-token');
-  for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) Reflect.deleteProperty(process.env, name); // prettier-ignore
+  for (const name of Object.keys(process.env))
+    if (name.startsWith('AWS_')) Reflect.deleteProperty(process.env, name);
   Object.assign(process.env, {
     ...{ AWS_REGION: 'us-east-1', AWS_ENDPOINT_URL_STS: url },
-    ...{ AWS_ACCESS_KEY_ID: 'key-env', AWS_SECRET_ACCESS_KEY: 'secret-of-env', AWS_SESSION_TOKEN: 'token-env' }, // prettier-ignore
-    ...{ AWS_CONTAINER_CREDENTIALS_FULL_URI: `${url}/container`, AWS_CONTAINER_AUTHORIZATION_TOKEN: 'of-the-pod' }, // prettier-ignore
+    ...{
+      AWS_ACCESS_KEY_ID: 'key-env',
+      AWS_SECRET_ACCESS_KEY: 'secret-of-env',
+      AWS_SESSION_TOKEN: 'token-env',
+    },
+    ...{
+      AWS_CONTAINER_CREDENTIALS_FULL_URI: `${url}/container`,
+      AWS_CONTAINER_AUTHORIZATION_TOKEN: 'of-the-pod',
+    },
     ...{
       AWS_WEB_IDENTITY_TOKEN_FILE: file,
       AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/trainer',
@@ -118,7 +139,10 @@ describe('requests to a bucket are signed', () => {
     const { signed, asked, ask } = await scene(t);
     without(...ENVIRONMENT);
     await ask();
-    assert.deepEqual([signed, asked], [['key-container token-container'], ['container of-the-pod']]); // prettier-ignore
+    assert.deepEqual(
+      [signed, asked],
+      [['key-container token-container'], ['container of-the-pod']],
+    );
   });
 
   test('then by the role of a web identity', async (t) => {
@@ -132,7 +156,10 @@ describe('requests to a bucket are signed', () => {
     const { signed, asked, ask } = await scene(t);
     without(...ENVIRONMENT, ...CONTAINER, ...WEB);
     await ask();
-    assert.deepEqual([signed, asked], [['key-host token-host'], ['PUT token', 'role', 'host session']]); // prettier-ignore
+    assert.deepEqual(
+      [signed, asked],
+      [['key-host token-host'], ['PUT token', 'role', 'host session']],
+    );
   });
 
   test('by nobody where a host has no sessions: IMDSv1 is not asked', async (t) => {
@@ -162,7 +189,10 @@ describe('requests to a bucket are signed', () => {
     const { signed, asked, broken, ask } = await scene(t);
     without(...ENVIRONMENT);
     broken.add('container');
-    await assert.rejects(ask(), /bucket my-team: Error: no credentials from the container's endpoint \(AWS_CONTAINER_\S+ or \S+\): /); // prettier-ignore
+    await assert.rejects(
+      ask(),
+      /bucket my-team: Error: no credentials from the container's endpoint \(AWS_CONTAINER_\S+ or \S+\): /,
+    );
     assert.deepEqual([signed, asked.filter((place) => !place.startsWith('container'))], [[], []]);
   });
 
@@ -170,6 +200,9 @@ describe('requests to a bucket are signed', () => {
     const { ask } = await scene(t);
     without(...ENVIRONMENT, ...CONTAINER, ...WEB);
     process.env['AWS_EC2_METADATA_DISABLED'] = 'true';
-    await assert.rejects(ask(), /no credentials: expected AWS_ACCESS_KEY_ID and .*IMDSv2\), got none of them/); // prettier-ignore
+    await assert.rejects(
+      ask(),
+      /no credentials: expected AWS_ACCESS_KEY_ID and .*IMDSv2\), got none of them/,
+    );
   });
 });

@@ -30,7 +30,10 @@ const FORMS: Record<string, (text: string) => string> = {
   'in JSON in JSON': (text) => JSON.stringify(JSON.stringify(text)),
   'in JSON with slashes escaped': (text) => JSON.stringify(text).replaceAll('/', '\\/'),
   'in JSON with its punctuation as \\u': (text) =>
-    text.replaceAll(/[^A-Za-z0-9]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`), // prettier-ignore
+    text.replaceAll(
+      /[^A-Za-z0-9]/g,
+      (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    ),
   'in a URL': encodeURIComponent,
   'in a URL in a URL': (text) => encodeURIComponent(encodeURIComponent(text)),
   'in a URL, in lower case': (text) =>
@@ -111,7 +114,10 @@ describe('a key that the settings name', () => {
 
   test('is refused where it cannot be kept, and not repeated', () => {
     const cases: [string | undefined, RegExp][] = [
-      [undefined, /^Error: a\.b: expected the environment variable KEY to hold the key, it is not set$/], // prettier-ignore
+      [
+        undefined,
+        /^Error: a\.b: expected the environment variable KEY to hold the key, it is not set$/,
+      ],
       ['', /it is not set$/],
       ['abc1234', /of at least 8 characters, got 7: .* leave a\.b out$/],
       ['01234567\n', /got one with spaces, line ends or other unprintable characters$/],

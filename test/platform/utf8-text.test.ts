@@ -28,7 +28,16 @@ const bytesArbitrary = fc
   .array(
     fc.oneof(
       fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
-      fc.constantFrom([0xe9], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf0, 0x9f], [0xef, 0xbf, 0xbd], MARK).map((bytes) => Buffer.from(bytes)), // prettier-ignore
+      fc
+        .constantFrom(
+          [0xe9],
+          [0xc0, 0x80],
+          [0xed, 0xa0, 0x80],
+          [0xf0, 0x9f],
+          [0xef, 0xbf, 0xbd],
+          MARK,
+        )
+        .map((bytes) => Buffer.from(bytes)),
     ),
     { maxLength: 5 },
   )
@@ -70,7 +79,10 @@ describe('text of others', () => {
     const file = path.join(directory.path, 'samples.jsonl');
     await writeFile(file, Buffer.from([...MARK, ...Buffer.from('{"a":"é"}\r\n{"b":1}\n')]));
     assert.deepEqual(await collect(textsOf(file)), ['{"a":"é"}', '{"b":1}']);
-    await writeFile(file, Buffer.concat([Buffer.from('{}\n{"a":"'), Buffer.from([0xe9]), Buffer.from('"}\n')])); // prettier-ignore
+    await writeFile(
+      file,
+      Buffer.concat([Buffer.from('{}\n{"a":"'), Buffer.from([0xe9]), Buffer.from('"}\n')]),
+    );
     await assert.rejects(collect(textsOf(file)), {
       message: 'line 2 of samples.jsonl: expected UTF-8, got 0xe9 at byte 6 of the line',
     });

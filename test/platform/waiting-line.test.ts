@@ -89,7 +89,8 @@ describe('a waiting line', () => {
         const waits = new Map<Wish, AbortController>();
         const of = (kind: number): number => held.filter((one) => one.kind === kind).length;
         const precedes = (one: Wish, earlier: Wish): boolean => of(one.kind) < of(earlier.kind);
-        const expected = (): Wish => [...waits.keys()].reduce((first, one) => (precedes(one, first) ? one : first)); // prettier-ignore
+        const expected = (): Wish =>
+          [...waits.keys()].reduce((first, one) => (precedes(one, first) ? one : first));
         const line = createWaitingLine(
           (wish: Wish) => {
             assert.equal(wish, expected());
@@ -143,7 +144,10 @@ describe('a waiting line', () => {
         const all = actions.map(async ({ units, aborts }) => {
           const controller = new AbortController();
           const place = room.line.join(units, controller.signal);
-          if (aborts) queueMicrotask(() => { controller.abort(new Error('enough')); }); // prettier-ignore
+          if (aborts)
+            queueMicrotask(() => {
+              controller.abort(new Error('enough'));
+            });
           await place.then(giveBack, () => undefined);
         });
         await Promise.all(all);

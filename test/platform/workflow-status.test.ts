@@ -16,15 +16,20 @@ test('a workflow is open until its status says that it has ended, also with a st
     'TIMED_OUT',
     'CONTINUED_AS_NEW',
   ] as const)
-    // prettier-ignore
     assert.equal(isOpen(of(name)), false, name);
 });
 
 test('a pause and a delayed start are said with what comes next', () => {
   assert.equal(whyPaused(of('RUNNING')), null);
-  assert.match(whyPaused(of('PAUSED')) ?? '', /^b is paused; temporal workflow unpause --workflow-id b /); // prettier-ignore
+  assert.match(
+    whyPaused(of('PAUSED')) ?? '',
+    /^b is paused; temporal workflow unpause --workflow-id b /,
+  );
   const executionTime = new Date(Date.now() + 60_000);
   const time = executionTime.toISOString().slice(0, 19).replace('T', ' ');
-  assert.equal(whyDelayed({ workflowId: 'b', executionTime }), `b begins at ${time} UTC: its start is delayed`); // prettier-ignore
+  assert.equal(
+    whyDelayed({ workflowId: 'b', executionTime }),
+    `b begins at ${time} UTC: its start is delayed`,
+  );
   assert.equal(whyDelayed({ workflowId: 'b', executionTime: new Date(0) }), null);
 });

@@ -9,7 +9,10 @@ const bomb = [
 
 describe('YAML that people write', () => {
   test('is its value, aliases and names of any kind included', () => {
-    assert.deepEqual(parseYaml('a: &x {b: 1}\nc: [*x, *x]', 'f'), { a: { b: 1 }, c: [{ b: 1 }, { b: 1 }] }); // prettier-ignore
+    assert.deepEqual(parseYaml('a: &x {b: 1}\nc: [*x, *x]', 'f'), {
+      a: { b: 1 },
+      c: [{ b: 1 }, { b: 1 }],
+    });
     assert.deepEqual(Object.keys(parseYaml('__proto__: {a: 1}', 'f') as object), ['__proto__']);
     assert.equal(parseYaml('', 'f'), null);
   });
@@ -61,6 +64,9 @@ describe('YAML of another program', () => {
   test('that is none is an error of its parser, and one that is too large a limit', async () => {
     await assert.rejects(parseForeignYaml('a: *x'), { name: 'ReferenceError', message: /x/ });
     const large = `a: [${'1,'.repeat(1e6)}]`;
-    await assert.rejects(parseForeignYaml(large), { name: 'RangeError', message: /more than 256 MB or 30 s/ }); // prettier-ignore
+    await assert.rejects(parseForeignYaml(large), {
+      name: 'RangeError',
+      message: /more than 256 MB or 30 s/,
+    });
   });
 });

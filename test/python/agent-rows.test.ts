@@ -142,7 +142,10 @@ describe('rows of agents in Python', { skip }, () => {
       }
       trained += tokens.length;
     }
-    assert.ok(trained > 500 && split > 3, `${trained} tokens, ${split} rows split: this proves little`); // prettier-ignore
+    assert.ok(
+      trained > 500 && split > 3,
+      `${trained} tokens, ${split} rows split: this proves little`,
+    );
     for (const [norm, [loss, slope, size]] of Object.entries(apart))
       assert.ok(size > 0 && loss < 1e-6 && slope < 1e-6, `${norm}: ${loss}, ${slope}`);
   });

@@ -30,7 +30,10 @@ describe('rollouts.arrow in Python', { skip }, () => {
   test('equals rollouts.jsonl, for agents whose conversations branch', async (t) => {
     const folder = await temporaryFolder(t);
     const lines = await Promise.all(fc.sample(agentJournal, 400).map(linesOf));
-    await writeBoth(folder, lines.map((one) => rolloutOf(one).row)); // prettier-ignore
+    await writeBoth(
+      folder,
+      lines.map((one) => rolloutOf(one).row),
+    );
     const seen = askPython('equal', folder);
     assert.ok((seen['trees'] ?? 0) >= 10, `only ${seen['trees']} trees: this proves little`);
     assert.ok((seen['sequences'] ?? 0) > 400);
@@ -60,7 +63,11 @@ describe('rollouts.arrow in Python', { skip }, () => {
       const outputs = store.outputs(batch);
       const { completed } = ((await outputs.readMetrics()) as BatchResult).counts;
       for (const format of FORMATS)
-        await outputs.exportRollouts({ file: path.join(folder, `rollouts.${format}`), format, completed }); // prettier-ignore
+        await outputs.exportRollouts({
+          file: path.join(folder, `rollouts.${format}`),
+          format,
+          completed,
+        });
       const { sequences } = askPython('whole', folder);
       assert.ok(completed > 0 && sequences === completed, `${batch}: ${sequences} of ${completed}`);
     }

@@ -79,13 +79,21 @@ describe('the examples of Python’s environments', { skip: withoutPython }, () 
       [0, false, 'Lower. 1 tries left.'],
       [1, true, 'Right.'],
     ]);
-    assert.deepEqual(play({ ...game, replies: ['x', '1', '2'] }).turns.at(-1), [0, true, 'Higher. 0 tries left.']); // prettier-ignore
+    assert.deepEqual(play({ ...game, replies: ['x', '1', '2'] }).turns.at(-1), [
+      0,
+      true,
+      'Higher. 0 tries left.',
+    ]);
   });
 
   test('keep the state of a class', async () => {
     const texts = [await exampleIn('docs/python-environments.md', 'class Longer')];
     const { turns, state } = play({ texts, name: 'Longer', state: {}, replies: ['a', 'a b', 'c'] });
-    assert.deepEqual(turns, [[1, false, '1 words'], [1, false, '2 words'], [0, true, '1 words']]); // prettier-ignore
+    assert.deepEqual(turns, [
+      [1, false, '1 words'],
+      [1, false, '2 words'],
+      [0, true, '1 words'],
+    ]);
     assert.deepEqual(state, { words: 1 });
   });
 
@@ -112,7 +120,8 @@ describe('the examples of Python’s environments', { skip: withoutPython }, () 
     const block = await exampleIn('docs/python-environments.md', 'raise Unavailable');
     const judged = (verdict: string): unknown[][] => {
       const judge = `def ask_judge(reply, answer):\n    return ${verdict}`;
-      return play({ texts: [judge, block], name: 'judged', state: { answer: '5' }, replies: ['5'] }).turns; // prettier-ignore
+      return play({ texts: [judge, block], name: 'judged', state: { answer: '5' }, replies: ['5'] })
+        .turns;
     };
     assert.deepEqual(judged('0.5'), [[0.5, true, '']]);
     const [[status, message] = []] = judged('None');

@@ -59,7 +59,9 @@ print(json.dumps(said))
 
 describe("OpenAI's Python client", { skip }, () => {
   test('reads answers whole and streamed, tools, errors, and gets what it was too early for', async (t) => {
-    const { open, requests } = await gatewayBed(t, { simulator: { skill: 10, tokens_per_second: 60 } }); // prettier-ignore
+    const { open, requests } = await gatewayBed(t, {
+      simulator: { skill: 10, tokens_per_second: 60 },
+    });
     const life = await open();
     const args = ['-c', PROGRAM, life.url, life.session.key];
     const { stdout } = await promisify(execFile)(PYTHON, args, { timeout: 60_000 });

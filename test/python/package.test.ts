@@ -57,7 +57,10 @@ const indices = (start: number, end: number): number[] =>
 
 test('both packages have one version and one licence', async () => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
-  const module = await readFile(path.join(PYTHON_PACKAGES, 'durable_rollouts', '__init__.py'), 'utf8'); // prettier-ignore
+  const module = await readFile(
+    path.join(PYTHON_PACKAGES, 'durable_rollouts', '__init__.py'),
+    'utf8',
+  );
   assert.equal(/^__version__ = "(.*)"$/m.exec(module)?.[1], version);
   const licence = await readFile(path.join(PYTHON_PACKAGES, 'LICENSE'), 'utf8');
   assert.equal(licence, await readFile('LICENSE', 'utf8'));
@@ -101,7 +104,10 @@ describe('package durable_rollouts', { skip }, () => {
       maxBuffer: 2 ** 28,
     });
     assert.equal(read.status, 0, read.stderr);
-    const losses = read.stdout.trimEnd().split('\n').map((line) => JSON.parse(line) as Losses); // prettier-ignore
+    const losses = read.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Losses);
     assert.equal(losses.length, rows.length);
     const seen = { trained: 0, masked: 0, weightless: 0, refused: 0, bare: 0, agents: 0 };
     for (const [at, { before, after }] of losses.entries()) {
@@ -131,7 +137,12 @@ describe('package durable_rollouts', { skip }, () => {
     const ask =
       'import durable_rollouts as d, rollout_environment.retriever as s, rollout_environment as r; print(d.__file__, r.__file__, s.Retriever, d.Client.connect.__doc__)';
     const answer = python(['-c', ask], { PYTHONPATH: target, cwd: folder });
-    assert.ok(answer.startsWith(`${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`), answer); // prettier-ignore
+    assert.ok(
+      answer.startsWith(
+        `${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`,
+      ),
+      answer,
+    );
     assert.ok(existsSync(path.join(target, 'durable_rollouts', 'py.typed')));
     const origin = 'from durable_rollouts.stack import _origin; print(_origin())';
     const clone = python(['-c', origin], { PYTHONPATH: target, cwd: folder });

@@ -43,25 +43,55 @@ function searchInPython(
 /** Words of which some are common; also of other scripts, with accents, and none at all. */
 function documentsOf(count: number): string[] {
   const random = createRandom(7);
-  const others = ['Ünïcode', '中文', '\u0130x', 'ΣΑΣ', 'a\u0301b', '!?', '😀', '\u212a', '', 'x_y', '１２'];
+  const others = [
+    'Ünïcode',
+    '中文',
+    '\u0130x',
+    'ΣΑΣ',
+    'a\u0301b',
+    '!?',
+    '😀',
+    '\u212a',
+    '',
+    'x_y',
+    '１２',
+  ];
   const word = (): string =>
-    random() < 0.1 ? (others[Math.floor(random() * others.length)] ?? '') : `w${Math.floor(300 ** random())}`;
-  return Array.from({ length: count }, () => Array.from({ length: Math.floor(random() * 30) }, word).join(' '));
-} // prettier-ignore
+    random() < 0.1
+      ? (others[Math.floor(random() * others.length)] ?? '')
+      : `w${Math.floor(300 ** random())}`;
+  return Array.from({ length: count }, () =>
+    Array.from({ length: Math.floor(random() * 30) }, word).join(' '),
+  );
+}
 
 async function filesIn(folder: string): Promise<Record<string, string>> {
   const [name = ''] = await readdir(folder);
   const files = (await readdir(path.join(folder, name))).sort();
   const contents = await Promise.all(
-    files.map(async (file) => [`${name}/${file}`, (await readFile(path.join(folder, name, file))).toString('hex')]), // prettier-ignore
+    files.map(async (file) => [
+      `${name}/${file}`,
+      (await readFile(path.join(folder, name, file))).toString('hex'),
+    ]),
   );
   return Object.fromEntries(contents) as Record<string, string>;
 }
 
 async function compared(t: TestContext, settings: RetrieverSettings): Promise<void> {
   const [ours, theirs] = [await indexFolder(t), await indexFolder(t)];
-  const queries = ['w1', 'w2 w2 w7 w100', 'zebra', '', 'ünicode 中 ΣΑΣ kx x', 'w1 w2 w3 w4 w5 w6 w7 w8'];
-  const open = createRetrievers({ settingsOf: () => settings, folder: ours, report: () => undefined });
+  const queries = [
+    'w1',
+    'w2 w2 w7 w100',
+    'zebra',
+    '',
+    'ünicode 中 ΣΑΣ kx x',
+    'w1 w2 w3 w4 w5 w6 w7 w8',
+  ];
+  const open = createRetrievers({
+    settingsOf: () => settings,
+    folder: ours,
+    report: () => undefined,
+  });
   const retriever = await open('wiki');
   const expected = queries.map((query) => retriever.search(query));
   assert.deepEqual(searchInPython(settings, { cache: theirs, queries }), expected);
@@ -70,11 +100,18 @@ async function compared(t: TestContext, settings: RetrieverSettings): Promise<vo
   assert.deepEqual(searchInPython(settings, { cache: ours, queries }), expected);
   assert.equal((await readdir(ours)).length, 1);
   const reports: string[] = [];
-  const again = createRetrievers({ settingsOf: () => settings, folder: theirs, report: (said) => void reports.push(said) });
+  const again = createRetrievers({
+    settingsOf: () => settings,
+    folder: theirs,
+    report: (said) => void reports.push(said),
+  });
   const theirRetriever = await again('wiki');
-  assert.deepEqual(queries.map((query) => theirRetriever.search(query)), expected);
+  assert.deepEqual(
+    queries.map((query) => theirRetriever.search(query)),
+    expected,
+  );
   assert.match(reports.join(), /^opened the kept index/);
-} // prettier-ignore
+}
 
 describe('a retriever of the worker and one of Python', { skip }, () => {
   test('have the same index, byte for byte, and give the same answers', async (t) => {
@@ -86,8 +123,27 @@ describe('a retriever of the worker and one of Python', { skip }, () => {
     const settings = await corpusFile(t, { text: linesOf(documentsOf(200)) });
     const vocabulary = `${settings.corpus}.vocab`;
     const digits = Array.from({ length: 10 }, (_, digit) => [String(digit), `##${digit}`]).flat();
-    const pieces = ['[UNK]', 'w', '##w', ...digits, '中', '文', 'unicode', 'a', '##b', 'σ', '##α', '##σ', 'i', '##x', 'x', '_', 'y', '!'];
+    const pieces = [
+      '[UNK]',
+      'w',
+      '##w',
+      ...digits,
+      '中',
+      '文',
+      'unicode',
+      'a',
+      '##b',
+      'σ',
+      '##α',
+      '##σ',
+      'i',
+      '##x',
+      'x',
+      '_',
+      'y',
+      '!',
+    ];
     await writeFile(vocabulary, pieces.join('\n'));
     await compared(t, { ...settings, tokenizer: 'wordpiece', vocabulary });
-  }); // prettier-ignore
+  });
 });

@@ -57,7 +57,12 @@ describe('a trainer', { skip: noS3 }, () => {
     }));
     const writer = await outputs.openPart(PART, null);
     for (const [at, row] of rows.entries())
-      await writer.write({ row: writeJson(row), summary: JSON.stringify({ at }), valid: true, sequences: () => arrowRows(row) }); // prettier-ignore
+      await writer.write({
+        row: writeJson(row),
+        summary: JSON.stringify({ at }),
+        valid: true,
+        sequences: () => arrowRows(row),
+      });
     await writer.close();
     await outputs.join([PART]);
     await outputs.putGroupTable(['{"row":0}']);
@@ -102,7 +107,10 @@ describe('a trainer', { skip: noS3 }, () => {
     s3.disturb(({ method }) => (method === 'GET' && ++cut % 3 === 0 ? 'cut the answer' : null));
     const said = await read(t, result);
     s3.disturb(() => null);
-    assert.deepEqual(said.rows, rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    assert.deepEqual(
+      said.rows,
+      rows.map(({ rollout_id }) => rollout_id),
+    );
     assert.ok(cut > 6, `${cut} downloads`);
   });
 
@@ -120,19 +128,27 @@ describe('a trainer', { skip: noS3 }, () => {
       ]),
     );
     const said = await read(t, { ...result, files });
-    assert.deepEqual(said.rows, rows.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+    assert.deepEqual(
+      said.rows,
+      rows.map(({ rollout_id }) => rollout_id),
+    );
   });
 
   for (const [name, spoil] of [
     ['is missing', (bucket: Bucket, key: string) => bucket.remove(key)],
     ['has another content', (bucket: Bucket, key: string) => bucket.put(key, 'other')],
-    ['was cut', async (bucket: Bucket, key: string) => bucket.put(key, ((await bucket.get(key)) ?? Buffer.alloc(0)).subarray(0, -9))], // prettier-ignore
+    [
+      'was cut',
+      async (bucket: Bucket, key: string) =>
+        bucket.put(key, ((await bucket.get(key)) ?? Buffer.alloc(0)).subarray(0, -9)),
+    ],
   ] as const)
     for (const extension of ['jsonl', 'arrow'])
       test(`is told of an object (${extension}) that ${name}, and gets no fewer rows`, async (t) => {
         const { bucket, result } = await closed(t);
         const keys = await bucket.list('parts/');
-        const key = keys.find((one) => /\/(rollouts|sequences)-/.test(one) && one.endsWith(extension)) ?? ''; // prettier-ignore
+        const key =
+          keys.find((one) => /\/(rollouts|sequences)-/.test(one) && one.endsWith(extension)) ?? '';
         await spoil(bucket, key);
         const { fault, message = '' } = await read(t, result);
         assert.equal(fault, 'StoreFault');
@@ -143,7 +159,10 @@ describe('a trainer', { skip: noS3 }, () => {
     const { outputs, result } = await closed(t);
     await outputs.forget();
     const said = await read(t, result);
-    assert.deepEqual([said.fault, said.step, said.step_fault], ['FileNotFoundError', null, 'StepOutOfOrder']); // prettier-ignore
+    assert.deepEqual(
+      [said.fault, said.step, said.step_fault],
+      ['FileNotFoundError', null, 'StepOutOfOrder'],
+    );
   });
 
   test('is told of a bucket that is missing by its name', async (t) => {

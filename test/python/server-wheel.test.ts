@@ -23,7 +23,10 @@ describe("the platform of the server's wheel", () => {
       wheelPlatform('x86_64-unknown-linux-gnu', 'linux-x64'),
       /^manylinux_2_\d+_x86_64$/,
     );
-    assert.match(wheelPlatform('aarch64-unknown-linux-gnu', 'linux-arm64'), /^manylinux_2_\d+_aarch64$/); // prettier-ignore
+    assert.match(
+      wheelPlatform('aarch64-unknown-linux-gnu', 'linux-arm64'),
+      /^manylinux_2_\d+_aarch64$/,
+    );
     assert.match(wheelPlatform('x86_64-apple-darwin', 'darwin-x64'), /^macosx_1\d_\d+_x86_64$/);
     assert.match(wheelPlatform('aarch64-apple-darwin', 'darwin-arm64'), /^macosx_1[1-9]_0_arm64$/);
   });

@@ -40,7 +40,10 @@ function request(samples: number, { generation, ...more }: Partial<Request> = {}
 /** Where a stop string ends a stream, it ends before its last chunk names the weights. */
 const withoutStops = (given: Request): Request => ({
   ...given,
-  samples: (given.samples as Record<string, unknown>[]).map((sample) => ({ ...sample, stop_strings: null })), // prettier-ignore
+  samples: (given.samples as Record<string, unknown>[]).map((sample) => ({
+    ...sample,
+    stop_strings: null,
+  })),
 });
 
 /** Played at once, before anybody publishes weights. */

@@ -89,11 +89,23 @@ describe('tokens that stream in', () => {
 
   test('are appended in order, whatever the sizes', async (t) => {
     const { recorder, chunks } = recording(t);
-    for (const [count, from] of [[70, 0], [10, 70], [54, 80], [1, 134]] as const) {
+    for (const [count, from] of [
+      [70, 0],
+      [10, 70],
+      [54, 80],
+      [1, 134],
+    ] as const) {
       recorder.add(deltaOf(count, from));
-    } // prettier-ignore
+    }
     await recorder.flush();
-    assert.deepEqual(chunks.map(({ offset, token_ids }) => [offset, token_ids.length]), [[0, 70], [70, 64], [134, 1]]); // prettier-ignore
+    assert.deepEqual(
+      chunks.map(({ offset, token_ids }) => [offset, token_ids.length]),
+      [
+        [0, 70],
+        [70, 64],
+        [134, 1],
+      ],
+    );
     assert.deepEqual(
       chunks.flatMap(({ token_ids }) => token_ids),
       deltaOf(135).token_ids,
@@ -117,7 +129,10 @@ describe('tokens that stream in', () => {
     assert.deepEqual(chunks, []);
     open();
     await flushed;
-    assert.deepEqual(chunks.map(({ offset }) => offset), [0, 64]); // prettier-ignore
+    assert.deepEqual(
+      chunks.map(({ offset }) => offset),
+      [0, 64],
+    );
   });
 });
 
@@ -126,7 +141,10 @@ describe('text', () => {
     const { recorder, chunks } = recording(t);
     recorder.add({ token_ids: [], logprobs: [], text: 'held back' });
     await recorder.flush();
-    assert.deepEqual(chunks.map(({ offset, token_ids, text }) => [offset, token_ids.length, text]), [[0, 0, 'held back']]); // prettier-ignore
+    assert.deepEqual(
+      chunks.map(({ offset, token_ids, text }) => [offset, token_ids.length, text]),
+      [[0, 0, 'held back']],
+    );
   });
 });
 

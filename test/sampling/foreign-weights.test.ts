@@ -30,8 +30,19 @@ async function sampled(
   const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
   const { replica } = service;
   const facts = { turn: 0, replica, request_id: 'first' };
-  await journal.append({ kind: 'chunk', ...facts, offset: 0, ...deltaOf('old '), policy_version: '17', version_source: 'record' }); // prettier-ignore
-  const record: PolicyRecord = withReplica(firstRecord([replica]), { replica, state: 'current', version: 17 }); // prettier-ignore
+  await journal.append({
+    kind: 'chunk',
+    ...facts,
+    offset: 0,
+    ...deltaOf('old '),
+    policy_version: '17',
+    version_source: 'record',
+  });
+  const record: PolicyRecord = withReplica(firstRecord([replica]), {
+    replica,
+    state: 'current',
+    version: 17,
+  });
   const distrusted: string[] = [];
   const { signal } = new AbortController();
   const latest = () => Promise.resolve(record);
@@ -45,7 +56,17 @@ async function sampled(
     sleep: () => Promise.resolve(),
     distrust: (why) => Promise.resolve(void distrusted.push(why)),
   });
-  const sample = createSampler({ tape: tapeOf(journal, 0), service, settings: SETTINGS, facts: { ...facts, request_id: 'second' }, said: () => 0, room: () => 600, labels, policy: { latest }, signal }); // prettier-ignore
+  const sample = createSampler({
+    tape: tapeOf(journal, 0),
+    service,
+    settings: SETTINGS,
+    facts: { ...facts, request_id: 'second' },
+    said: () => 0,
+    room: () => 600,
+    labels,
+    policy: { latest },
+    signal,
+  });
   const error = await sample({} as GenerationRequest, { signal, onDelta: (delta) => delta }).then(
     () => null,
     (thrown: unknown) => thrown,
@@ -69,7 +90,10 @@ for (const [name, reply] of [
     const { error, distrusted, open } = await sampled(t, { reply, says: thenSays('42') });
     assert.ok(faultOf('PolicyVersionMismatch', /"17".*"42"/)(error));
     assert.equal(distrusted.length, 1);
-    assert.deepEqual(open.segments.map(({ end, policy_version }) => [end, policy_version]), [[4, '17']]); // prettier-ignore
+    assert.deepEqual(
+      open.segments.map(({ end, policy_version }) => [end, policy_version]),
+      [[4, '17']],
+    );
     assert.equal(open.finish, null);
   });
 

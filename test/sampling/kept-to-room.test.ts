@@ -28,7 +28,11 @@ function streamed(
       settings: { ...settings, generation: { ...settings.generation, ...generation } },
     },
   );
-  const seen = { token_ids: [] as number[], finish: null as Delta['finish'] | null, exit: null as string | null }; // prettier-ignore
+  const seen = {
+    token_ids: [] as number[],
+    finish: null as Delta['finish'] | null,
+    exit: null as string | null,
+  };
   for (const step of deltas) {
     ({ room } = step);
     const { kept, exit } = inRoom(step.delta);
@@ -46,7 +50,11 @@ const STOP = { finish_reason: 'stop', stop_reason: null } as const;
 describe('the room of an answer', () => {
   test('that stays as it is changes nothing', () => {
     const deltas = [deltaOf([1, 2]), deltaOf([3, 4], LENGTH)].map((delta) => ({ delta, room: 4 }));
-    assert.deepEqual(streamed(deltas, { asked: 4 }), { token_ids: [1, 2, 3, 4], finish: LENGTH, exit: null }); // prettier-ignore
+    assert.deepEqual(streamed(deltas, { asked: 4 }), {
+      token_ids: [1, 2, 3, 4],
+      finish: LENGTH,
+      exit: null,
+    });
   });
 
   test('that shrinks ends it at that token, in the middle of a delta too', () => {
@@ -55,7 +63,11 @@ describe('the room of an answer', () => {
       { delta: deltaOf([3, 4, 5]), room: 4 },
       { delta: deltaOf([6]), room: 4 },
     ];
-    assert.deepEqual(streamed(deltas, { asked: 9 }), { token_ids: [1, 2, 3, 4], finish: LENGTH, exit: 'moved' }); // prettier-ignore
+    assert.deepEqual(streamed(deltas, { asked: 9 }), {
+      token_ids: [1, 2, 3, 4],
+      finish: LENGTH,
+      exit: 'moved',
+    });
   });
 
   test('that shrinks below what is there keeps that, and takes no more', () => {
@@ -63,7 +75,11 @@ describe('the room of an answer', () => {
       { delta: deltaOf([1, 2, 3]), room: 9 },
       { delta: deltaOf([4]), room: 2 },
     ];
-    assert.deepEqual(streamed(deltas, { asked: 9 }), { token_ids: [1, 2, 3], finish: LENGTH, exit: 'moved' }); // prettier-ignore
+    assert.deepEqual(streamed(deltas, { asked: 9 }), {
+      token_ids: [1, 2, 3],
+      finish: LENGTH,
+      exit: 'moved',
+    });
   });
 
   test('that grows takes the end away for which the engine was asked', () => {
@@ -71,15 +87,27 @@ describe('the room of an answer', () => {
       { delta: deltaOf([1, 2]), room: 4 },
       { delta: deltaOf([3, 4], LENGTH), room: 6 },
     ];
-    assert.deepEqual(streamed(deltas, { asked: 4 }), { token_ids: [1, 2, 3, 4], finish: null, exit: 'moved' }); // prettier-ignore
+    assert.deepEqual(streamed(deltas, { asked: 4 }), {
+      token_ids: [1, 2, 3, 4],
+      finish: null,
+      exit: 'moved',
+    });
     const penalty = { presence_penalty: 1 };
-    assert.deepEqual(streamed(deltas, { asked: 4, generation: penalty }), { token_ids: [1, 2, 3, 4], finish: LENGTH, exit: null }); // prettier-ignore
+    assert.deepEqual(streamed(deltas, { asked: 4, generation: penalty }), {
+      token_ids: [1, 2, 3, 4],
+      finish: LENGTH,
+      exit: null,
+    });
   });
 
   test('leaves an end of the engine’s own as it is', () => {
     for (const room of [2, 3, 9]) {
       const deltas = [{ delta: deltaOf([1, 2], STOP), room }];
-      assert.deepEqual(streamed(deltas, { asked: 4 }), { token_ids: [1, 2], finish: STOP, exit: null }); // prettier-ignore
+      assert.deepEqual(streamed(deltas, { asked: 4 }), {
+        token_ids: [1, 2],
+        finish: STOP,
+        exit: null,
+      });
     }
     // An engine that has no room itself ends before it was asked to.
     const early = [{ delta: deltaOf([1, 2], LENGTH), room: 9 }];
@@ -108,7 +136,9 @@ describe('the room of an answer', () => {
       });
       if (full < 0) assert.equal(token_ids.length, next);
       else {
-        const before = deltas.slice(0, full).reduce((sum, one) => sum + one.delta.token_ids.length, 0); // prettier-ignore
+        const before = deltas
+          .slice(0, full)
+          .reduce((sum, one) => sum + one.delta.token_ids.length, 0);
         const most = Math.max(before, (deltas[full]?.room ?? 0) - offset);
         assert.equal(token_ids.length, most);
       }

@@ -15,8 +15,15 @@ import { callOf, UNWATCHED } from '../fakes/sampled-call.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
 
 const FATES: Fate[] = [
-  'whole', 'cut', 'breaks', 'breaks at its end', 'claims a stop string', 'update', 'update, then cut', 'other weights',
-]; // prettier-ignore
+  'whole',
+  'cut',
+  'breaks',
+  'breaks at its end',
+  'claims a stop string',
+  'update',
+  'update, then cut',
+  'other weights',
+];
 
 const world = fc.record({
   fates: fc.array(fc.constantFrom(...FATES), { minLength: 1, maxLength: 8 }),
@@ -102,7 +109,12 @@ async function play(
   const call = callOf({
     prompt_ids: PROMPT,
     stops: given.stops,
-    settings: { generation, model: 'policy', policy_version: null, max_version_span: given.max_version_span }, // prettier-ignore
+    settings: {
+      generation,
+      model: 'policy',
+      policy_version: null,
+      max_version_span: given.max_version_span,
+    },
     said: () => reader.seen.token_ids.length,
   });
   const ref = { ...REF, row };
@@ -119,7 +131,10 @@ async function play(
   for (let tries = 0; ; tries++) {
     assert.ok(tries < 40, 'it does not end');
     const { writer } = journal;
-    const outcome: Outcome = await sample({ ...call, request_id: `r.${writer}.${tries}` }, { tape, pool, waits: UNWATCHED, signal }); // prettier-ignore
+    const outcome: Outcome = await sample(
+      { ...call, request_id: `r.${writer}.${tries}` },
+      { tape, pool, waits: UNWATCHED, signal },
+    );
     reader.check(tape);
     if (outcome === 'sampled') break;
     if (outcome !== 'moved' && outcome !== 'starts_over') counts.failed += 1;

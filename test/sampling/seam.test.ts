@@ -110,7 +110,10 @@ describe('a turn that continues under other weights', () => {
 
   test('that has no tokens spans none', () => {
     const fresh = openAnswer(foldOf([a.claim(), a.start()]));
-    assert.equal(spansTooManyVersions(fresh, { settings: { ...SETTINGS, max_version_span: 1 }, next: ['5'] }), false); // prettier-ignore
+    assert.equal(
+      spansTooManyVersions(fresh, { settings: { ...SETTINGS, max_version_span: 1 }, next: ['5'] }),
+      false,
+    );
   });
 });
 
@@ -120,7 +123,11 @@ test('content keeps no special token', () => {
 
 describe('the text that an engine has sent for some tokens', () => {
   const textOf = (tokens: readonly (readonly number[])[]) => (count: number) =>
-    Promise.resolve(new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(tokens.slice(0, count).flat()))); // prettier-ignore
+    Promise.resolve(
+      new TextDecoder('utf-8', { ignoreBOM: true }).decode(
+        Uint8Array.from(tokens.slice(0, count).flat()),
+      ),
+    );
   const bytes = (text: string): number[] => [...Buffer.from(text)];
 
   test('ends before a character that is not whole, and before what shares a token with it', async () => {
@@ -134,7 +141,13 @@ describe('the text that an engine has sent for some tokens', () => {
   test('is what a decoder that goes token by token has given out, whatever the bytes', () =>
     fc.assert(
       fc.asyncProperty(
-        fc.array(fc.array(fc.constantFrom(0x61, 0x20, 0xe6, 0xbc, 0xa2, 0xff, 0xc3), { minLength: 1, maxLength: 3 }), { maxLength: 12 }), // prettier-ignore
+        fc.array(
+          fc.array(fc.constantFrom(0x61, 0x20, 0xe6, 0xbc, 0xa2, 0xff, 0xc3), {
+            minLength: 1,
+            maxLength: 3,
+          }),
+          { maxLength: 12 },
+        ),
         async (tokens) => {
           let given = '';
           for (let count = 1; count <= tokens.length; count++) {
@@ -149,7 +162,10 @@ describe('the text that an engine has sent for some tokens', () => {
   test('takes no longer where it is full of what is no character', async () => {
     const run = '\uFFFD'.repeat(100_000);
     const began = process.cpuUsage().user;
-    assert.equal(await shownText((count) => Promise.resolve(count > 1 ? `${run}x\uFFFD` : `${run}x`), 2), `${run}x`); // prettier-ignore
+    assert.equal(
+      await shownText((count) => Promise.resolve(count > 1 ? `${run}x\uFFFD` : `${run}x`), 2),
+      `${run}x`,
+    );
     const took_s = (process.cpuUsage().user - began) / 1e6;
     assert.ok(took_s < 2, `${took_s} s of processor time`);
   });

@@ -19,7 +19,8 @@ import { REF, temporaryStore } from '../fakes/temporary-store.js';
 /** An undisturbed answer: each prompt has its own, and each place in it its letter. */
 const LENGTH = 300;
 const promptOf = (turn: number): number[] => [9000 + turn];
-const idAt = (turn: number, at: number): number => (at === LENGTH - 1 ? 182 : 97 + ((turn * 7 + at * at) % 26)); // prettier-ignore
+const idAt = (turn: number, at: number): number =>
+  at === LENGTH - 1 ? 182 : 97 + ((turn * 7 + at * at) % 26);
 const answerOf = (turn: number): number[] =>
   Array.from({ length: LENGTH }, (_, at) => idAt(turn, at));
 
@@ -36,7 +37,11 @@ function service(pace: () => number): GenerationService {
       signal.throwIfAborted();
       const to = Math.min(LENGTH, at + 64);
       const token_ids = answerOf(turn).slice(at, to);
-      onDelta({ token_ids, logprobs: token_ids.map(logprobOf), text: String.fromCodePoint(...token_ids).replace('¶', '') }); // prettier-ignore
+      onDelta({
+        token_ids,
+        logprobs: token_ids.map(logprobOf),
+        text: String.fromCodePoint(...token_ids).replace('¶', ''),
+      });
       at = to;
     }
     return { finish_reason: 'stop', stop_reason: null, queue_s: 0, generate_s: 0 };
@@ -70,7 +75,10 @@ interface Life {
 const livesOf = (answers: number): fc.Arbitrary<Life[]> =>
   fc.array(
     fc.record({
-      order: fc.shuffledSubarray(Array.from({ length: answers }, (_, i) => i), { minLength: answers }), // prettier-ignore
+      order: fc.shuffledSubarray(
+        Array.from({ length: answers }, (_, i) => i),
+        { minLength: answers },
+      ),
       paces: fc.array(fc.nat({ max: 6 }), { minLength: 5, maxLength: 20 }),
       lines: fc.noBias(fc.integer({ min: answers, max: 5 * answers })),
       torn: fc.noBias(fc.nat({ max: 1000 })),
@@ -97,7 +105,12 @@ async function live(
         await tape.append(line);
       },
     };
-    const call = callOf({ turn, prompt_ids: promptOf(turn), room: LENGTH + 50, request_id: `${turn}.${journal.writer}` }); // prettier-ignore
+    const call = callOf({
+      turn,
+      prompt_ids: promptOf(turn),
+      room: LENGTH + 50,
+      request_id: `${turn}.${journal.writer}`,
+    });
     const means = { tape: dying, pool, waits: UNWATCHED, signal: dead.signal };
     assert.equal(await sample(call, means), 'sampled');
   };

@@ -35,7 +35,12 @@ export interface AgentService {
   /** How many programs have not ended. */
   running: () => number;
   /** Answers every request itself, if it returns something. */
-  instead: ((method: string, path: string) => { status: number; body: string; headers?: Record<string, string> } | 'hang' | null) | null; // prettier-ignore
+  instead:
+    | ((
+        method: string,
+        path: string,
+      ) => { status: number; body: string; headers?: Record<string, string> } | 'hang' | null)
+    | null;
   /** As if it had been restarted. */
   forget: () => void;
   close: () => Promise<void>;

@@ -17,7 +17,10 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
     const port = ports[Math.floor(Math.random() * ports.length)] ?? 0;
     led.set(port, (led.get(port) ?? 0) + 1);
     const behind = connect(port, '127.0.0.1');
-    for (const [one, other] of [[client, behind], [behind, client]] as const) {
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
       open.add(one);
       one.setNoDelay(true);
       one.on('error', () => undefined);
@@ -27,7 +30,7 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
       });
       one.pipe(other);
     }
-  }); // prettier-ignore
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {

@@ -93,7 +93,8 @@ interface Game extends GymSession {
 }
 
 const COOKIE = 'Recital___recital';
-const sign = (payload: string): string => createHmac('sha256', COOKIE).update(payload).digest('hex'); // prettier-ignore
+const sign = (payload: string): string =>
+  createHmac('sha256', COOKIE).update(payload).digest('hex');
 
 /** Payload, time and signature, as in Starlette: another text each time, for the same session. */
 function cookieOf(id: string, at: number): string {
@@ -156,7 +157,15 @@ export async function startGymnasiumServer(
     switch (path) {
       case '/reset': {
         const { answers } = Row.parse(body);
-        const game: Game = { id, answers, played: [], repeated: [], closes: 0, done: false, cache: null }; // prettier-ignore
+        const game: Game = {
+          id,
+          answers,
+          played: [],
+          repeated: [],
+          closes: 0,
+          done: false,
+          cache: null,
+        };
         sessions.push(game);
         known.set(id, game);
         const { explicit_close = false, step_idempotency = false } = options;

@@ -25,7 +25,12 @@ export async function sampleTwo(
 ): Promise<{ before: Trajectory; after: Trajectory; outcomes: Outcome[] }> {
   const store = createFileStore({ root, max_cached_bytes: 0 });
   const before = await store.readTrajectory(REF);
-  const service = createVllmService({ base_url: engine, api_key: null, first_token_timeout_ms: 10_000, idle_timeout_ms: 10_000 }); // prettier-ignore
+  const service = createVllmService({
+    base_url: engine,
+    api_key: null,
+    first_token_timeout_ms: 10_000,
+    idle_timeout_ms: 10_000,
+  });
   const probe = () => Promise.resolve('processed' as const);
   const { request, close } = createReplicas([service], { max_concurrent: 2, probe });
   const journal = await store.claim(REF, { activity: 'playTurns' });
@@ -37,7 +42,10 @@ export async function sampleTwo(
   try {
     const outcomes = await Promise.all(
       PROMPTS.map(async (text, turn) => {
-        const prompt_ids = await service.tokenize({ model, text, add_special_tokens: false }, signal); // prettier-ignore
+        const prompt_ids = await service.tokenize(
+          { model, text, add_special_tokens: false },
+          signal,
+        );
         const settings = { generation, model, policy_version: null, max_version_span: null };
         const request_id = `batch/0-0.${turn}.${journal.writer}`;
         const call = callOf({ turn, prompt_ids, settings, request_id, room: 60 });

@@ -121,7 +121,10 @@ describe('the scripted engine', () => {
     assert.equal(logprobs[0], -2 / 16);
     assert.deepEqual(
       engine.requests('b').map(({ kind, outcome }) => [kind, outcome]),
-      [['first', 'aborted'], ['resume', 'complete']], // prettier-ignore
+      [
+        ['first', 'aborted'],
+        ['resume', 'complete'],
+      ],
     );
   });
 

@@ -54,7 +54,13 @@ class Refusal extends Error {
 
 async function listen(
   one: Heard,
-  { base_url, key, messages, signal, patience_ms }: Omit<Asking, 'heard' | 'run'> & { base_url: string; key: string; messages: object[] }, // prettier-ignore
+  {
+    base_url,
+    key,
+    messages,
+    signal,
+    patience_ms,
+  }: Omit<Asking, 'heard' | 'run'> & { base_url: string; key: string; messages: object[] },
 ): Promise<void> {
   const gone = new AbortController();
   const late = setTimeout(() => {

@@ -37,8 +37,16 @@ for (const { name, kwargs } of CASES) {
     decode: (token_ids) =>
       keep({ token_ids }, () => service.detokenize({ model, token_ids }, signal)),
   });
-  for (const conversation of CASES.filter((one) => one.name === name && one.kwargs === kwargs).flatMap(conversationOf))
-    console.log(name, JSON.stringify(kwargs), conversation.role, conversation.prompt.join(), await templateProblem(conversation, template)); // prettier-ignore
+  for (const conversation of CASES.filter(
+    (one) => one.name === name && one.kwargs === kwargs,
+  ).flatMap(conversationOf))
+    console.log(
+      name,
+      JSON.stringify(kwargs),
+      conversation.role,
+      conversation.prompt.join(),
+      await templateProblem(conversation, template),
+    );
   recorded.push({ name, kwargs, answers });
   await service.close();
 }

@@ -29,12 +29,20 @@ const bytesOf = async ({ files }: BatchOutputs): Promise<Buffer> =>
 /** Its rows by column, as another library's reader has them, and how many each batch has. */
 function readArrow(bytes: Buffer): { rows: unknown[]; batches: number[] } {
   const table = tableFromIPC(bytes);
-  assert.deepEqual(table.names, ARROW_COLUMNS.map(({ name }) => name)); // prettier-ignore
-  return { rows: table.toArray(), batches: table.children[0]?.data.map(({ length }) => length) ?? [] }; // prettier-ignore
+  assert.deepEqual(
+    table.names,
+    ARROW_COLUMNS.map(({ name }) => name),
+  );
+  return {
+    rows: table.toArray(),
+    batches: table.children[0]?.data.map(({ length }) => length) ?? [],
+  };
 }
 
 const expectedRows = (rows: readonly number[]): unknown[] =>
-  rows.filter(isValid).flatMap((row) => sequencesOf(row).map((one) => ({ ...one, total_reward: one.total_reward }))); // prettier-ignore
+  rows
+    .filter(isValid)
+    .flatMap((row) => sequencesOf(row).map((one) => ({ ...one, total_reward: one.total_reward })));
 
 describe('rollouts.arrow', () => {
   test('has the valid rollouts in order, with every column as it was', async (t) => {
@@ -56,7 +64,11 @@ describe('rollouts.arrow', () => {
 
   test('is joined from parts by their batches', async (t) => {
     const { outputs } = await outputsOf(t);
-    const parts = [{ first: 0, last: 2 }, { first: 3, last: 3 }, { first: 4, last: 13 }]; // prettier-ignore
+    const parts = [
+      { first: 0, last: 2 },
+      { first: 3, last: 3 },
+      { first: 4, last: 13 },
+    ];
     for (const part of [...parts].reverse()) await closePart(outputs, { part });
     await joinedFiles(outputs, parts);
     const { rows, batches } = readArrow(await bytesOf(outputs));
@@ -138,14 +150,16 @@ describe('record batches', () => {
     versions: new Int32Array(tokens),
     ...of,
   });
-  async function packed(rollouts: readonly ArrowRow[][]): Promise<{ batches: number[]; largest: number }> {
+  async function packed(
+    rollouts: readonly ArrowRow[][],
+  ): Promise<{ batches: number[]; largest: number }> {
     const written: Buffer[] = [];
     const pack = packing((batch) => Promise.resolve(void written.push(batch)));
     for (const rollout of rollouts) await pack.add(rollout);
     await pack.flush();
     const { batches } = readArrow(Buffer.concat([HEAD, ...written, END]));
     return { batches, largest: Math.max(...written.map(({ length }) => length)) };
-  } // prettier-ignore
+  }
 
   test('of one group end before 8 MiB', async () => {
     const { batches, largest } = await packed(Array.from({ length: 40 }, () => [sized(32_768)]));

@@ -33,7 +33,11 @@ onEachStore((open) => {
       await store.createBatch({ ...batch, request: newer });
       await assert.rejects(
         elsewhere().findRequest(BATCH),
-        faultOf('StoreFault', 'generation.beams: unknown field; fairness: unknown field', 'start workers of the release that wrote it'), // prettier-ignore
+        faultOf(
+          'StoreFault',
+          'generation.beams: unknown field; fairness: unknown field',
+          'start workers of the release that wrote it',
+        ),
       );
     });
 
@@ -107,13 +111,37 @@ onEachStore((open) => {
     });
 
     const differences: [string, Record<string, unknown>, RegExp][] = [
-    ['a number', { num_repeats: 3 }, /^num_repeats: the batch of this id has 2, got 3; use another batch id$/],
-    ['a nested field', { num_repeats: 2, generation: { top_p: 0.5 } }, /^generation\.top_p: .* has 1, got 0\.5/],
-    ['metadata', { num_repeats: 2, metadata: { step: 2 } }, /^metadata\.step: .* has nothing, got 2/],
-    ['an empty list for an empty object', { num_repeats: 2, generation: { chat_template_kwargs: { tools: [] } } }, /^generation\.chat_template_kwargs\.tools: /],
-    ['where the samples come from', { num_repeats: 2, samples: { path: 'other.jsonl' } }, /^samples\.path: .* has "samples\.jsonl", got "other\.jsonl"/],
-    ['two fields, of which the first is named', { num_repeats: 3, max_seq_len: 8 }, /^num_repeats: [^\n]*$/],
-  ]; // prettier-ignore
+      [
+        'a number',
+        { num_repeats: 3 },
+        /^num_repeats: the batch of this id has 2, got 3; use another batch id$/,
+      ],
+      [
+        'a nested field',
+        { num_repeats: 2, generation: { top_p: 0.5 } },
+        /^generation\.top_p: .* has 1, got 0\.5/,
+      ],
+      [
+        'metadata',
+        { num_repeats: 2, metadata: { step: 2 } },
+        /^metadata\.step: .* has nothing, got 2/,
+      ],
+      [
+        'an empty list for an empty object',
+        { num_repeats: 2, generation: { chat_template_kwargs: { tools: [] } } },
+        /^generation\.chat_template_kwargs\.tools: /,
+      ],
+      [
+        'where the samples come from',
+        { num_repeats: 2, samples: { path: 'other.jsonl' } },
+        /^samples\.path: .* has "samples\.jsonl", got "other\.jsonl"/,
+      ],
+      [
+        'two fields, of which the first is named',
+        { num_repeats: 3, max_seq_len: 8 },
+        /^num_repeats: [^\n]*$/,
+      ],
+    ];
     for (const [what, fields, expected] of differences) {
       test(`refuses another request that differs in ${what}`, async (t) => {
         const { store } = await open(t);
@@ -131,7 +159,10 @@ onEachStore((open) => {
       await store.createBatch({ ...batch, request: kwargs({}) });
       await assert.rejects(
         store.createBatch({ ...batch, request: kwargs([]) }),
-        faultOf('InvalidBatchRequest', 'chat_template_kwargs.tools: the batch of this id has {}, got []'), // prettier-ignore
+        faultOf(
+          'InvalidBatchRequest',
+          'chat_template_kwargs.tools: the batch of this id has {}, got []',
+        ),
       );
     });
 
@@ -198,7 +229,10 @@ onEachStore((open) => {
         await journal.release();
       }
       const listed = await store.listJournals(BATCH);
-      assert.deepEqual(listed.toSorted((a, b) => a.row - b.row || b.repeat - a.repeat), places); // prettier-ignore
+      assert.deepEqual(
+        listed.toSorted((a, b) => a.row - b.row || b.repeat - a.repeat),
+        places,
+      );
     });
 
     test('say how long they are, and that they have grown', async (t) => {

@@ -137,7 +137,10 @@ describe('the cache', () => {
     assert.ok(again !== null);
     cache.put('a', again);
     cache.put('d', fold(30));
-    assert.deepEqual(['a', 'b', 'c', 'd'].map((file) => cache.take(file) !== null), [true, false, true, true]); // prettier-ignore
+    assert.deepEqual(
+      ['a', 'b', 'c', 'd'].map((file) => cache.take(file) !== null),
+      [true, false, true, true],
+    );
   });
 
   test('counts a file once however often it is put, and has its room back when it is taken', () => {

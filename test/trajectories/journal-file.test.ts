@@ -15,7 +15,8 @@ const by = { activity: 'playTurns' };
 const a = author('ignored');
 
 const start = entryOf(a.start());
-const chunk = (offset: number, ...token_ids: number[]): Entry => entryOf(a.chunk({ offset, token_ids })); // prettier-ignore
+const chunk = (offset: number, ...token_ids: number[]): Entry =>
+  entryOf(a.chunk({ offset, token_ids }));
 const generation = (token_count: number): Entry => entryOf(a.generation({ token_count }));
 const observation = entryOf(a.observation({ reward: 1 }));
 

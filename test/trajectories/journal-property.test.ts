@@ -29,11 +29,20 @@ type Move =
 const attempt = fc.constantFrom(0, 0, 0, 0, 1, 2);
 const move: fc.Arbitrary<Move> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('claim'), process: fc.nat({ max: 2 }) }) },
-  { weight: 10, arbitrary: fc.record({ kind: fc.constant('write'), attempt, token: fc.nat({ max: 99 }) }) },
+  {
+    weight: 10,
+    arbitrary: fc.record({ kind: fc.constant('write'), attempt, token: fc.nat({ max: 99 }) }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('commit'), attempt }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('kill'), attempt, bytes: fc.nat({ max: 300 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose'), answers: fc.constantFrom(1, 2) }) },
-); // prettier-ignore
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('kill'), attempt, bytes: fc.nat({ max: 300 }) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('lose'), answers: fc.constantFrom(1, 2) }),
+  },
+);
 
 /** Mostly one after the other; else each begins before the others have ended. */
 const atOnce: fc.Arbitrary<Move[]> = fc.oneof(

@@ -11,7 +11,8 @@ const by = { activity: 'playTurns' };
 const a = author('ignored');
 
 const start = entryOf(a.start());
-const chunk = (offset: number, ...token_ids: number[]): Entry => entryOf(a.chunk({ offset, token_ids })); // prettier-ignore
+const chunk = (offset: number, ...token_ids: number[]): Entry =>
+  entryOf(a.chunk({ offset, token_ids }));
 const generation = (token_count: number): Entry => entryOf(a.generation({ token_count }));
 const observation = entryOf(a.observation({ reward: 1 }));
 
@@ -29,7 +30,10 @@ onEachStore((open) => {
       const [line, ...more] = await journalLines();
       assert.deepEqual(more, []);
       assert.ok(line?.kind === 'claim');
-      assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'openRollout', true]); // prettier-ignore
+      assert.deepEqual(
+        [line.writer, line.activity, line.reopen],
+        [journal.writer, 'openRollout', true],
+      );
       assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
     });
 
@@ -128,7 +132,8 @@ onEachStore((open) => {
       );
       const second = await store.claim(REF, { ...finishing, attempt: 2 });
       // Files have what the first has written; it was the holder.
-      if (second.trajectory.end === null) await second.append(entryOf(a.end({ stop_reason: 'stopped' }))); // prettier-ignore
+      if (second.trajectory.end === null)
+        await second.append(entryOf(a.end({ stop_reason: 'stopped' })));
       await second.commit();
       assert.equal((await elsewhere().readTrajectory(REF)).end?.stop_reason, 'stopped');
     });

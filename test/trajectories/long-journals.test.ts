@@ -22,13 +22,17 @@ async function write(
   root: string,
   { row, turns, tokens, chunk }: { row: number; turns: number; tokens: number; chunk: number },
 ): Promise<void> {
-  // prettier-ignore
   const a = author('w');
   const file = path.join(root, BATCH, 'journals', `${row}-0.jsonl`);
-  const entries = Array.from({ length: turns }, (_, turn) => longTurn(turn, { tokens: tokens / turns, chunk })); // prettier-ignore
+  const entries = Array.from({ length: turns }, (_, turn) =>
+    longTurn(turn, { tokens: tokens / turns, chunk }),
+  );
   const lines = [a.claim(), a.start(), ...entries.flat()];
   await mkdir(path.dirname(file), { recursive: true });
-  await writeFile(file, lines.map((line) => `${JSON.stringify({ ...line, writer: 'w', at: 1.5 })}\n`).join('')); // prettier-ignore
+  await writeFile(
+    file,
+    lines.map((line) => `${JSON.stringify({ ...line, writer: 'w', at: 1.5 })}\n`).join(''),
+  );
 }
 
 /** The processor time of the longest turn of the event loop while this runs, and of all of it. */
@@ -103,7 +107,6 @@ describe('what a fold is counted as', () => {
     [1, 32_000],
     [8, 32_000],
   ] as const) {
-    // prettier-ignore
     test(`is at least what it takes, and at most twice that: ${tokens} tokens in ${turns} turns`, async (t) => {
       const { root, elsewhere } = await temporaryStore(t);
       const rows = Array.from({ length: 32 }, (_, row) => row);

@@ -1,6 +1,16 @@
 /** Journals of rollouts that wait have no file open, and lose nothing by it. */
 import assert from 'node:assert/strict';
-import { constants, openSync, readFileSync, readlinkSync, readdirSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs'; // prettier-ignore
+import {
+  constants,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
@@ -29,7 +39,9 @@ async function journalsOf(
     };
     return { file, fd, append, ...rest };
   });
-  t.after(() => { for (const { close } of journals) close(); }); // prettier-ignore
+  t.after(() => {
+    for (const { close } of journals) close();
+  });
   return { folder, files, journals };
 }
 
@@ -50,7 +62,10 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
     const { folder, journals, files } = await journalsOf(t, { count: 6 });
     for (const round of ['a', 'b']) for (const { append } of journals) append(round);
     while (openIn(folder) > MOST) await sleep(1);
-    assert.deepEqual(files.map((file) => readFileSync(file, 'utf8')), Array<string>(6).fill('ab')); // prettier-ignore
+    assert.deepEqual(
+      files.map((file) => readFileSync(file, 'utf8')),
+      Array<string>(6).fill('ab'),
+    );
     for (const { close } of journals) close();
     assert.equal(openIn(folder), 0);
     assert.throws(() => journals[0]?.fd(), /the journal is closed/);
@@ -97,7 +112,10 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
   });
 
   test('have exactly what was appended, in whatever order they are used', async (t) => {
-    const uses = fc.array(fc.record({ at: fc.nat(4), what: fc.constantFrom('append', 'sync', 'look') }), { maxLength: 60 }); // prettier-ignore
+    const uses = fc.array(
+      fc.record({ at: fc.nat(4), what: fc.constantFrom('append', 'sync', 'look') }),
+      { maxLength: 60 },
+    );
     await fc.assert(
       fc.asyncProperty(uses, async (steps) => {
         const { journals, files } = await journalsOf(t, { count: 5 });
@@ -111,7 +129,10 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
           } else if (what === 'sync') await journal.sync();
           else journal.fd();
         }
-        assert.deepEqual(files.map((file) => readFileSync(file, 'utf8')), expected); // prettier-ignore
+        assert.deepEqual(
+          files.map((file) => readFileSync(file, 'utf8')),
+          expected,
+        );
         for (const { close } of journals) close();
       }),
       { numRuns: 30 },

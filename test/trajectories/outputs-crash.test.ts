@@ -33,7 +33,11 @@ async function scene(t: TestContext): Promise<Scene> {
 /** An attempt that dies after so many rows; its last heartbeat may be older. */
 async function dieAfter(
   { outputs }: Scene,
-  { rows, heartbeat = rows, resume = null }: { rows: number; heartbeat?: number; resume?: PartPosition | null }, // prettier-ignore
+  {
+    rows,
+    heartbeat = rows,
+    resume = null,
+  }: { rows: number; heartbeat?: number; resume?: PartPosition | null },
 ): Promise<PartPosition> {
   const writer = await outputs.openPart(PART, resume);
   let reported = writer.position;
@@ -101,7 +105,11 @@ describe('an attempt that dies while it writes rows', () => {
 describe('a heartbeat that names files which are not there', () => {
   test('because the attempt ran on another host: the next one starts over', async (t) => {
     const crash = await scene(t);
-    const resume = { attempt: 'elsewhere', written: 5, offsets: { rollouts: 9, failures: 9, summaries: 9 } }; // prettier-ignore
+    const resume = {
+      attempt: 'elsewhere',
+      written: 5,
+      offsets: { rollouts: 9, failures: 9, summaries: 9 },
+    };
     const writer = await closePart(crash.outputs, { part: PART, resume });
     assert.equal(writer.position.written, 10);
     assert.deepEqual(await joinedFiles(crash.outputs, [PART]), ALL);

@@ -42,7 +42,10 @@ describe('a part', () => {
         async (name) => (await stat(path.join(directory, name))).ino,
       ),
     );
-    assert.deepEqual(synced, inodes.map((inode, i) => ({ inode, named: i === 3 }))); // prettier-ignore
+    assert.deepEqual(
+      synced,
+      inodes.map((inode, i) => ({ inode, named: i === 3 })),
+    );
   });
 
   test('of failures only has an empty rollouts file', async (t) => {
@@ -57,7 +60,11 @@ describe('a part', () => {
     const outputs = await outputsOf(await temporaryStore(t));
     const writer = await outputs.openPart(PART, null);
     const { attempt } = writer.position;
-    assert.deepEqual(writer.position, { attempt, written: 0, offsets: { rollouts: 0, failures: 0, summaries: 0 } }); // prettier-ignore
+    assert.deepEqual(writer.position, {
+      attempt,
+      written: 0,
+      offsets: { rollouts: 0, failures: 0, summaries: 0 },
+    });
     for (const row of [0, 1, 2]) await writeRow(writer, row);
     const { rollouts, failures, summaries } = expectedFiles([0, 1, 2]);
     assert.deepEqual(writer.position, {

@@ -24,7 +24,11 @@ const PLACES = [
   { batch_id: 'b', row: 0 },
 ];
 
-const PARTS = [{ first: '../../../escaped', last: 0 }, { first: 0, last: '/../../../escaped' }, { first: 0 }]; // prettier-ignore
+const PARTS = [
+  { first: '../../../escaped', last: 0 },
+  { first: 0, last: '/../../../escaped' },
+  { first: 0 },
+];
 
 onEachStore((open) => {
   /** Nothing may be left beside the store's folder, nor in it. */
@@ -100,7 +104,10 @@ onEachStore((open) => {
       await store.facts.put({ series: [batch_id, 'admitted'], n: 0, text: String(n) });
     }
     const names = await readdir(outputs);
-    assert.deepEqual(names.filter((name) => REFUSED.test(name) || name.length > 255), []); // prettier-ignore
+    assert.deepEqual(
+      names.filter((name) => REFUSED.test(name) || name.length > 255),
+      [],
+    );
     assert.equal(new Set(names.map((name) => name.toLowerCase())).size, IDS_OF_USERS.length);
     for (const [n, batch_id] of IDS_OF_USERS.entries()) {
       assert.equal(await store.facts.find([batch_id, 'admitted'], 0), String(n));
@@ -110,7 +117,9 @@ onEachStore((open) => {
 });
 
 test('different ids have different names, whatever they are made of', () => {
-  const id = fc.stringMatching(/^[a-c][.:=con]{0,4}$|^(con|nul)[.:]{0,3}$/).filter((text) => !text.includes('=')); // prettier-ignore
+  const id = fc
+    .stringMatching(/^[a-c][.:=con]{0,4}$|^(con|nul)[.:]{0,3}$/)
+    .filter((text) => !text.includes('='));
   fc.assert(
     fc.property(id, id, (a, b) => {
       assert.equal(directoryOf('/none', a) === directoryOf('/none', b), a === b);

@@ -54,7 +54,11 @@ async function onSmallDisk(t: TestContext, own: PostgresStore): Promise<SmallDis
     fill: async () => {
       const file = await open(filler, 'a');
       const some = Buffer.alloc(4096);
-      const wrote = (): Promise<boolean> => file.write(some).then(() => true, () => false); // prettier-ignore
+      const wrote = (): Promise<boolean> =>
+        file.write(some).then(
+          () => true,
+          () => false,
+        );
       while (await wrote());
       await file.close();
     },

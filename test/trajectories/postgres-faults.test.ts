@@ -41,11 +41,17 @@ describe('a worker that starts', { skip: noPostgres }, () => {
   test('is refused a schema without tables, one that is older and one that is newer', async (t) => {
     const own = await postgresStore(t);
     await own.query(`delete from "${own.schema}".schema_version`);
-    await assert.rejects(ready(own), /is at version 0, this release needs 1: run temporal-rollout store migrate/); // prettier-ignore
+    await assert.rejects(
+      ready(own),
+      /is at version 0, this release needs 1: run temporal-rollout store migrate/,
+    );
     await own.query(`insert into "${own.schema}".schema_version (version) values (99)`);
     await assert.rejects(ready(own), /is at version 99, this release knows 1: use the release/);
     await own.query(`drop table "${own.schema}".schema_version`);
-    await assert.rejects(ready(own), /has no tables of this store: run temporal-rollout store migrate/); // prettier-ignore
+    await assert.rejects(
+      ready(own),
+      /has no tables of this store: run temporal-rollout store migrate/,
+    );
   });
 
   test('is refused commits that may be lost', async (t) => {
@@ -194,7 +200,10 @@ describe('a running store', { skip: noPostgres }, () => {
     const { store } = own.open();
     await (await store.claim(REF, by)).commit();
     await own.query(`alter table "${own.schema}".journal rename to gone`);
-    await assert.rejects(store.claim({ ...REF, row: 1 }, by), faultOf('StoreFault', 'journal of batch/1-0', 'run temporal-rollout store migrate')); // prettier-ignore
+    await assert.rejects(
+      store.claim({ ...REF, row: 1 }, by),
+      faultOf('StoreFault', 'journal of batch/1-0', 'run temporal-rollout store migrate'),
+    );
     await own.query(`alter table "${own.schema}".gone rename to journal`);
     await (await store.claim({ ...REF, row: 1 }, by)).commit();
   });
@@ -212,7 +221,10 @@ describe('a running store', { skip: noPostgres }, () => {
     const last = Number(rows[0]?.['last']);
     await own.query(`delete from "${own.schema}".journal where n = ${last}`);
     const earlier = await store.claim(REF, by);
-    assert.deepEqual([earlier.trajectory.start !== null, earlier.trajectory.turns.length], [true, 0]); // prettier-ignore
+    assert.deepEqual(
+      [earlier.trajectory.start !== null, earlier.trajectory.turns.length],
+      [true, 0],
+    );
     await earlier.commit();
     await own.query(`delete from "${own.schema}".journal`);
     const lost = await store.claim(REF, by);
@@ -243,7 +255,10 @@ describe('a running store', { skip: noPostgres }, () => {
     const claimed = await Promise.all(rows.map((row) => store.claim({ ...REF, row }, by)));
     await claimed[1]?.append(entryOf(a.start({ task_name: 'x'.repeat(20_000) })));
     const done = await Promise.allSettled(claimed.map((journal) => journal.commit()));
-    assert.deepEqual(done.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled']); // prettier-ignore
+    assert.deepEqual(
+      done.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
   });
 });
 

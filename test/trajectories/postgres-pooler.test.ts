@@ -64,7 +64,6 @@ describe('behind a pooler of transactions', { skip: noPostgres }, () => {
       ['enable_seqscan', 'on'],
       ['statement_timeout', '0'],
     ] as const)
-      // prettier-ignore
       assert.deepEqual((await client.query(`show ${name}`)).rows, [{ [name]: value }]);
   });
 
@@ -75,9 +74,14 @@ describe('behind a pooler of transactions', { skip: noPostgres }, () => {
     );
     const reasons = done.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []));
     assert.notEqual(reasons.length, 0);
-    for (const reason of reasons) assert.match(reason, /prepared statement .*: a pooler shares connections .*let it pool by session/); // prettier-ignore
+    for (const reason of reasons)
+      assert.match(
+        reason,
+        /prepared statement .*: a pooler shares connections .*let it pool by session/,
+      );
     for (const [which, own] of stores.entries())
-      for (const name of await rowsOf(own)) assert.match(String(name), which === 0 ? /[02]-0$/ : /[13]-0$/); // prettier-ignore
+      for (const name of await rowsOf(own))
+        assert.match(String(name), which === 0 ? /[02]-0$/ : /[13]-0$/);
   });
 });
 
@@ -88,14 +92,12 @@ test('a violation of the protocol does not pass, a pooler without a free connect
     'unsupported startup parameter: statement_timeout',
     'bind message supplies 5 parameters, but prepared statement "a" requires 4',
   ])
-    // prettier-ignore
     assert.ok(!isPassing(of(text)) && /a pooler in between/.test(remedyFor(of(text))), text);
   for (const text of [
     'query_wait_timeout',
     'server conn crashed?',
     'no more connections allowed (max_client_conn)',
   ])
-    // prettier-ignore
     assert.ok(isPassing(of(text)), text);
   assert.ok(isPassing(Object.assign(new Error('gone'), { code: '08006' })));
 });

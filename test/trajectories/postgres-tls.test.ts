@@ -23,13 +23,58 @@ const openssl = (folder: string, ...args: string[]): void => {
 
 function makeAuthority(folder: string, name: string): void {
   const subject = ['-subj', `/CN=authority ${name}`, '-days', '2'];
-  openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`, '-out', `${name}.pem`, ...subject); // prettier-ignore
+  openssl(
+    folder,
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-keyout',
+    `${name}.key`,
+    '-out',
+    `${name}.pem`,
+    ...subject,
+  );
 }
 
 function makeServerCertificate(folder: string): void {
-  openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=database'); // prettier-ignore
+  openssl(
+    folder,
+    'req',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-keyout',
+    'server.key',
+    '-out',
+    'server.csr',
+    '-subj',
+    '/CN=database',
+  );
   writeFileSync(path.join(folder, 'names'), 'subjectAltName=IP:127.0.0.1\n');
-  openssl(folder, 'x509', '-req', '-in', 'server.csr', '-CA', 'ours.pem', '-CAkey', 'ours.key', '-CAcreateserial', '-days', '2', '-extfile', 'names', '-out', 'server.pem'); // prettier-ignore
+  openssl(
+    folder,
+    'x509',
+    '-req',
+    '-in',
+    'server.csr',
+    '-CA',
+    'ours.pem',
+    '-CAkey',
+    'ours.key',
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    'names',
+    '-out',
+    'server.pem',
+  );
   chmodSync(path.join(folder, 'server.key'), 0o600);
   if (process.getuid?.() === 0) chownSync(path.join(folder, 'server.key'), OTHER_USER, OTHER_USER);
 }

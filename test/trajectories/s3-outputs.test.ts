@@ -71,7 +71,9 @@ describe('results on S3', { skip: noS3 }, () => {
     (await Promise.all(objects.map(({ key }) => bucket.get(key)))).map(String).join('');
 
   const groupsAt = async (bucket: Bucket, places: string): Promise<{ objects: Objects }> =>
-    JSON.parse((await bucket.get(`groups/0/${places}.json`))?.toString() ?? '') as { objects: Objects }; // prettier-ignore
+    JSON.parse((await bucket.get(`groups/0/${places}.json`))?.toString() ?? '') as {
+      objects: Objects;
+    };
 
   async function readAll(outputs: StepOutputs): Promise<string> {
     let text = '';
@@ -99,10 +101,16 @@ describe('results on S3', { skip: noS3 }, () => {
     const { bucket, attempt } = await scene(t);
     const outputs = attempt();
     const { summaries, ...result } = (await closed(outputs)) as { summaries: string[] };
-    assert.deepEqual([summaries, result], [expectedFiles(ROWS).summaries, { counts: { completed: 21 } }]); // prettier-ignore
+    assert.deepEqual(
+      [summaries, result],
+      [expectedFiles(ROWS).summaries, { counts: { completed: 21 } }],
+    );
     const objects = await assertWhole(bucket);
     assert.ok(objects.rollouts.length > 3, `${objects.rollouts.length} objects`);
-    assert.equal(objects.rollouts.reduce((sum, { rows }) => sum + rows, 0), ROWS.filter(isValid).length); // prettier-ignore
+    assert.equal(
+      objects.rollouts.reduce((sum, { rows }) => sum + rows, 0),
+      ROWS.filter(isValid).length,
+    );
     assert.deepEqual(outputs.files, {
       rollouts: `${bucket.name}/metrics.json#rollouts`,
       failures: `${bucket.name}/metrics.json#failures`,
@@ -119,11 +127,18 @@ describe('results on S3', { skip: noS3 }, () => {
     await closed(attempt());
     const completed = ROWS.filter(isValid).length;
     const folder = await temporaryFolder(t);
-    const to = (name: string) => ({ file: path.join(folder, name), format: 'jsonl' as const, completed }); // prettier-ignore
+    const to = (name: string) => ({
+      file: path.join(folder, name),
+      format: 'jsonl' as const,
+      completed,
+    });
     await attempt().exportRollouts(to('rows.jsonl'));
     assert.equal(await readFile(to('rows.jsonl').file, 'utf8'), expectedFiles(ROWS).rollouts);
     await bucket.remove((await objectsOf(bucket)).rollouts[1]?.key ?? '');
-    await assert.rejects(attempt().exportRollouts(to('fewer.jsonl')), faultOf('StoreFault', 'is missing')); // prettier-ignore
+    await assert.rejects(
+      attempt().exportRollouts(to('fewer.jsonl')),
+      faultOf('StoreFault', 'is missing'),
+    );
     assert.deepEqual(await readdir(folder), ['rows.jsonl']);
   });
 
@@ -158,7 +173,10 @@ describe('results on S3', { skip: noS3 }, () => {
   test('begin again where the heartbeat names what is not there', async (t) => {
     const { bucket, attempt } = await scene(t);
     const offsets = { rollouts: 9, failures: 9, summaries: 9, sequences: 9 };
-    const writer = await closePart(attempt(), { part: PART, resume: { attempt: 'elsewhere', written: 5, offsets } }); // prettier-ignore
+    const writer = await closePart(attempt(), {
+      part: PART,
+      resume: { attempt: 'elsewhere', written: 5, offsets },
+    });
     assert.equal(writer.position.written, 20);
     await closed(attempt());
     await assertWhole(bucket);
@@ -192,11 +210,17 @@ describe('results on S3', { skip: noS3 }, () => {
     await zombie.join(PARTS);
     await zombie.putMetrics({ counts: { completed: -1 }, summaries: [] });
     await closed(now);
-    assert.equal(((await now.readMetrics()) as { counts: { completed: number } }).counts.completed, 21); // prettier-ignore
+    assert.equal(
+      ((await now.readMetrics()) as { counts: { completed: number } }).counts.completed,
+      21,
+    );
     await assertWhole(bucket);
     await reopenOutputs(bucket);
     assert.equal(await attempt().readMetrics(), null);
-    assert.deepEqual((await bucket.list('')).filter((key) => key !== 'epoch.json' && !key.startsWith('parts/0/')), []); // prettier-ignore
+    assert.deepEqual(
+      (await bucket.list('')).filter((key) => key !== 'epoch.json' && !key.startsWith('parts/0/')),
+      [],
+    );
   });
 
   test('that are another content than their manifest says are a StoreFault', async (t) => {
@@ -205,7 +229,10 @@ describe('results on S3', { skip: noS3 }, () => {
     const { key, bytes } = (await objectsOf(bucket)).rollouts[1] ?? { key: '', bytes: 0 };
     await bucket.put(key, 'x'.repeat(bytes));
     const read = () => readAll(attempt());
-    await assert.rejects(read, faultOf('StoreFault', `${key}: expected ${bytes} bytes with SHA-256`)); // prettier-ignore
+    await assert.rejects(
+      read,
+      faultOf('StoreFault', `${key}: expected ${bytes} bytes with SHA-256`),
+    );
     await bucket.remove(key);
     await assert.rejects(read, faultOf('StoreFault', `${key} is missing`));
   });
@@ -249,23 +276,46 @@ describe('results on S3', { skip: noS3 }, () => {
     const rows = (tokens: number) =>
       async function* () {
         for (let row = 0; row < 9; row++)
-          yield await Promise.resolve(writeJson({ ...plainRow({ tokens }), rollout_id: `batch/${row}-0`, row, ...(isValid(row) ? {} : { failure: {} }) })); // prettier-ignore
+          yield await Promise.resolve(
+            writeJson({
+              ...plainRow({ tokens }),
+              rollout_id: `batch/${row}-0`,
+              row,
+              ...(isValid(row) ? {} : { failure: {} }),
+            }),
+          );
       };
     const places = { from: 4, to: 13 };
     // Both see that there is none.
-    const both = await Promise.all([3, 5].map((tokens) => attempt().putGroups(places, rows(tokens)))); // prettier-ignore
+    const both = await Promise.all(
+      [3, 5].map((tokens) => attempt().putGroups(places, rows(tokens))),
+    );
     assert.deepEqual(both[1], both[0]);
     const address = `${bucket.name}/groups/0/4-13.json`;
-    assert.deepEqual(both[0], { file: `${address}#rollouts`, sequences: `${address}#sequences`, completed: 6 }); // prettier-ignore
+    assert.deepEqual(both[0], {
+      file: `${address}#rollouts`,
+      sequences: `${address}#sequences`,
+      completed: 6,
+    });
     const { objects } = await groupsAt(bucket, '4-13');
     const lines = (await textOf(bucket, objects.rollouts)).trimEnd().split('\n');
     const read: { rollout_id: string; input_ids: Int32Array }[] = [];
     for (const { key } of objects.sequences)
-      read.push(...(tableFromIPC((await bucket.get(key)) ?? Buffer.alloc(0)).toArray() as typeof read)); // prettier-ignore
-    const valid = lines.map((line) => JSON.parse(line) as Row).filter((row) => row.failure === undefined); // prettier-ignore
-    assert.deepEqual(read.map(({ rollout_id }) => rollout_id), valid.map(({ rollout_id }) => rollout_id)); // prettier-ignore
+      read.push(
+        ...(tableFromIPC((await bucket.get(key)) ?? Buffer.alloc(0)).toArray() as typeof read),
+      );
+    const valid = lines
+      .map((line) => JSON.parse(line) as Row)
+      .filter((row) => row.failure === undefined);
+    assert.deepEqual(
+      read.map(({ rollout_id }) => rollout_id),
+      valid.map(({ rollout_id }) => rollout_id),
+    );
     for (const [at, { input_ids }] of read.entries())
-      assert.deepEqual([...input_ids], valid[at]?.message_log.flatMap(({ token_ids }) => token_ids)); // prettier-ignore
+      assert.deepEqual(
+        [...input_ids],
+        valid[at]?.message_log.flatMap(({ token_ids }) => token_ids),
+      );
     assert.ok(objects.sequences.length > 1);
   });
 

@@ -54,7 +54,10 @@ onEachStore((open) => {
         faultOf('InvalidBatchRequest', /^max_lag: the batch of this id has 1, got 2/),
       );
       const batch = { ...stream, request: requestOf() };
-      await assert.rejects(store.createBatch(batch), faultOf('InvalidBatchRequest', 'use another batch id')); // prettier-ignore
+      await assert.rejects(
+        store.createBatch(batch),
+        faultOf('InvalidBatchRequest', 'use another batch id'),
+      );
     });
   });
 
@@ -86,7 +89,10 @@ onEachStore((open) => {
       await elsewhere().stepOutputs(STEP).forget();
       assert.equal(await outputs.readMetrics(), null);
       const names = await readdir(path.join(root, BATCH, 'steps'), { recursive: true });
-      assert.deepEqual(names.filter((name) => !/^3(\/step\.json)?$/.test(name)), []); // prettier-ignore
+      assert.deepEqual(
+        names.filter((name) => !/^3(\/step\.json)?$/.test(name)),
+        [],
+      );
       assert.equal(await elsewhere().facts.find(FACT.series, 3), FACT.text);
     });
 

@@ -8,7 +8,14 @@ import type { Fault } from '../../src/model/faults.js';
 import type { TemporaryStore } from '../fakes/temporary-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
-import { BATCH, REF, faultOf, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js'; // prettier-ignore
+import {
+  BATCH,
+  REF,
+  faultOf,
+  requestOf,
+  sampleOf,
+  temporaryStore,
+} from '../fakes/temporary-store.js';
 
 const by = { activity: 'playTurns' };
 const batch = { batch_id: BATCH, request: requestOf(), samples: [sampleOf('x')] };

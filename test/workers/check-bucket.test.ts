@@ -35,7 +35,10 @@ describe('a bucket for results', { skip: noS3 }, () => {
   test('that keeps what was put once is ok, and nothing of the try stays', async (t) => {
     const settings = await s3.bucket('team');
     const found = await checked(settings.bucket);
-    assert.deepEqual([found?.state, found?.what], ['ok', 'can be written, and keeps what was put once']); // prettier-ignore
+    assert.deepEqual(
+      [found?.state, found?.what],
+      ['ok', 'can be written, and keeps what was put once'],
+    );
     const bucket = createBucket(settings);
     t.after(bucket.close);
     assert.deepEqual(await bucket.list(''), []);
@@ -62,19 +65,34 @@ describe('a bucket for results', { skip: noS3 }, () => {
 
 describe('settings of results in a bucket', () => {
   const refused = (outputs: object): string => {
-    const parsed = Config.safeParse({ store: { kind: 'postgres', url_env: 'D', outputs }, environments: {} }); // prettier-ignore
-    return parsed.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('\n') ?? ''; // prettier-ignore
+    const parsed = Config.safeParse({
+      store: { kind: 'postgres', url_env: 'D', outputs },
+      environments: {},
+    });
+    return (
+      parsed.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('\n') ??
+      ''
+    );
   };
 
   test('need a bucket with kind s3, and none otherwise', () => {
-    assert.equal(refused({ kind: 's3' }), 'store.outputs.bucket: expected a bucket with kind s3, got none'); // prettier-ignore
-    assert.equal(refused({ bucket: 'my-team' }), 'store.outputs.bucket: expected no bucket with kind file, got my-team'); // prettier-ignore
+    assert.equal(
+      refused({ kind: 's3' }),
+      'store.outputs.bucket: expected a bucket with kind s3, got none',
+    );
+    assert.equal(
+      refused({ bucket: 'my-team' }),
+      'store.outputs.bucket: expected no bucket with kind file, got my-team',
+    );
     assert.equal(refused({ kind: 's3', bucket: 'my-team', prefix: 'a/b' }), '');
   });
 
   test('refuse prefixes that are no names with slashes between', () => {
     for (const prefix of ['/a', 'a/', 'a//b', 'a b', '../a#'])
-      assert.match(refused({ kind: 's3', bucket: 'my-team', prefix }), /store\.outputs\.prefix: expected names/); // prettier-ignore
+      assert.match(
+        refused({ kind: 's3', bucket: 'my-team', prefix }),
+        /store\.outputs\.prefix: expected names/,
+      );
   });
 
   test('say where results are, and refuse an endpoint that is no URL by its variable', () => {
@@ -86,6 +104,9 @@ describe('settings of results in a bucket', () => {
       ...{ kind: 's3', bucket: 'my-team', prefix: 'a/b', formats: ['jsonl'] },
       endpoint: 'http://minio:9000',
     });
-    assert.throws(() => outputSettings(store.outputs, {}), /endpoint_env: S3: expected a URL such as .*, got nothing/); // prettier-ignore
+    assert.throws(
+      () => outputSettings(store.outputs, {}),
+      /endpoint_env: S3: expected a URL such as .*, got nothing/,
+    );
   });
 });

@@ -54,7 +54,11 @@ describe('a database', { skip: noPostgres }, () => {
     const one = await deployed(t);
     const { own, role } = one;
     await own.query(`grant ${ALL} "${own.schema}" to "${role}"`);
-    assert.deepEqual(await checked(one), { state: 'ok', what: 'can be written and read', remedy: '' }); // prettier-ignore
+    assert.deepEqual(await checked(one), {
+      state: 'ok',
+      what: 'can be written and read',
+      remedy: '',
+    });
     assert.deepEqual(await own.query(`select * from "${own.schema}".journal`), []);
   });
 
@@ -115,7 +119,9 @@ describe('store migrate', { skip: noPostgres }, () => {
     await query(`drop schema "${schema}" cascade`);
     await assert.rejects(
       migrateStore(config, env),
-      new RegExp(`permission denied for database postgres: let a role that may do it run create schema "${schema}" authorization`), // prettier-ignore
+      new RegExp(
+        `permission denied for database postgres: let a role that may do it run create schema "${schema}" authorization`,
+      ),
     );
     await query(`create schema "${schema}" authorization "${role}"`);
     assert.match(await migrateStore(config, env), /is at version 1, it was at 0$/);

@@ -142,7 +142,10 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
     await fetch(`${url}/sleep?level=1`, { method: 'POST' });
     const [ok, asleep, ...more] = await ofEngine(t, { url });
     assert.deepEqual([ok?.state, asleep?.state, more], ['ok', 'limited', []]);
-    assert.match(asleep?.what ?? '', /^asleep: it generates nothing, and its weights cannot be changed$/); // prettier-ignore
+    assert.match(
+      asleep?.what ?? '',
+      /^asleep: it generates nothing, and its weights cannot be changed$/,
+    );
     assert.match(asleep?.remedy ?? '', /POST \/wake_up ends that$/);
     await fetch(`${url}/wake_up`, { method: 'POST' });
     assert.ok((await ofEngine(t, { url })).every(({ what }) => !what.startsWith('asleep')));

@@ -32,7 +32,9 @@ test('a policy that no replica serves is broken, with the last error; without a 
   assert.equal(served?.state, 'ok');
 
   const fault = 'load: no such file';
-  await records.change((now) => now && withReplica(now, { replica: ENGINE, state: 'unknown', fault })); // prettier-ignore
+  await records.change(
+    (now) => now && withReplica(now, { replica: ENGINE, state: 'unknown', fault }),
+  );
   const [broken] = await check();
   assert.equal(broken?.state, 'broken');
   assert.equal(
@@ -92,7 +94,10 @@ describe('the folder of a store', () => {
           await writeFile(path.join(disk, String(n)), '').catch(() => undefined);
         const none = await checkFolder(t, root);
         assert.equal(none.state, 'broken');
-        assert.match(none.what, new RegExp(`ENOSPC.*all inodes of the file system are used \\(df -i ${disk}\\)`)); // prettier-ignore
+        assert.match(
+          none.what,
+          new RegExp(`ENOSPC.*all inodes of the file system are used \\(df -i ${disk}\\)`),
+        );
         const store = createFileStore({ root, max_cached_bytes: 0 });
         await assert.rejects(
           store.claim(REF, { activity: 'openRollout' }),
@@ -124,7 +129,10 @@ describe('the folder of a store', () => {
     assert.equal((await checkFolder(t, { root, readers: 'everyone' })).what, 'can be written');
     await chmod(folder, 0o750);
     const below = await checkFolder(t, { root, readers: 'everyone' });
-    assert.match(below.what, new RegExp(`^can be written, but ${folder} keeps everyone from reading`)); // prettier-ignore
+    assert.match(
+      below.what,
+      new RegExp(`^can be written, but ${folder} keeps everyone from reading`),
+    );
     assert.match(below.remedy ?? '', new RegExp(`^chmod o\\+rx ${folder}`));
   });
 

@@ -43,7 +43,10 @@ test('one whose workflow task fails is broken, and a paused one limited, each wi
   const [broken, limited, ...more] = await checkWorkflows(client, 'rollouts');
   assert.deepEqual(more, []);
   assert.deepEqual([broken?.part, broken?.state], ['workflow b', 'broken']);
-  assert.match(broken?.what ?? '', /fails \(9 tries\): Nondeterminism; a repaired worker .* its id started again continues/); // prettier-ignore
+  assert.match(
+    broken?.what ?? '',
+    /fails \(9 tries\): Nondeterminism; a repaired worker .* its id started again continues/,
+  );
   assert.deepEqual([limited?.part, limited?.state], ['workflow p', 'limited']);
   assert.match(limited?.what ?? '', /temporal workflow unpause --workflow-id p /);
 });

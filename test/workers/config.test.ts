@@ -10,7 +10,9 @@ const withService = (more: object) => ({
 
 const linesOf = (input: object): string[] => {
   const { error } = Config.safeParse(input);
-  return error === undefined ? [] : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`); // prettier-ignore
+  return error === undefined
+    ? []
+    : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`);
 };
 
 describe('worker.memory', () => {
@@ -132,9 +134,19 @@ describe('every other URL of the file', () => {
       agent: { kind: 'gym_agent', head_server: 'http://e:9/', agents: { one: 'http://e:8/one/' } },
     };
     const config = Config.parse({ ...withService({ control: { urls } }), environments });
-    assert.deepEqual(config.generation['default']?.control.urls, ['http://a:9', 'http://b:9/control']); // prettier-ignore
+    assert.deepEqual(config.generation['default']?.control.urls, [
+      'http://a:9',
+      'http://b:9/control',
+    ]);
     const text = JSON.stringify(config.environments);
-    assert.deepEqual(text.match(/http:[^"]*/g), ['http://e:9', 'http://e:9/rm', 'http://e:9/gym', 'http://e:9/box', 'http://e:9', 'http://e:8/one']); // prettier-ignore
+    assert.deepEqual(text.match(/http:[^"]*/g), [
+      'http://e:9',
+      'http://e:9/rm',
+      'http://e:9/gym',
+      'http://e:9/box',
+      'http://e:9',
+      'http://e:8/one',
+    ]);
   });
 
   test('of an engine’s control is there once', () => {
@@ -159,7 +171,10 @@ describe('an engine of two services', () => {
     test(`is refused, however it is written: ${url}`, () => {
       const [[path, message] = [], ...more] = problemsOfOther(url);
       assert.equal(path, 'generation.judge.base_urls.1');
-      assert.match(message ?? '', /^expected an engine that no other service has, got .* of generation\.default; /); // prettier-ignore
+      assert.match(
+        message ?? '',
+        /^expected an engine that no other service has, got .* of generation\.default; /,
+      );
       assert.deepEqual(more, []);
     });
 

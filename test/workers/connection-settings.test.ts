@@ -41,7 +41,14 @@ test('keys of a Temporal server are secrets, from variables and from temporal.to
 });
 
 describe('with a proxy in the shell', () => {
-  const VARIABLES = ['grpc_proxy', 'https_proxy', 'http_proxy', 'HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY']; // prettier-ignore
+  const VARIABLES = [
+    'grpc_proxy',
+    'https_proxy',
+    'http_proxy',
+    'HTTPS_PROXY',
+    'HTTP_PROXY',
+    'ALL_PROXY',
+  ];
   const listening = async (t: TestContext, met: () => void): Promise<number> => {
     const server = createServer((socket) => {
       met();

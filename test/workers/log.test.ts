@@ -31,7 +31,10 @@ describe('the log of a worker', () => {
   test('is read on a terminal: time, level, text, fields, and nothing of the process', () => {
     const fields = withCauses({ error: failure(), workflowId: 'b/0-0', taskToken: 'x' });
     const text = readable(line({ ...fields, msg: 'Activity failed' }));
-    assert.match(text, /^\d\d:\d\d:\d\d WARN {2}Activity failed {2}error=StoreFault: journal of b\/0-0: EIO: i\/o error {2}workflowId=b\/0-0\n$/); // prettier-ignore
+    assert.match(
+      text,
+      /^\d\d:\d\d:\d\d WARN {2}Activity failed {2}error=StoreFault: journal of b\/0-0: EIO: i\/o error {2}workflowId=b\/0-0\n$/,
+    );
   });
 
   test('is read in the end of a log file too, which may begin in a line and has lines of others', () => {
@@ -45,7 +48,10 @@ describe('the log of a worker', () => {
   test('shows on a terminal the stack of a fatal error only', () => {
     const fields = withCauses({ error: failure() });
     const text = readable(line({ ...fields, level: 50, msg: 'Worker failed' }));
-    assert.match(text, /\n {4}StoreFault: journal of b\/0-0|\n {4}ApplicationFailure: journal of b\/0-0/); // prettier-ignore
+    assert.match(
+      text,
+      /\n {4}StoreFault: journal of b\/0-0|\n {4}ApplicationFailure: journal of b\/0-0/,
+    );
     assert.match(text, /\n {8}at .*log\.test/);
   });
 
@@ -54,7 +60,10 @@ describe('the log of a worker', () => {
     const error = withCauses({ error: new Error(said) });
     const text = readable(line({ ...error, level: 50, msg: said }));
     assert.doesNotMatch(text, /[\u001b\u0007]|owned/);
-    assert.match(text.split('\n')[0] ?? '', /ERROR no room and more {2}error=Error: no room and more$/); // prettier-ignore
+    assert.match(
+      text.split('\n')[0] ?? '',
+      /ERROR no room and more {2}error=Error: no room and more$/,
+    );
   });
 
   test('says a wait on a terminal once in half a minute, whoever waits and however often', () => {
@@ -63,7 +72,10 @@ describe('the log of a worker', () => {
     const service = 'http://gpu/v1';
     const wait = (fields: object): string =>
       shown(line({ service, message: `${service}: refused`, ...fields, msg: 'waiting' }));
-    assert.match(wait({ workflow_id: 'b/0-0', tries: 1 }), /WARN {2}waiting {2}message=http:\/\/gpu\/v1: refused {2}workflow_id=b\/0-0 {2}tries=1\n$/); // prettier-ignore
+    assert.match(
+      wait({ workflow_id: 'b/0-0', tries: 1 }),
+      /WARN {2}waiting {2}message=http:\/\/gpu\/v1: refused {2}workflow_id=b\/0-0 {2}tries=1\n$/,
+    );
     const error = { type: 'GenerationUnavailable', message: 'refused' };
     assert.equal(shown(line({ error, msg: 'Activity failed' })), '');
     now = 29_000;
@@ -71,7 +83,10 @@ describe('the log of a worker', () => {
     assert.match(wait({ message: 'another reason' }), /another reason/);
     now = 31_000;
     assert.match(wait({ workflow_id: 'b/0-0', tries: 16 }), /tries=16 {2}more=1\n$/);
-    assert.match(shown(line({ error: { ...error, type: 'StoreFault' }, msg: 'Activity failed' })), /StoreFault/); // prettier-ignore
+    assert.match(
+      shown(line({ error: { ...error, type: 'StoreFault' }, msg: 'Activity failed' })),
+      /StoreFault/,
+    );
   });
 
   test('is JSON if it is not a terminal', () => {
@@ -79,7 +94,9 @@ describe('the log of a worker', () => {
       const { createLog } = await import(${JSON.stringify(import.meta.resolve('../../src/workers/log.js'))});
       createLog('info').warn({ error: new Error('outer', { cause: new Error('inner') }) }, 'it failed');
     `;
-    const run = spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8' }); // prettier-ignore
+    const run = spawnSync(process.execPath, ['--input-type=module', '-e', source], {
+      encoding: 'utf8',
+    });
     const { error, msg, level } = JSON.parse(run.stdout) as {
       error: { message: string };
       msg: string;

@@ -45,13 +45,19 @@ describe('the URL of a store in PostgreSQL', () => {
     );
     refused({ DATABASE: 'mysql://u:hidden-words@h/d' }, /, got another text$/);
     const nowhere = configOf({ url_file: '/nowhere/url' });
-    assert.throws(() => opened(nowhere, {}), /^Error: store\.url_file: \/nowhere\/url: .*, cannot read it$/); // prettier-ignore
+    assert.throws(
+      () => opened(nowhere, {}),
+      /^Error: store\.url_file: \/nowhere\/url: .*, cannot read it$/,
+    );
     const empty = configOf({ url_file: await urlFile(t, '\n') });
     assert.throws(() => opened(empty, {}), /store\.url_file: .*, got nothing$/);
   });
 
   test('whose password could not be kept out of a log, or cannot be read, is refused without it', () => {
-    refused({ DATABASE: 'postgres://u:pa33wrd@h/d' }, /^(?!.*pa33wrd).*, got a password of 7 characters/); // prettier-ignore
+    refused(
+      { DATABASE: 'postgres://u:pa33wrd@h/d' },
+      /^(?!.*pa33wrd).*, got a password of 7 characters/,
+    );
     refused(
       { DATABASE: 'postgres://u:100%-hidden@h/d' },
       /^(?!.*hidden).*, got a password with a %/,
@@ -60,8 +66,12 @@ describe('the URL of a store in PostgreSQL', () => {
 
   test('is named by one variable or one file', () => {
     const of = (store: object): boolean =>
-      Config.safeParse({ generation: {}, environments: {}, store: { kind: 'postgres', ...store } })
-        .error?.issues.some(({ message }) => message.startsWith('expected one of url_env and')) === true; // prettier-ignore
+      Config.safeParse({
+        generation: {},
+        environments: {},
+        store: { kind: 'postgres', ...store },
+      }).error?.issues.some(({ message }) => message.startsWith('expected one of url_env and')) ===
+      true;
     assert.ok(of({}) && of({ url_env: 'A', url_file: 'b' }));
     assert.ok(!of({ url_env: 'A' }));
   });
@@ -70,7 +80,9 @@ describe('the URL of a store in PostgreSQL', () => {
 test('the password of a URL is kept as a secret wherever it is in it', async () => {
   const [user, parameter] = ['of-a-user-1234', 'of-a-parameter-1234'];
   const url = `postgres://u:${user}@127.0.0.1:9/db?password=${parameter}`;
-  await opened(configOf({ url_env: 'DATABASE', outputs: { root: '/nonexistent' } }), { DATABASE: url }).close(); // prettier-ignore
+  await opened(configOf({ url_env: 'DATABASE', outputs: { root: '/nonexistent' } }), {
+    DATABASE: url,
+  }).close();
   assert.equal(withoutSecrets(`${user} ${parameter}`), '[secret] [secret]');
 });
 
@@ -88,7 +100,10 @@ describe('a password', { skip: noPostgres }, () => {
     await query(`create role "${schema}" login superuser`);
     await set(passwords[0]);
     const file = await urlFile(t, urlWith(passwords[0]));
-    const { store, close } = opened(configOf({ url_file: file, schema, outputs: { root: outputs } }), {}); // prettier-ignore
+    const { store, close } = opened(
+      configOf({ url_file: file, schema, outputs: { root: outputs } }),
+      {},
+    );
     t.after(close);
     const claim = async (row: number): Promise<void> => {
       await (await store.claim({ ...REF, row }, { activity: 'playTurns' })).commit();
@@ -116,7 +131,10 @@ describe('a password', { skip: noPostgres }, () => {
       url.username = schema;
       url.password = encodeURIComponent(password);
       const env = place === 'a variable' ? { DATABASE: url.href } : {};
-      const where = place === 'a variable' ? { url_env: 'DATABASE' } : { url_file: await urlFile(t, `${url.href}\n`) }; // prettier-ignore
+      const where =
+        place === 'a variable'
+          ? { url_env: 'DATABASE' }
+          : { url_file: await urlFile(t, `${url.href}\n`) };
       const config = configOf({ ...where, schema, outputs: { root: outputs } });
       assert.match(await migrateStore(config, env), /is at version \d+: nothing to do$/);
       const { store, ready, close } = opened(config, env);

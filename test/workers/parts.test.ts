@@ -15,7 +15,11 @@ import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 /** The parts of a worker whose temporal.yaml has these environments, beside these files. */
 async function partsOf(
   t: TestContext,
-  { environments, files, worker = {} }: { environments: object; files: Record<string, string>; worker?: object }, // prettier-ignore
+  {
+    environments,
+    files,
+    worker = {},
+  }: { environments: object; files: Record<string, string>; worker?: object },
 ): Promise<{ parts: Parts; said: string[] }> {
   const directory = await makeTemporaryDirectory('parts');
   t.after(directory.remove);
@@ -46,12 +50,19 @@ test('an engine whose control URL ends with a slash gets no path with two', asyn
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const settings = { kind: 'vllm', base_urls: [`${url}/v1/`], control: { urls: [`${url}/`] } };
   const { generation } = Config.parse({ generation: { default: settings }, environments: {} });
-  const [control] = createControls('default', { settings: generation['default']!, env: {}, replies: createAllowance(0) }); // prettier-ignore
+  const [control] = createControls('default', {
+    settings: generation['default']!,
+    env: {},
+    replies: createAllowance(0),
+  });
   const bound = { within_ms: 5000, signal: new AbortController().signal };
   const { lacks } = await control!.examine({ cache: 'reset' }, bound);
   await control!.close();
   assert.deepEqual([control!.replica, lacks], [`${url}/v1`, []]);
-  assert.deepEqual(paths.filter((path) => path.includes('//')), []); // prettier-ignore
+  assert.deepEqual(
+    paths.filter((path) => path.includes('//')),
+    [],
+  );
   assert.ok(paths.includes('GET /pause'), paths.join());
 });
 

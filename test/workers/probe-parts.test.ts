@@ -16,7 +16,10 @@ async function said({ generates }: { generates: boolean }): Promise<string[]> {
     lines.push(`${level} ${Object.values(of).join()}: ${text}`);
   };
   const environmentOf = (health: () => Promise<unknown>): DeployedEnvironment =>
-    ({ environment: { ...scriptedEnvironment([]), health }, is_asked: true }) as unknown as DeployedEnvironment; // prettier-ignore
+    ({
+      environment: { ...scriptedEnvironment([]), health },
+      is_asked: true,
+    }) as unknown as DeployedEnvironment;
   const poolOf = (describe: () => Promise<unknown>): GenerationPool =>
     ({ describe }) as unknown as GenerationPool;
   const parts = {
@@ -30,7 +33,9 @@ async function said({ generates }: { generates: boolean }): Promise<string[]> {
       ['down', poolOf(fault('GenerationUnavailable', 'connect ECONNREFUSED 127.0.0.1:9'))],
     ]),
   };
-  const log = { info: note('info'), warn: note('warn') } as unknown as Parameters<typeof probeParts>[1]['log']; // prettier-ignore
+  const log = { info: note('info'), warn: note('warn') } as unknown as Parameters<
+    typeof probeParts
+  >[1]['log'];
   await probeParts(parts, { log, signal: new AbortController().signal, generates });
   return lines.sort();
 }

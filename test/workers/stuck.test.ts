@@ -45,7 +45,8 @@ describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
       for (const queue of ['q0', 'q1', 'q2'])
         await within(20_000, () => endStuck(reachStuck(client, queue), { log, now_ms }));
     };
-    const statusOf = async (id: string) => (await client.workflow.getHandle(id).describe()).status.name; // prettier-ignore
+    const statusOf = async (id: string) =>
+      (await client.workflow.getHandle(id).describe()).status.name;
     await eventually({ what: 'the failing task in the log', timeout_ms: 30_000 }, async () => {
       await look(Date.now());
       return said.length > 0;

@@ -52,6 +52,12 @@ test('each queue is asked about once, however many activities wait in it', async
 
 test('a paused activity and a paused workflow wait for an operator, with the command that ends the pause', async () => {
   const activity = await wait([{ ...scheduled('polled'), state: 4, activityId: '7' }]);
-  assert.match(activity?.message ?? '', /temporal activity unpause --workflow-id b\/0-0 --activity-id 7 /); // prettier-ignore
-  assert.match((await wait([], 'PAUSED'))?.message ?? '', /temporal workflow unpause --workflow-id b\/0-0 /); // prettier-ignore
+  assert.match(
+    activity?.message ?? '',
+    /temporal activity unpause --workflow-id b\/0-0 --activity-id 7 /,
+  );
+  assert.match(
+    (await wait([], 'PAUSED'))?.message ?? '',
+    /temporal workflow unpause --workflow-id b\/0-0 /,
+  );
 });

@@ -18,7 +18,9 @@ function endOf(known: { status: string; failure?: Error }) {
     result: () => {
       assert.equal(known.status, 'FAILED', 'any other one would be waited for');
       const { failure } = known;
-      return Promise.reject(new WorkflowFailedError('failed', failure, RetryState.NON_RETRYABLE_FAILURE)); // prettier-ignore
+      return Promise.reject(
+        new WorkflowFailedError('failed', failure, RetryState.NON_RETRYABLE_FAILURE),
+      );
     },
   });
   const client = { workflow: { getHandle } } as unknown as Client;

@@ -138,7 +138,12 @@ describe('a batch', () => {
   });
 
   test('replaces one that failed before it starts another, as often as it may', async () => {
-    const history = planned({ max_in_flight: 1, samples: 2, slices: [{ first: 0, last: 1 }], refill: { max_replacements: 1 } }); // prettier-ignore
+    const history = planned({
+      max_in_flight: 1,
+      samples: 2,
+      slices: [{ first: 0, last: 1 }],
+      refill: { max_replacements: 1 },
+    });
     const first = starts(history, '0-0');
     runs(history, { '0-0': first });
     history.childFailed(first, 'GenerationRejected');
@@ -156,7 +161,11 @@ describe('a batch', () => {
   });
 
   test('does not replace one that was stopped or cancelled by hand', async () => {
-    const history = planned({ samples: 2, slices: [{ first: 0, last: 1 }], refill: { max_replacements: 9 } }); // prettier-ignore
+    const history = planned({
+      samples: 2,
+      slices: [{ first: 0, last: 1 }],
+      refill: { max_replacements: 9 },
+    });
     const [first, second] = [starts(history, '0-0'), starts(history, '1-0')];
     runs(history, { '0-0': first, '1-0': second });
     history.childCompleted(first, STOPPED);

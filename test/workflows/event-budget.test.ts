@@ -26,9 +26,25 @@ describe('the histories of slices', () => {
   const batch = { workflowId: 'b', historyLength: 20 };
   const slicesOfBatch = (samples: number, max_in_flight = 256) => {
     const slices = slicesOf({ samples, num_repeats: 1 });
-    const limits = { max_rollout_turns: 1, max_new_tokens: 1, max_seq_len: 1, rollout_timeout: '1h' }; // prettier-ignore
+    const limits = {
+      max_rollout_turns: 1,
+      max_new_tokens: 1,
+      max_seq_len: 1,
+      rollout_timeout: '1h',
+    };
     const tallies = talliesOf(slices.length);
-    const plan = { batch_id: 'b', samples, num_repeats: 1, max_in_flight, slices, tallies, min_k: null, refill: null, limits, continued: false }; // prettier-ignore
+    const plan = {
+      batch_id: 'b',
+      samples,
+      num_repeats: 1,
+      max_in_flight,
+      slices,
+      tallies,
+      min_k: null,
+      refill: null,
+      limits,
+      continued: false,
+    };
     return openSlices(plan);
   };
 

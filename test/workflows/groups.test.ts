@@ -15,45 +15,60 @@ describe('a group has ended', () => {
     max_replacements: fc.option(fc.integer({ min: 0, max: 6 })),
     max_in_flight: fc.integer({ min: 1, max: 6 }),
     /** Which of those that run ends, and how. */
-    steps: fc.array(fc.record({ which: fc.nat(), fails: fc.boolean() }), { minLength: 40, maxLength: 60 }),
+    steps: fc.array(fc.record({ which: fc.nat(), fails: fc.boolean() }), {
+      minLength: 40,
+      maxLength: 60,
+    }),
     /** Rows that need no more members from this step on. */
     over: fc.array(fc.record({ row: fc.nat(4), at: fc.nat(20) })),
-  }); // prettier-ignore
+  });
 
   test('once, when none of its members runs and none will, with any failures in any order', () => {
     fc.assert(
-      fc.property(batches, ({ samples, num_repeats, max_replacements, max_in_flight, steps, over }) => {
-        const isOver = new Set<number>();
-        const rows = { first: 0, last: samples - 1 };
-        const line = queueMembers({ rows, num_repeats, max_replacements, isOver: (row) => isOver.has(row) });
-        const running: Member[] = [];
-        const ended: number[] = [];
-        const groups = watchGroups(line, (row) => ended.push(row));
-        const startAll = (): void => {
-          while (running.length < max_in_flight) {
-            const member = groups.next();
-            if (member === null) return;
-            assert.ok(!ended.includes(member.row), `a member of ${member.row} begins behind its end`);
-            running.push(member);
-          }
-        };
-        startAll();
-        for (const [i, { which, fails }] of steps.entries()) {
-          for (const { row } of over.filter(({ at }) => at === i)) isOver.add(row);
-          const [member] = running.splice(which % Math.max(1, running.length), 1);
-          if (member === undefined) break;
-          if (fails) line.failed(member);
-          groups.ended(member.row);
-          assert.ok(!ended.some((row) => running.some((one) => one.row === row)));
+      fc.property(
+        batches,
+        ({ samples, num_repeats, max_replacements, max_in_flight, steps, over }) => {
+          const isOver = new Set<number>();
+          const rows = { first: 0, last: samples - 1 };
+          const line = queueMembers({
+            rows,
+            num_repeats,
+            max_replacements,
+            isOver: (row) => isOver.has(row),
+          });
+          const running: Member[] = [];
+          const ended: number[] = [];
+          const groups = watchGroups(line, (row) => ended.push(row));
+          const startAll = (): void => {
+            while (running.length < max_in_flight) {
+              const member = groups.next();
+              if (member === null) return;
+              assert.ok(
+                !ended.includes(member.row),
+                `a member of ${member.row} begins behind its end`,
+              );
+              running.push(member);
+            }
+          };
           startAll();
-        }
-        assert.equal(new Set(ended).size, ended.length);
-        // Without replacements all of them end, except those that began with none.
-        if (max_replacements === null && running.length === 0)
-          for (let row = 0; row < samples; row++) assert.ok(ended.includes(row) || isOver.has(row), `${row} has not ended`);
-      }),
+          for (const [i, { which, fails }] of steps.entries()) {
+            for (const { row } of over.filter(({ at }) => at === i)) isOver.add(row);
+            const [member] = running.splice(which % Math.max(1, running.length), 1);
+            if (member === undefined) break;
+            if (fails) line.failed(member);
+            groups.ended(member.row);
+            assert.ok(!ended.some((row) => running.some((one) => one.row === row)));
+            startAll();
+          }
+          assert.equal(new Set(ended).size, ended.length);
+          // Without replacements all of them end, except those that began with none.
+          if (max_replacements === null && running.length === 0)
+            for (let row = 0; row < samples; row++)
+              assert.ok(ended.includes(row) || isOver.has(row), `${row} has not ended`);
+        },
+      ),
     );
-  }); // prettier-ignore
+  });
 });
 
 const PLAN = {
@@ -102,7 +117,11 @@ describe('update groups of a batch', () => {
     history.childCompleted(children[1]!, VALID);
     history.task();
     history.update('groups', { after: 0, wait: '1m' });
-    history.completeActivity(history.scheduleActivity('foldGroups'), { file: '/f', sequences: '/s', completed: 1 }); // prettier-ignore
+    history.completeActivity(history.scheduleActivity('foldGroups'), {
+      file: '/f',
+      sequences: '/s',
+      completed: 1,
+    });
     history.gives(FOLD);
     history.task();
     history.updateEnds();
@@ -117,7 +136,10 @@ describe('update groups of a batch', () => {
   });
 
   test('waits where there is none, and says at the closing that none comes', async () => {
-    const { history, children } = running({ ...PLAN, samples: 1, num_repeats: 2, max_in_flight: 1 }, ['b/0-0']); // prettier-ignore
+    const { history, children } = running(
+      { ...PLAN, samples: 1, num_repeats: 2, max_in_flight: 1 },
+      ['b/0-0'],
+    );
     history.update('groups', { wait: '1m' });
     const timer = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '60s' });
     // The other member is kept from being started: its group does not end before the closing.

@@ -13,7 +13,13 @@ function children(count: number) {
       { length: count },
       (_, i) =>
         new Promise<void>((resolve, reject) => {
-          arrivals.push(i % 2 === 0 ? resolve : () => { reject(new Error('it has ended')); }); // prettier-ignore
+          arrivals.push(
+            i % 2 === 0
+              ? resolve
+              : () => {
+                  reject(new Error('it has ended'));
+                },
+          );
         }),
     );
   };

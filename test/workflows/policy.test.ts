@@ -26,7 +26,9 @@ const view = (version: number | null, replicas: Record<string, ReturnType<typeof
 });
 
 const fleet = (...states: [string, number | null][]) =>
-  Object.fromEntries([A, B, C].slice(0, states.length).map((url, i) => [url, entry(...states[i]!)])); // prettier-ignore
+  Object.fromEntries(
+    [A, B, C].slice(0, states.length).map((url, i) => [url, entry(...states[i]!)]),
+  );
 
 const OLD: [string, number | null] = ['current', null];
 const NEW: [string, number | null] = ['current', 1];
@@ -42,7 +44,13 @@ const planned = (at_once: number, quorum: number | null = null) => ({
 });
 const updated = (record: unknown) => ({ paused_s: 0.5, load_s: 0.1, view: record });
 const INPUT = { service: 'default' };
-const order = (replica: string) => ({ ...INPUT, replica, version: 1, mode: 'keep', drain_limit: '1m' }); // prettier-ignore
+const order = (replica: string) => ({
+  ...INPUT,
+  replica,
+  version: 1,
+  mode: 'keep',
+  drain_limit: '1m',
+});
 
 /** Up to its wait for updates. */
 function begin(record: unknown = null): WrittenHistory {
@@ -162,7 +170,10 @@ describe('a replica that does not serve', () => {
   test('is tried again after 5 s, then after 10 s', async () => {
     const history = begin(view(1, LOST));
     history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
-    for (const [timerId, startToFireTimeout] of [['1', '5s'], ['2', '10s']] as const) {
+    for (const [timerId, startToFireTimeout] of [
+      ['1', '5s'],
+      ['2', '10s'],
+    ] as const) {
       history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
       history.gives(restoring);
       history.task();
@@ -172,11 +183,18 @@ describe('a replica that does not serve', () => {
     }
     history.scheduleActivity('updateReplica');
     await history.replay();
-  }); // prettier-ignore
+  });
 
   test('waits while a trainer has the others, and is given the version of the record after that', async () => {
     const holder = { name: 'grpo', incarnation: 'one' };
-    const open = { nonce: 'n', version: 2, holder, paused_until: Date.UTC(2100, 0), stall_ms: 120_000, engines: [A] }; // prettier-ignore
+    const open = {
+      nonce: 'n',
+      version: 2,
+      holder,
+      paused_until: Date.UTC(2100, 0),
+      stall_ms: 120_000,
+      engines: [A],
+    };
     const history = begin({ ...view(1, LOST), ticket: open });
     history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     notesPatch(history, 'replicas wait for transfers');

@@ -66,7 +66,12 @@ describe('the line-up of some rows', () => {
   test('passes over what has not begun of groups that need no more', () => {
     const over = new Set<number>();
     const rows = { first: 3, last: 5 };
-    const line = queueMembers({ rows, num_repeats: 2, max_replacements: 0, isOver: (row) => over.has(row) }); // prettier-ignore
+    const line = queueMembers({
+      rows,
+      num_repeats: 2,
+      max_replacements: 0,
+      isOver: (row) => over.has(row),
+    });
     assert.deepEqual(names([line.next()!]), ['3-0']);
     over.add(3).add(4);
     assert.ok(!line.isEmpty());
@@ -154,7 +159,10 @@ describe('with any failures in any order', () => {
         const { started } = play(batch);
         const { num_repeats } = batch;
         const inOrder = (repeats: number[], first: number): void => {
-          assert.deepEqual(repeats, repeats.map((_, i) => first + i)); // prettier-ignore
+          assert.deepEqual(
+            repeats,
+            repeats.map((_, i) => first + i),
+          );
         };
         for (const row of new Set(started.map((member) => member.row))) {
           const group = started.filter((member) => member.row === row);
@@ -162,8 +170,14 @@ describe('with any failures in any order', () => {
             group.filter(({ replaces }) => replaces === undefined),
             group.filter(({ replaces }) => replaces !== undefined),
           ];
-          inOrder(originals.map(({ repeat }) => repeat), 0); // prettier-ignore
-          inOrder(replacements.map(({ repeat }) => repeat), num_repeats); // prettier-ignore
+          inOrder(
+            originals.map(({ repeat }) => repeat),
+            0,
+          );
+          inOrder(
+            replacements.map(({ repeat }) => repeat),
+            num_repeats,
+          );
           assert.ok(originals.length <= num_repeats);
         }
       }),

@@ -4,7 +4,15 @@ import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';
 
 const PLACE = { batch_id: 'b', row: 0, repeat: 0 };
-const SLICE = { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null }; // prettier-ignore
+const SLICE = {
+  batch_id: 'b',
+  first: 0,
+  last: 0,
+  num_repeats: 1,
+  max_in_flight: 1,
+  tallies: 0,
+  k: null,
+};
 const GROUP = { stream_id: 's', group: 3, num_repeats: 1, max_replacements: 0, filter: null };
 
 interface Kind {

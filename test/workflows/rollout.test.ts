@@ -125,7 +125,9 @@ describe('a rollout', () => {
   ] as const) {
     test(`whose ${lost} ended as ${type} is opened again and continues from there`, async () => {
       const history = begin();
-      opened(history, { progress: at({ turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' }) }); // prettier-ignore
+      opened(history, {
+        progress: at({ turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' }),
+      });
       history.failActivity(history.scheduleActivity(lost), type);
       history.task();
       history.activity('openRollout', PLAN);
@@ -151,7 +153,12 @@ describe('a rollout', () => {
       history.gives(REF);
       history.task();
     }
-    history.activity('finishRollout', { result: { ...RESULT, stop_reason: 'failed' }, failure: null, facts: null, batch: null }); // prettier-ignore
+    history.activity('finishRollout', {
+      result: { ...RESULT, stop_reason: 'failed' },
+      failure: null,
+      facts: null,
+      batch: null,
+    });
     history.task();
     await ends(history, { as: 'FAILED' });
   });

@@ -39,13 +39,26 @@ function sliced({
   history.activity('planBatch', { ...PLAN, max_in_flight });
   history.task();
   if (isMarked) notesPatch(history, 'fills slices up to their rollouts');
-  const shares = [2, 1].map((max_replacements, i) => ({ max_in_flight: in_flight[i], max_replacements })); // prettier-ignore
+  const shares = [2, 1].map((max_replacements, i) => ({
+    max_in_flight: in_flight[i],
+    max_replacements,
+  }));
   const slices = IDS.map((id, i) => {
     const child = history.startChild('rolloutSlice', id);
-    history.gives({ batch_id: 'b', ...SLICES[i], num_repeats: 2, tallies: 3, k: null, ...shares[i] }); // prettier-ignore
+    history.gives({
+      batch_id: 'b',
+      ...SLICES[i],
+      num_repeats: 2,
+      tallies: 3,
+      k: null,
+      ...shares[i],
+    });
     return child;
   });
-  if (areStarted) slices.forEach((child, i) => { started(history, { child, id: IDS[i]! }); }); // prettier-ignore
+  if (areStarted)
+    slices.forEach((child, i) => {
+      started(history, { child, id: IDS[i]! });
+    });
   return { history, first: slices[0]!, second: slices[1]! };
 }
 
@@ -76,7 +89,11 @@ async function oneThenTheOther(
 
 describe('a batch of slices', () => {
   test('gives a slice no more than it can use while another has less', async () => {
-    const { history, first, second } = sliced({ max_in_flight: 14, in_flight: [8, 6], isMarked: true }); // prettier-ignore
+    const { history, first, second } = sliced({
+      max_in_flight: 14,
+      in_flight: [8, 6],
+      isMarked: true,
+    });
     await oneThenTheOther(history, [first, second]);
   });
 
@@ -94,7 +111,10 @@ describe('a batch of slices', () => {
         assert.equal(sumOf(shares), Math.min(whole, all));
         const most = Math.max(...shares);
         for (const [i, share] of shares.entries())
-          assert.ok(share === rollouts[i] || share >= most - 1, `${share} of ${String(rollouts[i])}, another has ${most}`); // prettier-ignore
+          assert.ok(
+            share === rollouts[i] || share >= most - 1,
+            `${share} of ${String(rollouts[i])}, another has ${most}`,
+          );
       }),
     );
   });
@@ -155,7 +175,15 @@ describe('a batch of slices', () => {
 });
 
 describe('a slice', () => {
-  const INPUT = { batch_id: 'b', first: 4, last: 5, num_repeats: 2, max_in_flight: 9, tallies: 2, k: null }; // prettier-ignore
+  const INPUT = {
+    batch_id: 'b',
+    first: 4,
+    last: 5,
+    num_repeats: 2,
+    max_in_flight: 9,
+    tallies: 2,
+    k: null,
+  };
   const NAMES = ['4-0', '4-1', '5-0', '5-1'] as const;
   const VALID = { stop_reason: 'max_turns', total_reward: 2, turn_count: 3, total_tokens: 9 };
 
@@ -173,7 +201,11 @@ describe('a slice', () => {
 
   async function ends(
     history: WrittenHistory,
-    { stopped = false, tally, as = 'COMPLETED' }: { stopped?: boolean; tally?: object; as?: string }, // prettier-ignore
+    {
+      stopped = false,
+      tally,
+      as = 'COMPLETED',
+    }: { stopped?: boolean; tally?: object; as?: string },
   ): Promise<void> {
     history.activity('closeSlice', null);
     history.gives({ batch_id: 'b', first: 4, last: 5, stopped });
@@ -205,7 +237,8 @@ describe('a slice', () => {
     history.signal('stop');
     history.task();
     for (const name of NAMES) history.signalChild('stop', `b/${name}`);
-    for (const child of children) history.childCompleted(child, { ...VALID, stop_reason: 'stopped' }); // prettier-ignore
+    for (const child of children)
+      history.childCompleted(child, { ...VALID, stop_reason: 'stopped' });
     history.task();
     history.signalOther('tally', 'b');
     history.signalOther('tally', 'b');

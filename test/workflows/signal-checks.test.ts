@@ -14,13 +14,33 @@ describe('what a signal brings', () => {
   test('is that an engine is absent, where it names service and message, or that it is back', () => {
     assert.ok(isWaiting(null));
     assert.ok(isWaiting({ service: 'http://engine', message: 'refused' }));
-    for (const value of [undefined, 'engine', 3, {}, { service: 'engine' }, { service: 1, message: 'x' }]) assert.ok(!isWaiting(value), JSON.stringify(value)); // prettier-ignore
+    for (const value of [
+      undefined,
+      'engine',
+      3,
+      {},
+      { service: 'engine' },
+      { service: 1, message: 'x' },
+    ])
+      assert.ok(!isWaiting(value), JSON.stringify(value));
   });
 
   test('is a share, where it is one or two counts', () => {
     assert.ok(isShare(0, undefined));
     assert.ok(isShare(4, 2));
-    for (const [inFlight, replacements] of [[undefined], [null], ['4'], [1.5], [-1], [NaN], [{}], [4, null], [4, '2'], [4, -1]]) assert.ok(!isShare(inFlight, replacements), JSON.stringify([inFlight, replacements])); // prettier-ignore
+    for (const [inFlight, replacements] of [
+      [undefined],
+      [null],
+      ['4'],
+      [1.5],
+      [-1],
+      [NaN],
+      [{}],
+      [4, null],
+      [4, '2'],
+      [4, -1],
+    ])
+      assert.ok(!isShare(inFlight, replacements), JSON.stringify([inFlight, replacements]));
   });
 
   test('is a slice’s counts, where each of them is a number', () => {
@@ -30,7 +50,20 @@ describe('what a signal brings', () => {
     assert.ok(isTallyOf({ first: 0, tally: { ...TALLY, failures } }));
     assert.ok(!isTallyOf({ first: 0, tally: { ...TALLY, failures: { StoreFault: 1 } } }));
     const incomplete = { done: 3 };
-    for (const value of [undefined, null, 3, {}, { first: 0 }, { first: 0, tally: null }, { tally: TALLY }, { first: '0', tally: TALLY }, { first: 0, tally: incomplete }, { first: 0, tally: { ...TALLY, reward_sum: null } }, { first: 0, tally: { ...TALLY, replacements: 'x' } }]) assert.ok(!isTallyOf(value), JSON.stringify(value)); // prettier-ignore
+    for (const value of [
+      undefined,
+      null,
+      3,
+      {},
+      { first: 0 },
+      { first: 0, tally: null },
+      { tally: TALLY },
+      { first: '0', tally: TALLY },
+      { first: 0, tally: incomplete },
+      { first: 0, tally: { ...TALLY, reward_sum: null } },
+      { first: 0, tally: { ...TALLY, replacements: 'x' } },
+    ])
+      assert.ok(!isTallyOf(value), JSON.stringify(value));
   });
 });
 
@@ -41,7 +74,16 @@ describe('the news of a group', () => {
       assert.ok(isGroupNews({ group: 3, outcome }), String(outcome));
     assert.ok(isGroupNews({ group: 3, outcome: 'failed', failures }));
     const wrong = { StoreFault: { rollouts: 1, message: 'x', example: 7 } };
-    for (const value of [null, {}, { group: 3 }, { group: 3, outcome: 'lost' }, { group: -1, outcome: null }, { group: 3, outcome: 'failed', failures: 7 }, { group: 3, outcome: 'failed', failures: wrong }]) assert.ok(!isGroupNews(value), JSON.stringify(value)); // prettier-ignore
+    for (const value of [
+      null,
+      {},
+      { group: 3 },
+      { group: 3, outcome: 'lost' },
+      { group: -1, outcome: null },
+      { group: 3, outcome: 'failed', failures: 7 },
+      { group: 3, outcome: 'failed', failures: wrong },
+    ])
+      assert.ok(!isGroupNews(value), JSON.stringify(value));
   });
 });
 

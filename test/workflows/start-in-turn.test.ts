@@ -86,7 +86,12 @@ test('children that play on for a run that was reset are cancelled at the second
     wait(timerId);
     const child = history.startChild('rollout', `b/0-${repeat}`);
     history.childStarted(child, { type: 'rollout', workflowId: `b/0-${repeat}` });
-    history.childCompleted(child, { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total_tokens: 9 }); // prettier-ignore
+    history.childCompleted(child, {
+      stop_reason: 'terminated',
+      total_reward: 1,
+      turn_count: 1,
+      total_tokens: 9,
+    });
     history.task();
   }
   await endsClosed(history);

@@ -3,7 +3,13 @@ import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';
 
-const GROUP = { stream_id: 's', group: 3, num_repeats: 2, max_replacements: 0, filter: 'zero_variance' }; // prettier-ignore
+const GROUP = {
+  stream_id: 's',
+  group: 3,
+  num_repeats: 2,
+  max_replacements: 0,
+  filter: 'zero_variance',
+};
 const VALID = { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total_tokens: 9 };
 
 /** A group whose two members run. */

@@ -8,7 +8,16 @@ const GROUPS = [0, 1];
 const PLAN = {
   stream_id: 's',
   service: null,
-  pacing: { groups_per_step: 2, max_lag: 0, versions_per_step: 1, when_stale: 'wait', num_repeats: 1, max_in_flight: 2, samples: 8, epochs: null }, // prettier-ignore
+  pacing: {
+    groups_per_step: 2,
+    max_lag: 0,
+    versions_per_step: 1,
+    when_stale: 'wait',
+    num_repeats: 1,
+    max_in_flight: 2,
+    samples: 8,
+    epochs: null,
+  },
   limits: { max_rollout_turns: 100, max_new_tokens: 512, max_seq_len: 4096, rollout_timeout: '1h' },
   filter: null,
   max_replacements: 0,

@@ -8,10 +8,32 @@ import { openStream } from '../../src/workflows/stream/stream-state.js';
 import { whyWithWaiting } from '../../src/workflows/stream/stream-view.js';
 
 function opened(when_stale: 'wait' | 'drop' | 'mask' = 'wait'): Stream {
-  const pacing = { groups_per_step: 2, max_lag: 1, versions_per_step: 1, when_stale, num_repeats: 2, max_in_flight: 64, samples: 8, epochs: null }; // prettier-ignore
-  const found = { pacing: pacingFrom(), is_published: false, is_versioned: false, kept_from: 0, out: [], admitted_before: 0 }; // prettier-ignore
+  const pacing = {
+    groups_per_step: 2,
+    max_lag: 1,
+    versions_per_step: 1,
+    when_stale,
+    num_repeats: 2,
+    max_in_flight: 64,
+    samples: 8,
+    epochs: null,
+  };
+  const found = {
+    pacing: pacingFrom(),
+    is_published: false,
+    is_versioned: false,
+    kept_from: 0,
+    out: [],
+    admitted_before: 0,
+  };
   const rest = { limits: {}, filter: null, max_replacements: 0, keep_steps: null };
-  return openStream({ stream_id: 's', service: 'default', pacing, found, ...rest } as unknown as StreamPlan); // prettier-ignore
+  return openStream({
+    stream_id: 's',
+    service: 'default',
+    pacing,
+    found,
+    ...rest,
+  } as unknown as StreamPlan);
 }
 
 const published = (born: number | null, target: number) => ({
@@ -108,7 +130,10 @@ describe('groups that a jump of versions has made too old', () => {
     const next = stream.next();
     assert.ok(next.ready);
     stream.put(stream.factOf(next));
-    stream.admitted([{ group: 2, born: 4 }, { group: 3, born: 4 }]); // prettier-ignore
+    stream.admitted([
+      { group: 2, born: 4 },
+      { group: 3, born: 4 },
+    ]);
     stream.completed(3);
     // No engine could load 5 to 8.
     stream.serves(published(9, 9));

@@ -42,7 +42,8 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     const { result } = agent;
     return result && { kind: 'result', at, attempt: result.attempt, text: result.text, since };
   }
-  if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout') return { kind: 'unfinished', at }; // prettier-ignore
+  if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout')
+    return { kind: 'unfinished', at };
   const failure = {
     kind: 'failure',
     at,

@@ -168,7 +168,11 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
       const { to, attempt, row } = routed;
       const name = rolloutName(row.key);
       const attempted = attemptName({ key: row.key, attempt });
-      const known = { main: results.has(name), failures: failed.has(attempted), nowhere: unwritten.has(attempted) }; // prettier-ignore
+      const known = {
+        main: results.has(name),
+        failures: failed.has(attempted),
+        nowhere: unwritten.has(attempted),
+      };
       if (known[to]) return false;
       if (to === 'main') {
         await main.append(routedLine(routed));

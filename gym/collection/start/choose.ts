@@ -86,7 +86,10 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
   const isOther = state.max_attempts !== max_attempts;
   if ((await client.status(batch_id)) === 'running') {
     say(`Batch ${batch_id} of these rows is running: its results are collected.`);
-    if (isOther) say(`It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`); // prettier-ignore
+    if (isOther)
+      say(
+        `It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`,
+      );
     return { rows, running: { state, batch: await continueBatch(state, choosing) } };
   }
   // Rows may have ended after the last process that followed the batch.
@@ -101,7 +104,10 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
     return next;
   }
   // A run that was given back is played again under its own id.
-  await choosing.captures.clear(left.map((row) => ({ ...row, attempt_index: nextAttempt(row) })), max_attempts); // prettier-ignore
+  await choosing.captures.clear(
+    left.map((row) => ({ ...row, attempt_index: nextAttempt(row) })),
+    max_attempts,
+  );
   say(`Batch ${batch_id} of these rows continues.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
@@ -113,7 +119,8 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
   const known = new Map(materialized.map((row) => [rolloutName(row.key), row]));
   return state.rows.map(([task, rollout, attempt_index]) => {
     const row = known.get(rolloutName({ task, rollout }));
-    if (row === undefined) throw new Error(`row ${task}-${rollout} is not among the materialized inputs`); // prettier-ignore
+    if (row === undefined)
+      throw new Error(`row ${task}-${rollout} is not among the materialized inputs`);
     return { ...row, attempt_index };
   });
 }

@@ -111,7 +111,9 @@ function partsOf(
   'task_queue' | 'store' | 'store_root' | 'inputs_dir' | 'environment' | 'agents'
 > {
   if (placeOf(inputs_dir) !== null)
-    throw new Error(`inputs_dir: expected a folder, got ${inputs_dir}: collections write their samples to a disk`); // prettier-ignore
+    throw new Error(
+      `inputs_dir: expected a folder, got ${inputs_dir}: collections write their samples to a disk`,
+    );
   return {
     task_queue: temporal.task_queue,
     store: opened.store,

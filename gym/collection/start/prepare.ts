@@ -105,7 +105,8 @@ async function checkedRows(
   const { say } = context.screen;
   if (!(await exists(await resolveUnderRoots(config.input_jsonl_fpath, context)))) {
     const gone = `${config.input_jsonl_fpath} is gone`;
-    if (!cached.whole) throw new Error(cannotRestore(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
+    if (!cached.whole)
+      throw new Error(cannotRestore(cached.problems, { gone, file: context.shown.materialized }));
     say(`${gone}: the materialized inputs are taken as they are.`);
     return cached.rows;
   }

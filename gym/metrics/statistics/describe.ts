@@ -124,7 +124,11 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
       const own = counts[column] ?? 0;
       if (own === 0) return null;
       const [from, size] = [end - own, rows.length];
-      return statisticsOf({ values: values.subarray(from, end), places: places.subarray(from, end), size }); // prettier-ignore
+      return statisticsOf({
+        values: values.subarray(from, end),
+        places: places.subarray(from, end),
+        size,
+      });
     };
   };
 }

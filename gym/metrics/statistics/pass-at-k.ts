@@ -42,7 +42,13 @@ export interface PassMetrics {
 
 /** For k up to `max_k`, which is at least the number of rollouts of each task, or what is asked for. */
 export function createPassCounts(max_k: number): PassCounts {
-  const [pass, average, majority, runs, spread] = [0, 1, 2, 3, 4].map(() => createMeans(max_k)) as [Means, Means, Means, Means, Means]; // prettier-ignore
+  const [pass, average, majority, runs, spread] = [0, 1, 2, 3, 4].map(() => createMeans(max_k)) as [
+    Means,
+    Means,
+    Means,
+    Means,
+    Means,
+  ];
   const passes = createPasses(max_k);
   return {
     add: (scores, answers) => {

@@ -21,7 +21,10 @@ function objectIn(value: unknown): JsonObject {
 }
 
 const rowOf = (row: JsonObject): GymRow => ({
-  key: { task: numberOf(row['_ng_task_index']) ?? 0, rollout: numberOf(row['_ng_rollout_index']) ?? 0 }, // prettier-ignore
+  key: {
+    task: numberOf(row['_ng_task_index']) ?? 0,
+    rollout: numberOf(row['_ng_rollout_index']) ?? 0,
+  },
   agent: 'a',
   attempt_index: numberOf(row['_ng_attempt_index']) ?? 0,
   row,
@@ -41,7 +44,8 @@ describe('a result with its captured model calls', () => {
       const { capture } = golden;
       if (isObject(capture)) {
         const file = path.join(folder, `${capture['id'] as string}.capture`);
-        if (typeof capture['lines'] === 'string') await writeFile(`${file}.jsonl`, capture['lines']); // prettier-ignore
+        if (typeof capture['lines'] === 'string')
+          await writeFile(`${file}.jsonl`, capture['lines']);
         if (capture['is_incomplete'] === true) await writeFile(`${file}.incomplete`, '');
       }
       const row = rowOf(objectIn(golden['row']));
@@ -72,10 +76,20 @@ test('calls of a run that was cut are left out of the result of the one that was
   const store = createCaptureStore(folder);
   const indices = async (since: number | null): Promise<unknown> => {
     const captured = await store.read('3-1', since);
-    const read = captured?.exchanges.map(({ call_index, exchange }) => [call_index, numberOf(exchange['started_at'])]); // prettier-ignore
+    const read = captured?.exchanges.map(({ call_index, exchange }) => [
+      call_index,
+      numberOf(exchange['started_at']),
+    ]);
     return { read, unreadable: captured?.unreadable };
   };
-  assert.deepEqual(await indices(null), { read: [[0, 4.5], [2, 7.25], [3, null]], unreadable: 1 }); // prettier-ignore
+  assert.deepEqual(await indices(null), {
+    read: [
+      [0, 4.5],
+      [2, 7.25],
+      [3, null],
+    ],
+    unreadable: 1,
+  });
   assert.deepEqual(await indices(7), {
     read: [
       [1, 7.25],
@@ -93,7 +107,11 @@ test('what earlier plays captured of the attempts to come is cleared, and nothin
   const said: string[] = [];
   const captures = createCaptures({ capture_dir: folder, say: (line) => said.push(line) });
   await captures.clear([{ ...PLAIN, attempt_index: 1 }], 2);
-  assert.deepEqual((await readdir(folder)).toSorted(), ['3-1-a3.capture.jsonl', '3-1.capture.jsonl', '3-10.capture.jsonl']); // prettier-ignore
+  assert.deepEqual((await readdir(folder)).toSorted(), [
+    '3-1-a3.capture.jsonl',
+    '3-1.capture.jsonl',
+    '3-10.capture.jsonl',
+  ]);
   assert.deepEqual(said, ['Clearing existing model-call captures for rollouts being dispatched']);
 });
 
@@ -106,7 +124,13 @@ describe('where model calls are captured', () => {
   });
 
   test('is refused as upstream refuses it', () => {
-    assert.throws(() => dirOf('{"observability_enabled":true}'), /model_call_capture_dir is required when observability_enabled=true/); // prettier-ignore
-    assert.throws(() => dirOf('{"observability_enabled":true,"model_call_capture_dir":"c"}'), /must be an absolute path/); // prettier-ignore
+    assert.throws(
+      () => dirOf('{"observability_enabled":true}'),
+      /model_call_capture_dir is required when observability_enabled=true/,
+    );
+    assert.throws(
+      () => dirOf('{"observability_enabled":true,"model_call_capture_dir":"c"}'),
+      /must be an absolute path/,
+    );
   });
 });

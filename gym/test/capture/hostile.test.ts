@@ -62,7 +62,10 @@ describe('what an agent reports about its own play', () => {
     const text = trajectory(`"model_calls":[${'1,'.repeat(17 * 2 ** 20)}1]`);
     const { result, said } = await attached(text);
     assert.equal(objectText(result) === text, true);
-    assert.match(said.join(), /^What was observed of 3-1 stays as its agent said it: expected at most/); // prettier-ignore
+    assert.match(
+      said.join(),
+      /^What was observed of 3-1 stays as its agent said it: expected at most/,
+    );
   });
 });
 

@@ -58,7 +58,10 @@ describe('temporal-rollout aggregate', () => {
     assert.match(stdout, /^Aggregating 2 shard\(s\):\n {2}- rs0\.jsonl\n {2}- rs1\.jsonl$/m);
     assert.match(stdout, /^rs1\.jsonl, line 2 is skipped: 0-0 is in rs0\.jsonl, line 2 already$/m);
     assert.match(stdout, /^no head server: all metrics are computed here \(.*ECONNREFUSED/m);
-    assert.match(stdout, /^Loaded 4 rollout record\(s\) from 2 shard\(s\)\n(?:.*\n)*Merging shards into all\/out\.jsonl$/m); // prettier-ignore
+    assert.match(
+      stdout,
+      /^Loaded 4 rollout record\(s\) from 2 shard\(s\)\n(?:.*\n)*Merging shards into all\/out\.jsonl$/m,
+    );
     assert.match(stdout, /^Key metrics for simple_agent:\n\{\n {4}"mean\/reward": 1\.0,$/m);
     assert.match(
       stdout,
@@ -103,7 +106,10 @@ describe('temporal-rollout aggregate', () => {
       return stdout;
     };
     await aggregated(0);
-    assert.match(await aggregated(1), /^all\.jsonl is not a shard: it is the output, from an earlier run$/m); // prettier-ignore
+    assert.match(
+      await aggregated(1),
+      /^all\.jsonl is not a shard: it is the output, from an earlier run$/m,
+    );
     assert.match(await read('all_aggregate_metrics.json'), /"mean\/reward": 1\.0/);
     assert.match(await read('all.jsonl'), /"reward":1,/);
   });
@@ -146,7 +152,10 @@ describe('temporal-rollout aggregate', () => {
     const found = Object.fromEntries(server.metrics.map(({ key, value }) => [key, value]));
     assert.equal(found['simple_agent/pass_at_2/reward'], 100);
     assert.equal(found['key_metrics/simple_agent/mean/reward'], 1);
-    assert.deepEqual(server.runs.map(({ status }) => status), ['FINISHED']); // prettier-ignore
+    assert.deepEqual(
+      server.runs.map(({ status }) => status),
+      ['FINISHED'],
+    );
   });
 
   test('has upstream’s message if no shard matches, and names an unknown field', async (t) => {

@@ -21,10 +21,16 @@ const check = async (resumed: boolean, fault: Fault) => {
 };
 
 test('a head server that is not there stops a collection that begins, and not one that is resumed', async () => {
-  await assert.rejects(check(false, absent), /^Error: Could not connect to the head server at http:\/\/127\.0\.0\.1:1\./); // prettier-ignore
+  await assert.rejects(
+    check(false, absent),
+    /^Error: Could not connect to the head server at http:\/\/127\.0\.0\.1:1\./,
+  );
   const { found, said } = await check(true, absent);
   assert.deepEqual(found, []);
-  assert.match(said.join(), /^Could not connect to the head server .*What has been played is collected; other rows wait for it\.$/); // prettier-ignore
+  assert.match(
+    said.join(),
+    /^Could not connect to the head server .*What has been played is collected; other rows wait for it\.$/,
+  );
 });
 
 test('an agent that the head server does not list stops either', async () => {

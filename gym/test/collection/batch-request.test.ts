@@ -34,7 +34,18 @@ test('a row is a sample that an agent plays, its text as it was written', () => 
   const { task_name, message_log, extra_env_info } = sample(sampleOf(row, settings));
   assert.deepEqual([task_name, message_log], ['nemo_gym', []]);
   const parsed = AgentSample.parse(extra_env_info);
-  assert.deepEqual({ ...parsed, row: '' }, { agent: 'simple_agent', task_index: 3, rollout_index: 1, attempt_index: 0, max_attempts: 3, timeout: '30m', row: '' }); // prettier-ignore
+  assert.deepEqual(
+    { ...parsed, row: '' },
+    {
+      agent: 'simple_agent',
+      task_index: 3,
+      rollout_index: 1,
+      attempt_index: 0,
+      max_attempts: 3,
+      timeout: '30m',
+      row: '',
+    },
+  );
   assert.match(parsed.row, /"id":9007199254740993,"t":1\.0\}$/);
 });
 
@@ -89,7 +100,9 @@ test('what no limit means is said, and that one worker plays fewer rows', () => 
     assert.deepEqual(more, []);
     assert.deepEqual(aboutParallel(parallel, { rows: 200, isLocal: true }), []);
   }
-  assert.deepEqual(aboutParallel(64, { rows: 5000, isLocal: true }), ['Querying with 64 concurrent requests']); // prettier-ignore
+  assert.deepEqual(aboutParallel(64, { rows: 5000, isLocal: true }), [
+    'Querying with 64 concurrent requests',
+  ]);
   assert.match(aboutParallel(300, { rows: 5000, isLocal: true })[1] ?? '', hint);
 });
 

@@ -62,7 +62,13 @@ export async function bed(t: TestContext) {
   };
   const go = async (
     fields: object = {},
-    { replace = false, store_root = at('store'), task_queue = 'q', max_attempts = 3, folder = null as string | null } = {}, // prettier-ignore
+    {
+      replace = false,
+      store_root = at('store'),
+      task_queue = 'q',
+      max_attempts = 3,
+      folder = null as string | null,
+    } = {},
   ) => {
     asked.length = 0;
     const config = RolloutCollectionConfig.parse(
@@ -79,7 +85,15 @@ export async function bed(t: TestContext) {
       { write: (line) => said.push(line), on: () => 0, off: () => 0 },
       {},
     );
-    const settings = { config: null, environment: null, folder: cwd, batch_id: null, run_timeout: null, rollout_timeout: '1d', replace }; // prettier-ignore
+    const settings = {
+      config: null,
+      environment: null,
+      folder: cwd,
+      batch_id: null,
+      run_timeout: null,
+      rollout_timeout: '1d',
+      replace,
+    };
     const request = { config, head_server: 'http://127.0.0.1:1', settings };
     const signal = new AbortController().signal;
     const context = { cwd, env: {}, screen, signal, giveUp: () => undefined };
@@ -92,13 +106,28 @@ export async function bed(t: TestContext) {
       store_root,
       inputs_dir: cwd,
       environment: 'nemo_gym',
-      agents: { kind: 'gym_agent' as const, head_server: null, agents: {}, timeout: '1m', max_answer: '1MiB' }, // prettier-ignore
+      agents: {
+        kind: 'gym_agent' as const,
+        head_server: null,
+        agents: {},
+        timeout: '1m',
+        max_answer: '1MiB',
+      },
       ui_url: null,
       folder,
       close: () => Promise.resolve(),
     };
     const say = (line: string) => said.push(line);
-    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts, prepared, captures: createCaptures({ say }), say }); // prettier-ignore
+    const chosen = await chooseBatch({
+      request,
+      files,
+      deployment,
+      client,
+      max_attempts,
+      prepared,
+      captures: createCaptures({ say }),
+      say,
+    });
     return { rows: chosen.rows.map(({ key }) => key.task), running: chosen.running !== null };
   };
   const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';

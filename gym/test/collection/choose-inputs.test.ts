@@ -14,7 +14,10 @@ describe('a collection that is resumed', () => {
     await writeFile(files.materialized, text.slice(0, -20));
     await writeFile(files.main, '');
     await rm(files.state);
-    await assert.rejects(go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), /A row of .*_materialized_inputs\.jsonl is lost with its line, and gone\.jsonl is gone:\n {2}materialized inputs, line 3: torn/); // prettier-ignore
+    await assert.rejects(
+      go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }),
+      /A row of .*_materialized_inputs\.jsonl is lost with its line, and gone\.jsonl is gone:\n {2}materialized inputs, line 3: torn/,
+    );
     assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
     assert.equal(await readFile(files.materialized, 'utf8'), text);
   });
@@ -23,14 +26,28 @@ describe('a collection that is resumed', () => {
     const { go, at, files } = await bed(t);
     await go();
     await writeInput(at('in.jsonl'), 4);
-    await assert.rejects(go(RESUME), /The inputs have changed since this collection began.*row 3-0: is new/s); // prettier-ignore
+    await assert.rejects(
+      go(RESUME),
+      /The inputs have changed since this collection began.*row 3-0: is new/s,
+    );
     await assert.rejects(
       go({ ...RESUME, input_jsonl_fpath: 'in.jsonl', num_repeats: 2 }),
       /row 0-1 and 4 more: are new/,
     );
     const first = (await readFile(files.materialized, 'utf8')).split('\n')[0] ?? '';
-    assert.equal(first, materializedLine({ key: { task: 0, rollout: 0 }, agent: 'ag', attempt_index: 0, row: parseJson(first) as never })); // prettier-ignore
-    assert.deepEqual(await go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    assert.equal(
+      first,
+      materializedLine({
+        key: { task: 0, rollout: 0 },
+        agent: 'ag',
+        attempt_index: 0,
+        row: parseJson(first) as never,
+      }),
+    );
+    assert.deepEqual(await go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), {
+      rows: [0, 1, 2],
+      running: true,
+    });
   });
 
   test('continues with its batch though its materialized inputs were written anew, with blanks and in another order', async (t) => {
@@ -53,7 +70,10 @@ describe('a collection that is resumed', () => {
     await writeFile(files.main, '{"_ng_task_index":0,"_ng_rollout_index":0}\n');
     statuses.set(await batchId(), 'ended');
     await rm(files.materialized);
-    await assert.rejects(go(RESUME), /out_materialized_inputs\.jsonl doesn't exist, and batch out-.* is in the store.*without resume_from_cache/s); // prettier-ignore
+    await assert.rejects(
+      go(RESUME),
+      /out_materialized_inputs\.jsonl doesn't exist, and batch out-.* is in the store.*without resume_from_cache/s,
+    );
     assert.equal(readRows(files.main).length, 1);
     assert.deepEqual(await go(), { rows: [0, 1, 2], running: true });
     assert.deepEqual(asked, ['start ID']);

@@ -11,12 +11,18 @@ describe('a collection that is resumed', () => {
     const { go, asked, said } = await bed(t);
     await go({ num_samples_in_parallel: 2 });
     assert.deepEqual(asked, ['start ID']);
-    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 2 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 2 }), {
+      rows: [0, 1, 2],
+      running: true,
+    });
     assert.deepEqual(asked, ['attach ID']);
     await go({ ...RESUME, num_samples_in_parallel: 8 });
     assert.deepEqual(asked, ['attach ID', 'width ID 8']);
     // No worker can make it wider: it is followed all the same.
-    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), {
+      rows: [0, 1, 2],
+      running: true,
+    });
     assert.match(said.join('\n'), /keeps its number of rows at once instead of 13: no worker/);
   });
 
@@ -85,13 +91,25 @@ describe('a collection that is resumed', () => {
     await journal(0, good);
     await journal(1, null);
     await go(RESUME, { max_attempts: 5 });
-    assert.match(said.join('\n'), /It gives each row 2 attempts, as it was started: 5 count when it is over/); // prettier-ignore
+    assert.match(
+      said.join('\n'),
+      /It gives each row 2 attempts, as it was started: 5 count when it is over/,
+    );
     assert.equal(await batchId(), id);
     statuses.set(id, 'ended');
     assert.deepEqual(await go(RESUME, { max_attempts: 5 }), { rows: [1, 2], running: true });
     const state = await stateOf(files.state);
     assert.notEqual(state.batch_id, id);
-    assert.deepEqual([state.rows, state.max_attempts], [[[1, 0, 1], [2, 0, 0]], 5]); // prettier-ignore
+    assert.deepEqual(
+      [state.rows, state.max_attempts],
+      [
+        [
+          [1, 0, 1],
+          [2, 0, 0],
+        ],
+        5,
+      ],
+    );
   });
 
   test('plays rows again that an outage cost all the tries of their collection, until three collections have failed them', async (t) => {
@@ -136,7 +154,10 @@ describe('a collection that is resumed', () => {
       await play()
     )(0, good);
     statuses.set(await batchId(), 'ended');
-    await writeFile(files.main, '{"reward":1,"_ng_task_index":2,"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n'); // prettier-ignore
+    await writeFile(
+      files.main,
+      '{"reward":1,"_ng_task_index":2,"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n',
+    );
     const { rows } = await go(RESUME, { store_root: at('other') });
     assert.deepEqual(rows, [0, 1]);
     assert.match(said.join('\n'), /is in another store/);
@@ -149,7 +170,10 @@ describe('a collection that is resumed', () => {
     const journal = await play();
     for (const row of [0, 1]) await journal(row, good);
     await go(RESUME);
-    await writeFile(files.main, [0, 1].map((task) => `{"_ng_task_index":${task},"_ng_rollout_index":0}\n`).join('')); // prettier-ignore
+    await writeFile(
+      files.main,
+      [0, 1].map((task) => `{"_ng_task_index":${task},"_ng_rollout_index":0}\n`).join(''),
+    );
     statuses.set(id, 'ended');
     await rm(at('store'), { recursive: true });
     assert.deepEqual(await go(RESUME), { rows: [2], running: true });
@@ -174,7 +198,10 @@ describe('a fresh collection', () => {
     await go();
     await writeFile(files.main, 'kept\n');
     const id = await batchId();
-    await assert.rejects(go(), /still plays an earlier collection into out\.jsonl\.\nContinue it with \+resume_from_cache=true/); // prettier-ignore
+    await assert.rejects(
+      go(),
+      /still plays an earlier collection into out\.jsonl\.\nContinue it with \+resume_from_cache=true/,
+    );
     assert.equal(await readFile(files.main, 'utf8'), 'kept\n');
     await go({}, { replace: true });
     assert.deepEqual(asked, ['cancel ID', 'start ID']);
@@ -184,7 +211,10 @@ describe('a fresh collection', () => {
 
   test('clears the failures of the one before: they count for no row', async (t) => {
     const { go, files } = await bed(t);
-    await writeFile(files.failures, '{"_ng_task_index":0,"_ng_rollout_index":0,"_ng_failure_class":"x"}\n'); // prettier-ignore
+    await writeFile(
+      files.failures,
+      '{"_ng_task_index":0,"_ng_rollout_index":0,"_ng_failure_class":"x"}\n',
+    );
     await writeFile(files.aggregate, '[]');
     await go();
     assert.ok(!existsSync(files.failures) && !existsSync(files.aggregate));

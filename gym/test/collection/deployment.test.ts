@@ -35,7 +35,10 @@ test('a stack removes its own logs from the folder that it is given, and no othe
 test('stacks of collections look for their ports in different places, each always in its own', () => {
   const folders = Array.from({ length: 40 }, (_, i) => `/work/.rollouts/out-${i}`);
   const servers = folders.map((folder) => portsFor(folder).server);
-  assert.deepEqual(servers, folders.map((folder) => portsFor(folder).server)); // prettier-ignore
+  assert.deepEqual(
+    servers,
+    folders.map((folder) => portsFor(folder).server),
+  );
   assert.ok(new Set(servers).size >= 38);
   for (const folder of folders) {
     const { server, ui } = portsFor(folder);

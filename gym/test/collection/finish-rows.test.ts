@@ -67,7 +67,10 @@ describe('at the end of a collection', () => {
       { agent_metrics: Record<string, number> },
     ];
     assert.equal(entry.agent_metrics['mean/reward'], 1);
-    assert.match(said, /out\.jsonl, line 2 is skipped: a result of 7-0, which is no row of this collection/); // prettier-ignore
+    assert.match(
+      said,
+      /out\.jsonl, line 2 is skipped: a result of 7-0, which is no row of this collection/,
+    );
   });
 
   test('an agent’s server that fails to compute its metrics costs the metrics, not the results: how to get them is said', async (t) => {
@@ -75,7 +78,10 @@ describe('at the end of a collection', () => {
     const { exit_code, files, said } = await finished(t, { lines: [line(0, 1)], url });
     assert.equal(exit_code, 1);
     assert.match(said, /Finished rollout collection!/);
-    assert.match(said, /a has no entry in the metrics: POST http:.*it answered 500: no arena\..*\nThe results are whole\. When the server is mended: temporal-rollout aggregate \+input_glob=/); // prettier-ignore
+    assert.match(
+      said,
+      /a has no entry in the metrics: POST http:.*it answered 500: no arena\..*\nThe results are whole\. When the server is mended: temporal-rollout aggregate \+input_glob=/,
+    );
     assert.equal(await readFile(files.aggregate, 'utf8'), '[]');
   });
 
@@ -94,7 +100,8 @@ describe('at the end of a collection', () => {
           rollouts: async (results) => {
             for await (const text of results()) calls.push(text);
           },
-          metrics: (values) => Promise.resolve(void calls.push(String(values.get('a/mean/reward')))), // prettier-ignore
+          metrics: (values) =>
+            Promise.resolve(void calls.push(String(values.get('a/mean/reward')))),
           close: () => Promise.resolve(void calls.push('closed')),
         });
       await finished(t, { lines, fields, openUpload });

@@ -14,26 +14,58 @@ import { temporaryFolder } from '../../../test/dev/fakes.js';
 /** What is said at the end of a collection of these rows. */
 async function said(
   t: TestContext,
-  { rows, results, failed, over = false, routed = false, failures = [] }: { rows: number; results: number; failed: number; over?: boolean; routed?: boolean; /** Tasks, for good if negative. */ failures?: number[] }, // prettier-ignore
+  {
+    rows,
+    results,
+    failed,
+    over = false,
+    routed = false,
+    failures = [],
+  }: {
+    rows: number;
+    results: number;
+    failed: number;
+    over?: boolean;
+    routed?: boolean;
+    /** Tasks, for good if negative. */ failures?: number[];
+  },
 ): Promise<string> {
   const files = collectionFiles(path.join(await temporaryFolder(t), 'out.jsonl'));
-  const lines = Array.from({ length: results }, (_, task) => `{"reward":1,"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`); // prettier-ignore
+  const lines = Array.from(
+    { length: results },
+    (_, task) =>
+      `{"reward":1,"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`,
+  );
   // A row may have two.
   await writeFile(files.main, [...lines, ...lines.slice(0, 1)].join(''));
-  const failure = (task: number): string => `{"_ng_failure_class":"x",${task < 0 ? '"_ng_failure_terminal":true,' : ''}"_ng_task_index":${Math.abs(task)},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`; // prettier-ignore
+  const failure = (task: number): string =>
+    `{"_ng_failure_class":"x",${task < 0 ? '"_ng_failure_terminal":true,' : ''}"_ng_task_index":${Math.abs(task)},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`;
   if (failures.length > 0) await writeFile(files.failures, failures.map(failure).join(''));
   const config = RolloutCollectionConfig.parse(
     parseJson(
       `{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl","route_failures_to_sidecar":${routed}}`,
     ),
   );
-  const settings = { config: null, environment: null, folder: '', batch_id: null, run_timeout: null, rollout_timeout: '1d', replace: false }; // prettier-ignore
+  const settings = {
+    config: null,
+    environment: null,
+    folder: '',
+    batch_id: null,
+    run_timeout: null,
+    rollout_timeout: '1d',
+    replace: false,
+  };
   const tally = { total: rows, done: rows, failed, unpersisted: 0, cached: 0, agents: new Map() };
   const played: Played = { ended: 'closed', failure: null, tally, missing: [], unwritten: [] };
   const heard: string[] = [];
   const screen = createScreen({ write: (line) => heard.push(line), on: () => 0, off: () => 0 }, {});
   await finish(over ? null : played, {
-    rows: Array.from({ length: rows }, (_, task) => ({ key: { task, rollout: 0 }, agent: 'ag', attempt_index: 0, row: {} })), // prettier-ignore
+    rows: Array.from({ length: rows }, (_, task) => ({
+      key: { task, rollout: 0 },
+      agent: 'ag',
+      attempt_index: 0,
+      row: {},
+    })),
     collecting: {
       request: { config, head_server: '', settings },
       files,
@@ -49,7 +81,10 @@ async function said(
 
 test('the metrics of a collection in which rows failed say of how many rows they are', async (t) => {
   const text = await said(t, { rows: 60, results: 2, failed: 58 });
-  assert.match(text, /\nWARNING: 58 of 60 rows have no result; the metrics cover 2\. \+resume_from_cache=true plays them again\.\n/); // prettier-ignore
+  assert.match(
+    text,
+    /\nWARNING: 58 of 60 rows have no result; the metrics cover 2\. \+resume_from_cache=true plays them again\.\n/,
+  );
   assert.match(
     text,
     /58 rows failed: see .*out_failures\.jsonl; .* until 3 collections have failed it/,
@@ -58,24 +93,43 @@ test('the metrics of a collection in which rows failed say of how many rows they
 
 test('rows that are not played again are still missed', async (t) => {
   const text = await said(t, { rows: 3, results: 2, failed: 0, over: true });
-  assert.match(text, /WARNING: 1 of 3 rows has no result; the metrics cover 2\. It is not played again/); // prettier-ignore
+  assert.match(
+    text,
+    /WARNING: 1 of 3 rows has no result; the metrics cover 2\. It is not played again/,
+  );
 });
 
 test('only rows that a resume plays are promised again: none that failed for good, or too often', async (t) => {
   const promised = async (failures: number[], rows = 5) =>
     /no result.*\. (.*)$/m.exec(await said(t, { rows, results: 2, failed: 3, failures }))?.[1];
   assert.equal(await promised([2, 3, 4]), '+resume_from_cache=true plays them again.');
-  const others = 'the others are not played again: too many collections have failed them, or one for good.'; // prettier-ignore
-  assert.equal(await promised([-2, 3, 4]), `+resume_from_cache=true plays 2 of them again; ${others}`); // prettier-ignore
-  assert.equal(await promised([2, 2, 2, -3, 4]), `+resume_from_cache=true plays 1 of them again; ${others}`); // prettier-ignore
-  assert.equal(await promised([-2, -3, 4, 4, 4]), 'They are not played again: too many collections have failed them, or one for good.'); // prettier-ignore
+  const others =
+    'the others are not played again: too many collections have failed them, or one for good.';
+  assert.equal(
+    await promised([-2, 3, 4]),
+    `+resume_from_cache=true plays 2 of them again; ${others}`,
+  );
+  assert.equal(
+    await promised([2, 2, 2, -3, 4]),
+    `+resume_from_cache=true plays 1 of them again; ${others}`,
+  );
+  assert.equal(
+    await promised([-2, -3, 4, 4, 4]),
+    'They are not played again: too many collections have failed them, or one for good.',
+  );
   assert.equal(await promised([2], 3), '+resume_from_cache=true plays it again.');
-  assert.equal(await promised([-2], 3), 'It is not played again: too many collections have failed it, or one for good.'); // prettier-ignore
+  assert.equal(
+    await promised([-2], 3),
+    'It is not played again: too many collections have failed it, or one for good.',
+  );
 });
 
 test('a row that failed is an exit code, unless failures are routed aside', async (t) => {
   const text = await said(t, { rows: 3, results: 2, failed: 1 });
-  assert.match(text, /The exit code is 1, since rows failed; \+route_failures_to_sidecar=true makes it 0\./); // prettier-ignore
+  assert.match(
+    text,
+    /The exit code is 1, since rows failed; \+route_failures_to_sidecar=true makes it 0\./,
+  );
   assert.doesNotMatch(await said(t, { rows: 3, results: 2, failed: 1, routed: true }), /exit code/);
 });
 

@@ -201,7 +201,10 @@ test('an answer that cannot be written is a failure of its own row, and the rows
   assert.equal(await follower.sweep(), 0);
   await follower.end();
   assert.deepEqual(await keys(main), ['1 a0']);
-  assert.match(await readFile(failures, 'utf8'), /"_ng_failure_class":"agent_run_error".*the answer cannot be written/); // prettier-ignore
+  assert.match(
+    await readFile(failures, 'utf8'),
+    /"_ng_failure_class":"agent_run_error".*the answer cannot be written/,
+  );
 });
 
 test('what a full disk kept from being written is written by the next sweep', async (t) => {
@@ -235,11 +238,22 @@ test('a sweep ends between two rows when it is aborted, and the next one writes 
   for (const row of [0, 1, 2]) await play(row, good(1));
   const controller = new AbortController();
   const file = await openResultFile(main);
-  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const failures = {
+    held: [],
+    append: () => Promise.reject(new Error('no failure')),
+    close: file.close,
+  };
   const onRouted = (): void => {
     controller.abort();
   };
-  const follower = createFollower({ store, batch_id: BATCH, rows: ROWS, main: file, failures, onRouted }); // prettier-ignore
+  const follower = createFollower({
+    store,
+    batch_id: BATCH,
+    rows: ROWS,
+    main: file,
+    failures,
+    onRouted,
+  });
   assert.equal(await follower.sweep(controller.signal), 1);
   assert.equal(await follower.sweep(), 2);
   await file.close();
@@ -276,7 +290,11 @@ test('a journal that cannot be read costs no other row its result, and is read l
   for (const row of [0, 1]) await play(row, good(1));
   let isAway = true;
   const file = await openResultFile(main);
-  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const failures = {
+    held: [],
+    append: () => Promise.reject(new Error('no failure')),
+    close: file.close,
+  };
   const readTrajectory: TrajectoryStore['readTrajectory'] = (ref) =>
     isAway && ref.row === 0 ? Promise.reject(new Error('EIO')) : store.readTrajectory(ref);
   const written: number[] = [];
@@ -306,7 +324,8 @@ test('an answer whose reward is no use is a failure with all that it answered, s
   assert.equal(await readFile(main, 'utf8'), '');
   const [first = '', second = ''] = (await readFile(failures, 'utf8')).split('\n');
   const stamps = '"agent_ref":{"name":"simple_agent"}';
-  const error = '{"type":"EnvironmentRejected","message":"reward: expected a finite number","status":null}'; // prettier-ignore
+  const error =
+    '{"type":"EnvironmentRejected","message":"reward: expected a finite number","status":null}';
   assert.equal(
     first,
     `{${answer},"_ng_task_index":0,"_ng_rollout_index":0,${stamps},"_ng_failure_class":"agent_run_error","error":${error}}`,

@@ -29,7 +29,11 @@ interface Golden {
   replies_by_key: Partial<Record<string, Row>>;
   default_reply: Row;
   completion_order_of_dispatched_rows: number[];
-  existing_files: { materialized_inputs: Row[] | null; main_jsonl: Row[] | null; failures_jsonl: Row[] | null } | null; // prettier-ignore
+  existing_files: {
+    materialized_inputs: Row[] | null;
+    main_jsonl: Row[] | null;
+    failures_jsonl: Row[] | null;
+  } | null;
   expected: { returned?: Row[]; dispatched: Row[]; files: Record<string, Row[]> };
 }
 
@@ -53,7 +57,11 @@ async function collected(golden: Golden, t: TestContext) {
   const at = (name: string): string => path.join(cwd, name);
   const jsonl = (rows: Row[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   await writeFile(at('in.jsonl'), jsonl(golden.input_lines));
-  const { materialized_inputs = null, main_jsonl = null, failures_jsonl = null } = golden.existing_files ?? {}; // prettier-ignore
+  const {
+    materialized_inputs = null,
+    main_jsonl = null,
+    failures_jsonl = null,
+  } = golden.existing_files ?? {};
   for (const [name, rows] of [
     ['out_materialized_inputs.jsonl', materialized_inputs],
     ['out.jsonl', main_jsonl],
@@ -62,7 +70,8 @@ async function collected(golden: Golden, t: TestContext) {
     if (rows !== null) await writeFile(at(name), jsonl(rows));
   }
   // The recording's materialised rows are no rows of its input: upstream does not look.
-  if (materialized_inputs !== null) await writeFile(at('in.jsonl'), jsonl(inputsOf(materialized_inputs))); // prettier-ignore
+  if (materialized_inputs !== null)
+    await writeFile(at('in.jsonl'), jsonl(inputsOf(materialized_inputs)));
   const text = { ...golden.config, input_jsonl_fpath: 'in.jsonl', output_jsonl_fpath: 'out.jsonl' };
   const config = RolloutCollectionConfig.parse(parseJson(JSON.stringify(text)));
   const said: string[] = [];
@@ -71,7 +80,15 @@ async function collected(golden: Golden, t: TestContext) {
   const shown = collectionFiles('out.jsonl');
   const signal = new AbortController().signal;
   const context = { cwd, env: {}, screen, signal, giveUp: () => undefined, files, shown };
-  const settings = { config: null, environment: null, folder: cwd, batch_id: null, run_timeout: null, rollout_timeout: '1d', replace: false }; // prettier-ignore
+  const settings = {
+    config: null,
+    environment: null,
+    folder: cwd,
+    batch_id: null,
+    run_timeout: null,
+    rollout_timeout: '1d',
+    replace: false,
+  };
   const request = { config, head_server: 'http://127.0.0.1:1', settings };
   const prepared = await prepare(request, context);
 
@@ -83,7 +100,13 @@ async function collected(golden: Golden, t: TestContext) {
     store_root: at('store'),
     inputs_dir: cwd,
     environment: 'nemo_gym',
-    agents: { kind: 'gym_agent' as const, head_server: null, agents: {}, timeout: '1m', max_answer: '1MiB' }, // prettier-ignore
+    agents: {
+      kind: 'gym_agent' as const,
+      head_server: null,
+      agents: {},
+      timeout: '1m',
+      max_answer: '1MiB',
+    },
     ui_url: null,
     folder: null,
     close: () => Promise.resolve(),
@@ -131,7 +154,6 @@ function player({
   store: ReturnType<typeof createFileStore>;
   dispatched: Row[];
 }): BatchClient {
-  // prettier-ignore
   const refuse = (): never => {
     throw new Error('not part of this recording');
   };

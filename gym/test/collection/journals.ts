@@ -59,7 +59,13 @@ export function agentJournals(
     if (ending !== null) {
       const end = 'text' in ending ? await answered(ending) : ended(ending);
       if ('unscored' in ending) {
-        const none = { reward: null, failure_class: null, terminal: false, persist: true, usage: null }; // prettier-ignore
+        const none = {
+          reward: null,
+          failure_class: null,
+          terminal: false,
+          persist: true,
+          usage: null,
+        };
         await journal.append({ kind: 'result', attempt, text: ending.unscored, ...none, run_s: 0 });
         await journal.append({
           kind: 'fault',

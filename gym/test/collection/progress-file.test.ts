@@ -17,7 +17,14 @@ function viewAt(elapsedS: number) {
 test('a program reads how far a collection is, and how it ended', async (t) => {
   const file = path.join(await temporaryFolder(t), 'out_progress.json');
   const clock = { ms: 0 };
-  const progress = createProgressFile({ file, batch_id: 'b', say: (text) => { throw new Error(text); }, now: () => clock.ms }); // prettier-ignore
+  const progress = createProgressFile({
+    file,
+    batch_id: 'b',
+    say: (text) => {
+      throw new Error(text);
+    },
+    now: () => clock.ms,
+  });
   await progress.close(viewAt(5), 'closed');
   const read = JSON.parse(await readFile(file, 'utf8')) as Record<string, unknown>;
   assert.deepEqual(

@@ -20,7 +20,14 @@ test('a result file is made where there is none, and holds what is appended', as
 
 test('the rows of its lines are known; torn, blank and foreign lines have none', async (t) => {
   const name = path.join(await temporaryFolder(t), 'out.jsonl');
-  const lines = [line(0), '', '{"_ng_task_in', '[1]', '{"reward":1}', line(7, ',"_ng_attempt_index":1')]; // prettier-ignore
+  const lines = [
+    line(0),
+    '',
+    '{"_ng_task_in',
+    '[1]',
+    '{"reward":1}',
+    line(7, ',"_ng_attempt_index":1'),
+  ];
   await writeFile(name, `${lines.join('\n')}\n`);
   const file = await openResultFile(name);
   assert.deepEqual(file.held.map(attemptName), ['0-0-a0', '7-0-a1']);
@@ -34,10 +41,14 @@ test('a line that a full disk cut costs only itself, and one of which nothing wa
   await probe.close();
   const file = await openResultFile(name);
   for (const kept of [0, 9]) {
-    const cut = t.mock.method(handles, 'writeFile', async function (this: typeof probe, text: string) {
-      await this.appendFile(text.slice(0, kept));
-      throw new Error('ENOSPC');
-    }); // prettier-ignore
+    const cut = t.mock.method(
+      handles,
+      'writeFile',
+      async function (this: typeof probe, text: string) {
+        await this.appendFile(text.slice(0, kept));
+        throw new Error('ENOSPC');
+      },
+    );
     await assert.rejects(file.append(line(0)), /ENOSPC/);
     cut.mock.restore();
     await file.append(line(1));

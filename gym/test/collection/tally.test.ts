@@ -21,7 +21,13 @@ const failure = { failure_class: 'x', terminal: false, type: 'T', message: 'm', 
 /** Two answers and a failure of `simple`; `other` has none. */
 function played(): Tally {
   const { tally, count } = createTally({ rows, cached: 5 });
-  count(routeAnswer({ row: first, attempt: 0, text: '{"reward":1.0,"solved":true,"n":4,"_x":9,"s":"t","response":{}}' })); // prettier-ignore
+  count(
+    routeAnswer({
+      row: first,
+      attempt: 0,
+      text: '{"reward":1.0,"solved":true,"n":4,"_x":9,"s":"t","response":{}}',
+    }),
+  );
   count(routeAnswer({ row: second, attempt: 0, text: '{"reward":0,"solved":false}' }));
   count(routeFailure({ row: third, attempt: 0, failure }));
   return tally;
@@ -71,7 +77,14 @@ describe('what is counted of a collection', () => {
 });
 
 test('the status of a log is upstream’s text, with the failures and what plays longest', () => {
-  const running = [{ row: gymRow({ task: 3, rollout: 1 }, { agent: 'other' }), since: 9_280, attempt: 1, waiting: null }]; // prettier-ignore
+  const running = [
+    {
+      row: gymRow({ task: 3, rollout: 1 }, { agent: 'other' }),
+      since: 9_280,
+      attempt: 1,
+      waiting: null,
+    },
+  ];
   assert.equal(
     renderStatus(view({ running, elapsedS: 3_725, notes: ['waiting for other: refused'] })),
     [
@@ -128,6 +141,14 @@ test('an agent whose rows wait for its server is named once', () => {
 test('a status is due at each whole percent that was reached, and at 99.5', () => {
   const isDue = createPercents();
   const due = (done: number): boolean => isDue({ done, total: 1000 });
-  assert.deepEqual([0, 9, 10, 10, 19, 35, 39].map(due), [false, false, true, false, false, true, false]); // prettier-ignore
+  assert.deepEqual([0, 9, 10, 10, 19, 35, 39].map(due), [
+    false,
+    false,
+    true,
+    false,
+    false,
+    true,
+    false,
+  ]);
   assert.deepEqual([994, 995, 1000].map(due), [true, true, false]);
 });

@@ -43,7 +43,10 @@ async function refused(
 describe('temporal-rollout collect refuses, and touches nothing', () => {
   test('an input file that is missing', async (t) => {
     const output = await refused(t, { args: ['++input_jsonl_fpath=missing.jsonl'] });
-    assert.match(output, /Input file not found: 'missing\.jsonl' \(--input\)\. Check the path is spelled correctly\./); // prettier-ignore
+    assert.match(
+      output,
+      /Input file not found: 'missing\.jsonl' \(--input\)\. Check the path is spelled correctly\./,
+    );
   });
 
   test('malformed JSON, with its line', async (t) => {
@@ -54,12 +57,18 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
 
   test('repeats that name not every agent', async (t) => {
     const output = await refused(t, { args: ['+num_repeats={other_agent: 2}'] });
-    assert.match(output, /num_repeats dict has no entry for agents \['simple_agent'\] and no '_default' fallback/); // prettier-ignore
+    assert.match(
+      output,
+      /num_repeats dict has no entry for agents \['simple_agent'\] and no '_default' fallback/,
+    );
   });
 
   test('rows with an input beside a prompt_config', async (t) => {
     const output = await refused(t, { args: ['+prompt_config=prompt.yaml'] });
-    assert.match(output, /Some rows have responses_create_params\.input but prompt_config is also specified/); // prettier-ignore
+    assert.match(
+      output,
+      /Some rows have responses_create_params\.input but prompt_config is also specified/,
+    );
   });
 
   test('an unknown field', async (t) => {
@@ -70,12 +79,18 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
 
   test('an agent that the head server does not list', async (t) => {
     const output = await refused(t, { args: ['++agent_name=simple_agnt'] });
-    assert.match(output, /agent "simple_agnt" \(of row 0-0\) is unknown: .*there are simple_agent, other_agent/); // prettier-ignore
+    assert.match(
+      output,
+      /agent "simple_agnt" \(of row 0-0\) is unknown: .*there are simple_agent, other_agent/,
+    );
   });
 
   test('a head server that is not there', async (t) => {
     const output = await refused(t, { args: ['++head_server.port=1'] });
-    assert.match(output, /Could not connect to the head server at http:\/\/127\.0\.0\.1:1\. Perhaps you are not running a server or your head server is on a different port\?/); // prettier-ignore
+    assert.match(
+      output,
+      /Could not connect to the head server at http:\/\/127\.0\.0\.1:1\. Perhaps you are not running a server or your head server is on a different port\?/,
+    );
   });
 
   test('a deployment that has no environment of the kind, or no such', async (t) => {

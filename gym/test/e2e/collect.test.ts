@@ -95,7 +95,10 @@ describe('a collection', { concurrency: 2 }, () => {
     const resuming = startCollect(options({ args: [...args, '+resume_from_cache=true'] }));
     await reach(resuming, reached(8));
     assert.equal(await resuming.kill('SIGINT'), 130, resuming.output());
-    assert.match(resuming.output(), /nothing of it is lost: the same command with \+resume_from_cache=true continues/); // prettier-ignore
+    assert.match(
+      resuming.output(),
+      /nothing of it is lost: the same command with \+resume_from_cache=true continues/,
+    );
 
     const { code, output } = await collect(options({ args: [...args, '+resume_from_cache=true'] }));
     assert.equal(code, 0, output);

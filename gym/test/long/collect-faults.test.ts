@@ -23,7 +23,11 @@ test(`${ROWS} rows, ${REPEATS} times each, with agent server and worker killed $
   const server = await startTestServer({ directory: directory.path });
   t.after(server.stop);
   const faults = { seed: 1, status_500: 0.05, hang: 0.02 };
-  const faulty = await startGymAgentProcess({ directory: directory.path, name: 'faulty', script: { faults, delay_ms: 200 } }); // prettier-ignore
+  const faulty = await startGymAgentProcess({
+    directory: directory.path,
+    name: 'faulty',
+    script: { faults, delay_ms: 200 },
+  });
   t.after(faulty.kill);
   const calm = await startGymAgentProcess({ directory: directory.path, name: 'calm', script: {} });
   t.after(calm.kill);

@@ -63,7 +63,9 @@ describe('sums', () => {
   const values = fc.array(fc.double({ min: -1e6, max: 1e6, noNaN: true }), { maxLength: 700 });
 
   test('of a column with gaps are those of the column with zeros there', () => {
-    const cells = fc.array(fc.option(fc.double({ min: -1e6, max: 1e6, noNaN: true })), { maxLength: 700 }); // prettier-ignore
+    const cells = fc.array(fc.option(fc.double({ min: -1e6, max: 1e6, noNaN: true })), {
+      maxLength: 700,
+    });
     fc.assert(
       fc.property(cells, (column) => {
         const size = column.length;

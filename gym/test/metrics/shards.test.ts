@@ -35,7 +35,10 @@ describe('the output of an earlier run', () => {
 
   test('is refused where it is named as one of several shards, which the merge would overwrite', async (t) => {
     const { shards } = await folderOf(t, ['all.jsonl', 'rs0.jsonl']);
-    assert.throws(() => shards('all.jsonl, rs*.jsonl'), /^Error: all\.jsonl is a shard and the output, .* give another output_jsonl_fpath/); // prettier-ignore
+    assert.throws(
+      () => shards('all.jsonl, rs*.jsonl'),
+      /^Error: all\.jsonl is a shard and the output, .* give another output_jsonl_fpath/,
+    );
     const { found } = shards('all.jsonl,rs*.jsonl', { merge: false });
     assert.deepEqual(found, ['all.jsonl', 'rs0.jsonl']);
   });

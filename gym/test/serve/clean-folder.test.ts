@@ -57,23 +57,37 @@ const ALL = ['+config_paths=[env.yaml]', '+output_jsonl_fpath=out/r.jsonl'];
 describe('collect-e2e from a clean folder, without a network', () => {
   test('says which fields it needs', async (t) => {
     const { message, folder } = await said(t, { args: [] });
-    assert.match(message, /^missing required configuration: output_jsonl_fpath, split\. Provide each via its flag/); // prettier-ignore
+    assert.match(
+      message,
+      /^missing required configuration: output_jsonl_fpath, split\. Provide each via its flag/,
+    );
     assert.deepEqual(folder, []);
   });
 
   test('says where it looked for a configuration, and where Gym’s own are', async (t) => {
     const { message, folder } = await said(t, { args: [...ALL, '+split=validation'] });
-    assert.match(message, /^config_paths entry 'env\.yaml' was not found\. Looked in:\n {2}- FOLDER\/env\.yaml\n/); // prettier-ignore
+    assert.match(
+      message,
+      /^config_paths entry 'env\.yaml' was not found\. Looked in:\n {2}- FOLDER\/env\.yaml\n/,
+    );
     assert.match(message, /Configs that come with Gym are found from its checkout/);
-    const named = await said(t, { args: ['--benchmark', 'aime24', '-o', 'r.jsonl', '--split', 'benchmark'] }); // prettier-ignore
-    assert.match(named.message, /^--benchmark aime24 was specified which implies config benchmarks\/aime24\/config\.yaml, which does not exist\. Looked in:\n {2}- FOLDER\n/); // prettier-ignore
+    const named = await said(t, {
+      args: ['--benchmark', 'aime24', '-o', 'r.jsonl', '--split', 'benchmark'],
+    });
+    assert.match(
+      named.message,
+      /^--benchmark aime24 was specified which implies config benchmarks\/aime24\/config\.yaml, which does not exist\. Looked in:\n {2}- FOLDER\n/,
+    );
     assert.deepEqual([...folder, ...named.folder], []);
   });
 
   test('says which splits there are', async (t) => {
     const files = { 'env.yaml': ENVIRONMENT };
     const { message, folder } = await said(t, { files, args: [...ALL, '+split=train'] });
-    assert.equal(message, 'no agent of the configuration has a dataset of type train; there are:\n  - v (validation) of ag\n  - b (benchmark) of ag'); // prettier-ignore
+    assert.equal(
+      message,
+      'no agent of the configuration has a dataset of type train; there are:\n  - v (validation) of ag\n  - b (benchmark) of ag',
+    );
     assert.deepEqual(folder, []);
   });
 
@@ -99,9 +113,15 @@ describe('collect-e2e from a clean folder, without a network', () => {
     const files = { 'env.yaml': ENVIRONMENT, 'data/v.jsonl': ROW };
     const args = [...ALL, '+split=validation'];
     const { message } = await said(t, { files, args });
-    assert.equal(message, 'the head server does not answer at http://127.0.0.1:PORT. Start the servers, or have them started: --serve-command "gym env start \'+config_paths=[env.yaml]\'"'); // prettier-ignore
+    assert.equal(
+      message,
+      'the head server does not answer at http://127.0.0.1:PORT. Start the servers, or have them started: --serve-command "gym env start \'+config_paths=[env.yaml]\'"',
+    );
     const command = ['--serve-command', 'no-such-gym env start'];
     const started = await said(t, { files, args: [...args, ...command] });
-    assert.match(started.message, /^the serve command ended with exit code 127, and the head server does not answer .*no-such-gym: command not found/s); // prettier-ignore
+    assert.match(
+      started.message,
+      /^the serve command ended with exit code 127, and the head server does not answer .*no-such-gym: command not found/s,
+    );
   });
 });

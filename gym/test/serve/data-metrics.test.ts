@@ -69,7 +69,13 @@ describe('the metrics of prepared data', () => {
     const yaml = agent(`type: train, num_repeats: 2, license: MIT, ${source}`);
     const text = await metricsOf(t, { yaml, split: 'train', lines: REQUEST });
     const written = JSON.parse(text) as Record<string, unknown>;
-    assert.equal(text, JSON.stringify(written, null, 4).replaceAll(/"(Average|Min|Max|Standard deviation)": (\d+)(?=[,\n])/g, '"$1": $2.0')); // prettier-ignore
+    assert.equal(
+      text,
+      JSON.stringify(written, null, 4).replaceAll(
+        /"(Average|Min|Max|Standard deviation)": (\d+)(?=[,\n])/g,
+        '"$1": $2.0',
+      ),
+    );
     assert.deepEqual(Object.entries(written).slice(0, 9), [
       ['name', 'd'],
       ['type', 'train'],
@@ -86,7 +92,10 @@ describe('the metrics of prepared data', () => {
   test('of a benchmark count none of its rows, which have no input yet, as upstream’s', async (t) => {
     const yaml = agent('type: benchmark, prepare_script: p.py, prompt_config: p.yaml');
     const text = await metricsOf(t, { yaml, split: 'benchmark', lines: '{"q": "1+1"}\n' });
-    assert.match(text, /^\{\n {4}"name": "d",\n {4}"type": "benchmark",\n {4}"jsonl_fpath": "d\/a\.jsonl",\n {4}"prepare_script": "p\.py",\n {4}"prompt_config": "p\.yaml",\n {4}"num_repeats": 1,\n {4}"Number of examples": 0,\n/); // prettier-ignore
+    assert.match(
+      text,
+      /^\{\n {4}"name": "d",\n {4}"type": "benchmark",\n {4}"jsonl_fpath": "d\/a\.jsonl",\n {4}"prepare_script": "p\.py",\n {4}"prompt_config": "p\.yaml",\n {4}"num_repeats": 1,\n {4}"Number of examples": 0,\n/,
+    );
     assert.match(
       text,
       /"Temperature": \{\n {8}"Total # non-null values": 0,\n {8}"Average": 0\.0,/,
@@ -118,7 +127,6 @@ describe('the metrics of prepared data', () => {
       '{"input": "q", "temperature": "1"}',
       '{"input": "q", "stream": true}',
     ])
-      // prettier-ignore
       assert.equal(counted(params), 0, params);
   });
 });

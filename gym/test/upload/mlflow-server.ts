@@ -79,7 +79,8 @@ export async function startMlflow(t: TestContext, script: MlflowScript = {}) {
         return {};
       }
       default: {
-        const [, file] = /^PUT mlflow-artifacts\/artifacts\/7\/r1\/artifacts\/(.+)$/.exec(request) ?? []; // prettier-ignore
+        const [, file] =
+          /^PUT mlflow-artifacts\/artifacts\/7\/r1\/artifacts\/(.+)$/.exec(request) ?? [];
         if (file === undefined) return 501;
         files.set(file, body);
         return {};
@@ -91,8 +92,11 @@ export async function startMlflow(t: TestContext, script: MlflowScript = {}) {
       const url = new URL(request.url ?? '', 'http://server');
       const name = `${request.method ?? ''} ${url.pathname.replace('/api/2.0/', '')}`;
       calls.push(name);
-      const isKnown = script.token === undefined || request.headers.authorization === `Bearer ${script.token}`; // prettier-ignore
-      const failing = Object.entries(script.failing ?? {}).find(([part]) => name.includes(part))?.[1]; // prettier-ignore
+      const isKnown =
+        script.token === undefined || request.headers.authorization === `Bearer ${script.token}`;
+      const failing = Object.entries(script.failing ?? {}).find(([part]) =>
+        name.includes(part),
+      )?.[1];
       const answered = isKnown ? (failing ?? answer(name, { url, body })) : 401;
       const status = typeof answered === 'number' ? answered : 200;
       const said = typeof answered === 'number' ? { error_code: String(answered) } : answered;

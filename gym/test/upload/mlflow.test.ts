@@ -43,10 +43,13 @@ async function uploaded(
 
 describe('an upload to MLflow', () => {
   test('is one run with configuration, metrics and results, and ends', async (t) => {
-    const agent_metrics = '{"mean/reward":0.5,"pass@2/reward":100.0,"name":"x","per_sample_aggregate":{"reward":[50.0]},"none":null}'; // prettier-ignore
+    const agent_metrics =
+      '{"mean/reward":0.5,"pass@2/reward":100.0,"name":"x","per_sample_aggregate":{"reward":[50.0]},"none":null}';
     const metrics = scalarsOf('ag', { agent_metrics, key_metrics: '{"mean/reward":0.5}' });
     const { runs, files, params, tags, said, ...found } = await uploaded(t, { metrics });
-    assert.deepEqual(runs, [{ run_id: 'r1', status: 'FINISHED', experiment_id: '7', run_name: 'first' }]); // prettier-ignore
+    assert.deepEqual(runs, [
+      { run_id: 'r1', status: 'FINISHED', experiment_id: '7', run_name: 'first' },
+    ]);
     assert.deepEqual(
       found.metrics.map(({ key, value }) => [key, value]),
       [
@@ -71,7 +74,10 @@ describe('an upload to MLflow', () => {
       'list_0_.hf_token': '****',
       list_1_: '1.0',
     });
-    const table = JSON.parse(files.get('rollouts.json') ?? '') as { columns: unknown; data: [string][] }; // prettier-ignore
+    const table = JSON.parse(files.get('rollouts.json') ?? '') as {
+      columns: unknown;
+      data: [string][];
+    };
     assert.deepEqual(table.columns, ['Rollout']);
     assert.deepEqual(table.data.flat(), [
       '{"reward":1.0,"id":9007199254740993}',
@@ -81,7 +87,9 @@ describe('an upload to MLflow', () => {
       { key: 'mlflow.loggedArtifacts', value: '[{"path":"rollouts.json","type":"table"}]' },
       { key: 'ag/name', value: 'x' },
     ]);
-    assert.deepEqual(said, ['Uploading rollouts. This may take a few minutes if your data is large.']); // prettier-ignore
+    assert.deepEqual(said, [
+      'Uploading rollouts. This may take a few minutes if your data is large.',
+    ]);
   });
 
   test('uses an experiment that is there, or that another creates meanwhile', async (t) => {
@@ -103,16 +111,35 @@ describe('an upload to MLflow', () => {
 
   test('that fails costs nothing but itself, and says so', async (t) => {
     const cases: [MlflowScript, RegExp, string[]][] = [
-      [{ failing: { 'runs/create': 500 } }, /^WARNING: mlflow has no run of this collection; continuing without it: POST mlflow\/runs\/create answered 500/, []],
+      [
+        { failing: { 'runs/create': 500 } },
+        /^WARNING: mlflow has no run of this collection; continuing without it: POST mlflow\/runs\/create answered 500/,
+        [],
+      ],
       [{ token: 'another' }, /has no run .* answered 401/, []],
-      [{ failing: { 'rollouts.json': 413 } }, /^WARNING: mlflow has no rollouts; .* answered 413/, ['FINISHED']],
-      [{ failing: { 'runs/update': 503 } }, /has a run that did not end; .* answered 503/, ['RUNNING']],
-      [{ artifact_uri: 's3://bucket/7/r1' }, /its files are kept at s3:\/\/bucket\/7\/r1; only a server that takes files itself/, ['RUNNING']],
-    ]; // prettier-ignore
+      [
+        { failing: { 'rollouts.json': 413 } },
+        /^WARNING: mlflow has no rollouts; .* answered 413/,
+        ['FINISHED'],
+      ],
+      [
+        { failing: { 'runs/update': 503 } },
+        /has a run that did not end; .* answered 503/,
+        ['RUNNING'],
+      ],
+      [
+        { artifact_uri: 's3://bucket/7/r1' },
+        /its files are kept at s3:\/\/bucket\/7\/r1; only a server that takes files itself/,
+        ['RUNNING'],
+      ],
+    ];
     for (const [script, why, statuses] of cases) {
       const { said, runs } = await uploaded(t, { script });
       assert.match(said.find((line) => line.startsWith('WARNING')) ?? '', why);
-      assert.deepEqual(runs.map(({ status }) => status), statuses); // prettier-ignore
+      assert.deepEqual(
+        runs.map(({ status }) => status),
+        statuses,
+      );
     }
   });
 
@@ -126,7 +153,10 @@ describe('an upload to MLflow', () => {
     assert.equal(await of({ mlflow_tracking_uri: 'http://registry' }), null);
     assert.equal(said.length, 0);
     assert.equal(await of({ mlflow_run_name: 'r' }), null);
-    assert.equal(said.at(-1), 'WARNING: nothing is uploaded to MLflow: mlflow_tracking_uri and mlflow_experiment_name missing'); // prettier-ignore
+    assert.equal(
+      said.at(-1),
+      'WARNING: nothing is uploaded to MLflow: mlflow_tracking_uri and mlflow_experiment_name missing',
+    );
     const names = { mlflow_experiment_name: 'e', mlflow_run_name: 'r' };
     assert.equal(await of({ ...names, mlflow_tracking_uri: 'file:///mlruns' }), null);
     assert.match(said.at(-1) ?? '', /expected the URL of a tracking server, http:.*got "file:/);

@@ -80,7 +80,12 @@ function agentFailed({ line, exit }: Life): Fault {
   const printed = tail.trim();
   // Lists and boards have room for a line: of a traceback the last one says what happened.
   const last = printed.slice(printed.lastIndexOf('\n') + 1);
-  const said = printed === '' ? 'it printed nothing' : last === printed ? last : `${last}\nit printed at its end:\n${printed}`; // prettier-ignore
+  const said =
+    printed === ''
+      ? 'it printed nothing'
+      : last === printed
+        ? last
+        : `${last}\nit printed at its end:\n${printed}`;
   return new Fault({
     type: 'AgentFailed',
     message: `its program failed in life ${line.life} (${how}): ${said}`,
@@ -100,7 +105,8 @@ async function playLife(running: Running): Promise<void> {
   const session = await gateway.open(played);
   const { serve } = session;
   const plays = async (): Promise<ProgramEnd> => {
-    const start = async () => program.start(run, { task: await taskOf(session, running), serve, signal }); // prettier-ignore
+    const start = async () =>
+      program.start(run, { task: await taskOf(session, running), serve, signal });
     const state = found ?? (await start());
     return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
   };

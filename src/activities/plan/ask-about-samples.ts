@@ -16,7 +16,17 @@ const AT_ONCE = 64;
  */
 export async function askAboutSamples(
   samples: readonly string[],
-  { tasks, request, dependencies, signal }: { tasks: Tasks; request: StoredRequest; dependencies: Pick<Dependencies, 'environment'>; signal: AbortSignal }, // prettier-ignore
+  {
+    tasks,
+    request,
+    dependencies,
+    signal,
+  }: {
+    tasks: Tasks;
+    request: StoredRequest;
+    dependencies: Pick<Dependencies, 'environment'>;
+    signal: AbortSignal;
+  },
 ): Promise<void> {
   const asked = new Set([...tasks.keys()].filter((task) => canTell(task, dependencies)));
   if (request.semantics !== 'standard' || asked.size === 0) return;

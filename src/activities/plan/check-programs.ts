@@ -39,11 +39,24 @@ export function checkPrograms(
   });
   const { prompt_format, observation_format, prompt_logprobs } = generation;
   const problems: Problem[] = [
-    ...(prompt_format === 'chat' ? [] : [refused('generation.prompt_format', { expected: 'chat', got: prompt_format })]),
-    ...(observation_format === 'bare' ? [refused('generation.observation_format', { expected: 'chat or null', got: observation_format })] : []),
-    ...(prompt_logprobs ? [refused('generation.prompt_logprobs', { expected: 'false', got: prompt_logprobs })] : []),
-    ...(semantics === 'standard' ? [] : [refused('semantics', { expected: 'standard', got: semantics })]),
-  ]; // prettier-ignore
+    ...(prompt_format === 'chat'
+      ? []
+      : [refused('generation.prompt_format', { expected: 'chat', got: prompt_format })]),
+    ...(observation_format === 'bare'
+      ? [
+          refused('generation.observation_format', {
+            expected: 'chat or null',
+            got: observation_format,
+          }),
+        ]
+      : []),
+    ...(prompt_logprobs
+      ? [refused('generation.prompt_logprobs', { expected: 'false', got: prompt_logprobs })]
+      : []),
+    ...(semantics === 'standard'
+      ? []
+      : [refused('semantics', { expected: 'standard', got: semantics })]),
+  ];
   if (problems.length > 0) throw invalidBatchRequest(problems);
   if (max_seq_len >= USUAL_LENGTH) return;
   warn(

@@ -26,7 +26,9 @@ export async function checkPrompts(
   { prompts, dependencies }: { prompts: Prompts; dependencies: Pick<Dependencies, 'environment'> },
 ): Promise<void> {
   if (generation.prompt_format === 'raw') return;
-  const lists = [...prompts.values()].filter(({ is_rendered, roles }) => is_rendered && roles.length > 0); // prettier-ignore
+  const lists = [...prompts.values()].filter(
+    ({ is_rendered, roles }) => is_rendered && roles.length > 0,
+  );
   const { model, chat_template_kwargs } = generation;
   const template = { model: model ?? '', chat_template_kwargs, signal };
   const refusals = (service: GenerationService) =>
@@ -58,8 +60,11 @@ export async function checkTemplate(
   if (observationFormatOf(request) === 'bare' || max_rollout_turns === 0) return;
   const goes_on = max_rollout_turns > 1;
   const answers = await askedOnce(() =>
-    pool.askEach((service) => problemsOn(service, { generation, goes_on, prompts, dependencies, signal }), signal),
-  ); // prettier-ignore
+    pool.askEach(
+      (service) => problemsOn(service, { generation, goes_on, prompts, dependencies, signal }),
+      signal,
+    ),
+  );
   const found = answers.flatMap(({ replica, answer }) =>
     answer.map(({ what, is_certain }) => ({ what: `${replica}: ${what}`, is_certain })),
   );
@@ -98,8 +103,9 @@ async function problemsOn(
     );
     const problems = tried.filter((what) => what !== null);
     const is_certain = given !== null || problems.length === tried.length;
-    for (const what of problems) if (found.get(what)?.is_certain !== true) found.set(what, { what, is_certain });
-  } // prettier-ignore
+    for (const what of problems)
+      if (found.get(what)?.is_certain !== true) found.set(what, { what, is_certain });
+  }
   return [...found.values()];
 }
 
@@ -117,7 +123,11 @@ function promptOf(
 
 function problemOf(
   service: GenerationService,
-  { generation, signal, ...conversation }: Omit<Conversation, 'thinks'> & Pick<Questions, 'generation' | 'signal'>,
+  {
+    generation,
+    signal,
+    ...conversation
+  }: Omit<Conversation, 'thinks'> & Pick<Questions, 'generation' | 'signal'>,
 ): Promise<string | null> {
   const { model: asked, chat_template_kwargs } = generation;
   const model = asked ?? '';
@@ -126,4 +136,4 @@ function problemOf(
     { ...conversation, thinks: !isOff('enable_thinking') && !isOff('thinking') },
     templateOf(service, { model, chat_template_kwargs, signal }),
   );
-} // prettier-ignore
+}

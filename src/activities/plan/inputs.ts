@@ -18,7 +18,6 @@ export async function rowsBelow(
   inputsDirectory: string,
   name: string,
 ): Promise<AsyncGenerator<string>> {
-  // prettier-ignore
   const badPath = badPathBelow(inputsDirectory);
   const place = placeOf(inputsDirectory);
   if (place === null) {
@@ -66,7 +65,9 @@ async function* closing<T>(bucket: Bucket, items: AsyncIterable<T>): AsyncGenera
 async function locate(file: string, inputsDirectory: string): Promise<string> {
   const badPath = badPathBelow(inputsDirectory);
   if (placeOf(file) !== null)
-    throw badPath(`expected a file below inputs_dir, got ${preview(file)}: objects are read where inputs_dir is an address such as s3://bucket/prefix`); // prettier-ignore
+    throw badPath(
+      `expected a file below inputs_dir, got ${preview(file)}: objects are read where inputs_dir is an address such as s3://bucket/prefix`,
+    );
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
   });

@@ -71,7 +71,12 @@ export async function readSamples(
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     left -= text.length;
-    const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
+    const tooLarge =
+      raw.length === most
+        ? tooMany(most, request)
+        : left < 0
+          ? tooLong(dependencies.deployment.sample_bytes)
+          : null;
     if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
     const row = raw.length;
     problems.add(row, checkSample(text, { row, tasks, prompts, seen, request, dependencies }));

@@ -75,7 +75,9 @@ function lineText(ranges: Ranges, samples: BatchRequest['samples']): string {
 }
 
 function rowsText(ranges: Ranges): string {
-  const named = ranges.slice(0, MOST_RANGES).map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`)); // prettier-ignore
+  const named = ranges
+    .slice(0, MOST_RANGES)
+    .map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`));
   const others = ranges
     .slice(MOST_RANGES)
     .reduce((count, [first, last]) => count + last - first + 1, 0);

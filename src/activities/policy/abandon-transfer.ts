@@ -57,7 +57,12 @@ async function takeUp({ records }: PolicyService, nonce: string): Promise<Ticket
 
 async function outcomesOf(
   policy: PolicyService,
-  { ticket, touched, why, signal }: { ticket: Ticket; touched: readonly number[] | null; why: string; signal: AbortSignal }, // prettier-ignore
+  {
+    ticket,
+    touched,
+    why,
+    signal,
+  }: { ticket: Ticket; touched: readonly number[] | null; why: string; signal: AbortSignal },
 ): Promise<Record<string, Outcome>> {
   const { engines, paused_until, version, nonce } = ticket;
   const transit = inTransit(version, nonce);

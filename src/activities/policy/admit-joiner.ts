@@ -48,7 +48,10 @@ export async function admit(
     const all = await examineLogprobs(policy, { control, signal, identity });
     const admitted = await policy.records.change((now) =>
       now !== null && isUnchanged(now, { replica, epoch })
-        ? asAdmitted(withReplica(now, { replica, state: 'current', version: null }), { replica, identity: all }) // prettier-ignore
+        ? asAdmitted(withReplica(now, { replica, state: 'current', version: null }), {
+            replica,
+            identity: all,
+          })
         : null,
     );
     return { identity, done: { paused_s: 0, load_s: 0, view: viewOf(admitted) } };

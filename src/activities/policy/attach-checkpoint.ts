@@ -35,7 +35,9 @@ function attached(
   }
   const path = pathOf(known);
   if (path !== null && path !== checkpoint)
-    throw refused(`checkpoint: version ${version} has ${JSON.stringify(path)}, got ${JSON.stringify(checkpoint)}`); // prettier-ignore
+    throw refused(
+      `checkpoint: version ${version} has ${JSON.stringify(path)}, got ${JSON.stringify(checkpoint)}`,
+    );
   const { files: before } = known;
   if (path !== null && before !== null && files !== null && isOther(before, files))
     throw refused(`checkpoint: ${otherFiles(checkpoint, { version, before, now: files })}`);

@@ -7,7 +7,16 @@ import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
-import { ended, needsInit, neededGroups, opened, placed, refusalOfBegin, versionOf, wholeGroups } from '../../model/policy/tickets.js'; // prettier-ignore
+import {
+  ended,
+  needsInit,
+  neededGroups,
+  opened,
+  placed,
+  refusalOfBegin,
+  versionOf,
+  wholeGroups,
+} from '../../model/policy/tickets.js';
 import { Begin } from '../../model/policy/transfer.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';
@@ -108,7 +117,12 @@ function ticketFor(
     const was = isTaken || state === 'updating' ? HALF : { state, needs };
     return { ...engine, url, was: { ...was, label }, left: false };
   });
-  const places = engines.map(({ url, group, world_size, rank_offset }) => [url, group, world_size, rank_offset]); // prettier-ignore
+  const places = engines.map(({ url, group, world_size, rank_offset }) => [
+    url,
+    group,
+    world_size,
+    rank_offset,
+  ]);
   const began_at = commonMs();
   return {
     ...begin,
@@ -140,7 +154,17 @@ async function holdAll(
 
 async function holdOne(
   control: WeightControl,
-  { ticket, was, isAsleep, signal }: { ticket: Ticket; was: Ticket['engines'][number]['was']; isAsleep: boolean; signal: AbortSignal }, // prettier-ignore
+  {
+    ticket,
+    was,
+    isAsleep,
+    signal,
+  }: {
+    ticket: Ticket;
+    was: Ticket['engines'][number]['was'];
+    isAsleep: boolean;
+    signal: AbortSignal;
+  },
 ): Promise<void> {
   const { mode, cache, code, version, nonce } = ticket;
   const bound = { within_ms: CALL_MS, signal };
@@ -162,7 +186,11 @@ async function holdOne(
 /** The record without those that could not be held; without the ticket if they were too many. */
 async function keepHeld(
   policy: PolicyService,
-  { ticket, faults, signal }: { ticket: Ticket; faults: Record<string, Fault>; signal: AbortSignal }, // prettier-ignore
+  {
+    ticket,
+    faults,
+    signal,
+  }: { ticket: Ticket; faults: Record<string, Fault>; signal: AbortSignal },
 ): Promise<PolicyRecord | null> {
   const latest = await policy.records.latest();
   const { engines } = ticket;
@@ -196,7 +224,10 @@ async function keepHeld(
     const { open } = now.transfers;
     const held = (open?.engines ?? []).filter(({ group }) => whole.includes(group));
     const there = Object.entries(outcomes).filter(([url]) => now.replicas[url] !== undefined);
-    const left = there.reduce((next, [replica, outcome]) => withReplica(next, { replica, ...outcome }), now); // prettier-ignore
+    const left = there.reduce(
+      (next, [replica, outcome]) => withReplica(next, { replica, ...outcome }),
+      now,
+    );
     return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
   });
 }
@@ -219,7 +250,15 @@ function answerOf(
     version,
     engines: engines.map(({ url, world_size, rank_offset, group, backend }) => {
       const control = knownControl(policy, url);
-      return { url, control_url: control?.control_url ?? url, instance: record?.replicas[url]?.instance ?? null, world_size, rank_offset, group, backend }; // prettier-ignore
+      return {
+        url,
+        control_url: control?.control_url ?? url,
+        instance: record?.replicas[url]?.instance ?? null,
+        world_size,
+        rank_offset,
+        group,
+        backend,
+      };
     }),
     fleet,
     init: record === null || needsInit(record.transfers, fleet),

@@ -74,8 +74,14 @@ export async function bringAdapter(
     const all = await examineLoaded(identity, { policy, control, signal });
     const after = await policy.records.change((now) => {
       if (now === null || !isUnchanged(now, { replica, epoch })) return null;
-      const whole = entry.state === 'current' ? now : withReplica(now, { replica, state: 'current', version: adapter.base }); // prettier-ignore
-      return asAdmitted(withAdapter(whole, { replica, adapter, ...adapter }), { replica, identity: all }); // prettier-ignore
+      const whole =
+        entry.state === 'current'
+          ? now
+          : withReplica(now, { replica, state: 'current', version: adapter.base });
+      return asAdmitted(withAdapter(whole, { replica, adapter, ...adapter }), {
+        replica,
+        identity: all,
+      });
     });
     return { paused_s: 0, load_s: (commonMs() - began) / 1000, view: viewOf(after) };
   } catch (error) {
@@ -108,7 +114,9 @@ async function checkLabel(
   const base = baseOf(entry);
   if (entry.state === 'current' && base !== null) {
     if (said !== String(base))
-      throw unknown(`expected weights ${JSON.stringify(String(base))}, got ${JSON.stringify(said)}`); // prettier-ignore
+      throw unknown(
+        `expected weights ${JSON.stringify(String(base))}, got ${JSON.stringify(said)}`,
+      );
   } else if (isInTransit(said) || ANY_VERSION.test(said)) throw refused(NO_BASE);
 }
 
@@ -117,7 +125,12 @@ const unknown = (message: string): Fault => new Fault({ type: 'PolicyVersionMism
 /** Loads it unless it is there, and unloads those of the service that no stream may use any more. */
 export async function putAdapter(
   { name, path }: LoadableAdapter,
-  { control, service, keeps, bound }: { control: WeightControl; service: string; keeps: readonly string[]; bound: () => Bound }, // prettier-ignore
+  {
+    control,
+    service,
+    keeps,
+    bound,
+  }: { control: WeightControl; service: string; keeps: readonly string[]; bound: () => Bound },
 ): Promise<void> {
   const there = await control.adapters(bound());
   for (const other of there)
@@ -131,7 +144,11 @@ export async function putAdapter(
 
 async function probe(
   control: WeightControl,
-  { manner: { probe: wanted }, name, bound }: { manner: Published; name: string; bound: () => Bound }, // prettier-ignore
+  {
+    manner: { probe: wanted },
+    name,
+    bound,
+  }: { manner: Published; name: string; bound: () => Bound },
 ): Promise<void> {
   if (wanted === null) return;
   const got = await control.promptLogprobs(wanted.prompt_ids, { ...bound(), adapter: name });
@@ -142,7 +159,12 @@ async function probe(
 /** What it serves, it serves on; another process behind its URL does not. */
 const noteFault = (
   { records }: PolicyService,
-  { replica, epoch, message, isAnother }: { replica: string; epoch: number; message: string; isAnother: boolean }, // prettier-ignore
+  {
+    replica,
+    epoch,
+    message,
+    isAnother,
+  }: { replica: string; epoch: number; message: string; isAnother: boolean },
 ): Promise<PolicyRecord | null> =>
   records.change((now) => {
     const entry = now?.replicas[replica];

@@ -20,7 +20,10 @@ export const lackOf = (
  */
 export function checkPlaces(
   url: string,
-  { keep_adapters, adapter_places }: { keep_adapters: number } & Pick<EngineSettings, 'adapter_places'>, // prettier-ignore
+  {
+    keep_adapters,
+    adapter_places,
+  }: { keep_adapters: number } & Pick<EngineSettings, 'adapter_places'>,
 ): void {
   const needed = keep_adapters + 1;
   if (adapter_places === null || adapter_places >= needed) return;

@@ -6,7 +6,14 @@ import { withoutIdleSleep } from '../../model/policy/sleepers.js';
 import type { Ticket, TicketEngine } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Outcome } from '../../model/policy/tickets.js';
-import { acceptedLabels, ended, neededGroups, refusalOfTicket, wholeGroups, withTicket } from '../../model/policy/tickets.js'; // prettier-ignore
+import {
+  acceptedLabels,
+  ended,
+  neededGroups,
+  refusalOfTicket,
+  wholeGroups,
+  withTicket,
+} from '../../model/policy/tickets.js';
 import { Finish } from '../../model/policy/transfer.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { FinishedTransfer, PolicyActivities } from '../contract/policy.js';
@@ -169,7 +176,9 @@ function conclude(
     whole.length > 0 && whole.length >= neededGroups({ ...ticket, engines }, { isAway });
   const why = isReached ? 'is over: it has finished' : 'is over: it did not reach its quorum';
   const { identity } = now;
-  const admitted = Object.keys(outcomes).filter(has).reduce((next, replica) => asAdmitted(next, { replica, identity }), now); // prettier-ignore
+  const admitted = Object.keys(outcomes)
+    .filter(has)
+    .reduce((next, replica) => asAdmitted(next, { replica, identity }), now);
   const after = ended(admitted, { outcomes, why, is_whole: isReached });
   return withoutIdleSleep(isReached ? concluded(after) : after);
 }

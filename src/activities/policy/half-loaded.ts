@@ -57,7 +57,12 @@ export const WHY_IT_HANGS =
 /** The outcome for an engine that may have got a part of its weights. */
 export async function halfLoaded(
   control: WeightControl,
-  { why, closes, paused_until, signal }: { why: string; closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
+  {
+    why,
+    closes,
+    paused_until,
+    signal,
+  }: { why: string; closes: boolean; paused_until: number; signal: AbortSignal },
 ): Promise<Outcome> {
   const hold = await holdHalfLoaded(control, { signal, closes });
   if (hold === 'away') return { state: 'away', needs: 'load', fault: `${why}; it does not answer` };
@@ -82,17 +87,30 @@ export async function labelBack(
   if (was.label === null) return;
   const said = await control.said(bound);
   if (said !== null && said !== transit && said !== was.label)
-    throw refused(`label: expected ${JSON.stringify(transit)}, got ${JSON.stringify(said)}: another process, or another writer, is there`); // prettier-ignore
+    throw refused(
+      `label: expected ${JSON.stringify(transit)}, got ${JSON.stringify(said)}: another process, or another writer, is there`,
+    );
   await control.label(was.label, bound);
 }
 
 /** The outcome for an engine that nobody has touched: it serves what it served, under its old label. */
 export async function givenBack(
   control: WeightControl,
-  { was, transit, closes, paused_until, signal }: Held & { closes: boolean; paused_until: number; signal: AbortSignal }, // prettier-ignore
+  {
+    was,
+    transit,
+    closes,
+    paused_until,
+    signal,
+  }: Held & { closes: boolean; paused_until: number; signal: AbortSignal },
 ): Promise<Outcome> {
   if (was.state !== 'current')
-    return await halfLoaded(control, { why: 'its weights were not known before', closes, paused_until, signal }); // prettier-ignore
+    return await halfLoaded(control, {
+      why: 'its weights were not known before',
+      closes,
+      paused_until,
+      signal,
+    });
   const bound = { within_ms: CALL_MS, signal };
   try {
     await labelBack(control, { was, transit, ...bound });

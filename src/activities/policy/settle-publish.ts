@@ -135,7 +135,10 @@ function targeted(
       ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })
       : withReplica(record, { replica, state: 'away', fault, away_since: commonMs() });
   }, known);
-  const kept = publish.lora === null ? seen : withKept(seen, { version: publish.version, path: publish.weights.path }); // prettier-ignore
+  const kept =
+    publish.lora === null
+      ? seen
+      : withKept(seen, { version: publish.version, path: publish.weights.path });
   return withTarget(kept, publish);
 }
 

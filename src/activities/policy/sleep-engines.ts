@@ -42,13 +42,16 @@ export function createSleepEngines(dependencies: Dependencies): PolicyActivities
           ? before
           : await recordSleep(policy, { asked, nonce, signal });
       const sleep = record?.sleep ?? null;
-      if (record === null || sleep?.nonce !== nonce) throw refused('sleep: another update was first'); // prettier-ignore
+      if (record === null || sleep?.nonce !== nonce)
+        throw refused('sleep: another update was first');
       const faults = await layDown(policy, { record, sleep, signal });
       if (Object.keys(faults).length === 0) return viewOf(await policy.records.latest());
       await policy.records.change((now) =>
         now?.sleep?.nonce === nonce ? withoutSleep(now, 'another engine could not sleep') : null,
       );
-      throw refused(`not every engine could be put to sleep, so all are woken: ${textOfFaults(faults)}`); // prettier-ignore
+      throw refused(
+        `not every engine could be put to sleep, so all are woken: ${textOfFaults(faults)}`,
+      );
     });
 }
 
@@ -77,7 +80,9 @@ async function recordSleep(
     const seen = Object.entries(away).reduce((next, [replica, fault]) => {
       const entry = next.replicas[replica];
       const isKnown = entry === undefined || entry.needs !== null || entry.state === 'away';
-      return isKnown ? next : withReplica(next, { replica, state: 'away', fault, away_since: commonMs() }); // prettier-ignore
+      return isKnown
+        ? next
+        : withReplica(next, { replica, state: 'away', fault, away_since: commonMs() });
     }, known);
     const until = commonMs() + toMs(asked.until);
     const { level, holder } = asked;
@@ -150,7 +155,11 @@ async function layDown(
 /** Its streams are cut. Weights that are to be dropped lose their label first. */
 export async function putToSleep(
   control: WeightControl,
-  { sleep: { level, nonce }, version, signal }: { sleep: Pick<Sleeping, 'level' | 'nonce'>; version: number | null; signal: AbortSignal }, // prettier-ignore
+  {
+    sleep: { level, nonce },
+    version,
+    signal,
+  }: { sleep: Pick<Sleeping, 'level' | 'nonce'>; version: number | null; signal: AbortSignal },
 ): Promise<void> {
   const bound = { within_ms: QUESTION_MS, signal };
   await control.cutOff(bound);

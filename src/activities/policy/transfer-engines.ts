@@ -98,7 +98,9 @@ function meant(
   const urls = controls.map(({ replica }) => replica);
   const foreign = only?.find((url) => !urls.includes(url));
   if (foreign !== undefined)
-    throw refused(`only: expected URLs of the service (${urls.join(', ')}), got ${JSON.stringify(foreign)}`); // prettier-ignore
+    throw refused(
+      `only: expected URLs of the service (${urls.join(', ')}), got ${JSON.stringify(foreign)}`,
+    );
   const isMeant = ({ replica }: WeightControl): boolean => {
     const entry = record?.replicas[replica];
     const hasBase = entry?.state === 'current' && baseOf(entry) === base;
@@ -129,7 +131,9 @@ async function askEngine(
     control.worldSize(bound),
   ]);
   if (backend === NO_BACKEND && begin.code === 'ours')
-    throw refused(`${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`); // prettier-ignore
+    throw refused(
+      `${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`,
+    );
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.
   const serves = entry === undefined || entry.state === 'current';

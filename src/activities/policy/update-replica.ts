@@ -81,7 +81,9 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const isPaused = attempt.checkpoint !== null;
       const awake = isPaused ? null : await wakeReplica(order, { policy, control, signal });
       if (awake !== null) return awake;
-      const beside = isPaused ? null : await bringAdapter(order, { policy, control, identity, signal }); // prettier-ignore
+      const beside = isPaused
+        ? null
+        : await bringAdapter(order, { policy, control, identity, signal });
       if (beside !== null) return beside;
       const begun = await orReleased(beginning, () => begin(order, beginning));
       if (begun === null)
@@ -173,7 +175,21 @@ async function recordPause(
   const slept = record?.replicas[replica]?.slept ?? null;
   const isSame = entry !== undefined && baseOf(entry) === version;
   const beforeSleep = isSame ? (slept?.before ?? null) : null;
-  return { isAsleep: slept !== null, before: beforeSleep, order, version, adapter, policy, control, manner, transit, epoch, paused_until, ...halfOf(attempt), signal: attempt.signal }; // prettier-ignore
+  return {
+    isAsleep: slept !== null,
+    before: beforeSleep,
+    order,
+    version,
+    adapter,
+    policy,
+    control,
+    manner,
+    transit,
+    epoch,
+    paused_until,
+    ...halfOf(attempt),
+    signal: attempt.signal,
+  };
 }
 
 /** The next attempt has to know it. */
@@ -220,13 +236,17 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
   await inPhase('resume', () => control.resume(bound()));
   const paused_s = (performance.now() - began) / 1000;
   await inPhase('probe', () => probe(work, bound()));
-  if (adapter !== null) await inPhase('adapter', () => putAdapter(adapter, { control, service: order.service, keeps: [], bound })); // prettier-ignore
+  if (adapter !== null)
+    await inPhase('adapter', () =>
+      putAdapter(adapter, { control, service: order.service, keeps: [], bound }),
+    );
   const { replica } = order;
   const identity = await examineLoaded(work.identity, work);
   const record = await work.policy.records.change((now) => {
     checkOurs(now, work);
     const next = now && withReplica(now, { replica, state: 'current', version: work.version });
-    const whole = next && adapter !== null ? withAdapter(next, { replica, adapter, keep_adapters: 1 }) : next; // prettier-ignore
+    const whole =
+      next && adapter !== null ? withAdapter(next, { replica, adapter, keep_adapters: 1 }) : next;
     return whole && asAdmitted(whole, { replica, identity });
   });
   return { paused_s, load_s, view: viewOf(record) };
@@ -300,7 +320,12 @@ async function afterFailure(
   const message = error instanceof Error ? error.message : String(error);
   const outcome =
     work.isHalf() || work.isAsleep
-      ? await halfLoaded(control, { why: message, closes: false, paused_until, signal: AbortSignal.timeout(HOLD_MS) }) // prettier-ignore
+      ? await halfLoaded(control, {
+          why: message,
+          closes: false,
+          paused_until,
+          signal: AbortSignal.timeout(HOLD_MS),
+        })
       : {
           state: (await release(control)) ? ('unknown' as const) : ('away' as const),
           fault: message,

@@ -14,7 +14,8 @@ export function createWakeEngines(dependencies: Dependencies): PolicyActivities[
   return ({ service, ...given }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);
-      const { tags } = 'why' in given ? { tags: null } : inputOf('wake', { schema: Wake, input: given.wake }); // prettier-ignore
+      const { tags } =
+        'why' in given ? { tags: null } : inputOf('wake', { schema: Wake, input: given.wake });
       if (tags?.every((tag) => tag === 'weights') === true) {
         await giveMemory(policy, signal);
         return { repair: null, view: viewOf(await policy.records.latest()) };

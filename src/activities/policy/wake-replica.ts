@@ -38,7 +38,12 @@ export async function wakeReplica(
   const isLoaded = needsLoad(record, entry) || !(await isSame(entry, waking));
   if (isLoaded) {
     if (canRestore(viewOf(record))) return null;
-    const left = await note(policy, { replica, entry, needs: 'load', fault: 'it has slept without weights' }); // prettier-ignore
+    const left = await note(policy, {
+      replica,
+      entry,
+      needs: 'load',
+      fault: 'it has slept without weights',
+    });
     return { paused_s: 0, load_s: 0, view: viewOf(left) };
   }
   const began = performance.now();
@@ -49,7 +54,8 @@ export async function wakeReplica(
       : null,
   );
   const epoch = entry.epoch + 1;
-  if (!isUnchanged(taken, { replica, epoch })) throw refused(`${replica}: another attempt has taken it over`); // prettier-ignore
+  if (!isUnchanged(taken, { replica, epoch }))
+    throw refused(`${replica}: another attempt has taken it over`);
   const failed = await woken(entry, { ...waking, paused_until });
   signal.throwIfAborted();
   const after = await policy.records.change((now) => {
@@ -104,7 +110,12 @@ export async function whatChanged(
 
 const note = (
   { records }: PolicyService,
-  { replica, entry, needs, fault }: { replica: string; entry: ReplicaEntry; needs: 'load'; fault: string }, // prettier-ignore
+  {
+    replica,
+    entry,
+    needs,
+    fault,
+  }: { replica: string; entry: ReplicaEntry; needs: 'load'; fault: string },
 ): Promise<PolicyRecord | null> =>
   records.change((now) =>
     now !== null && isUnchanged(now, { replica, epoch: entry.epoch })

@@ -66,7 +66,9 @@ async function see(place: string): Promise<Look> {
 async function seeObjects({ bucket: name, prefix: key }: BucketSettings): Promise<Look> {
   const bucket = createBucket({ bucket: name, prefix: '' });
   try {
-    const below = (await bucket.look(`${key}/`)).filter((one) => !one.key.slice(key.length + 1).includes('/')); // prettier-ignore
+    const below = (await bucket.look(`${key}/`)).filter(
+      (one) => !one.key.slice(key.length + 1).includes('/'),
+    );
     const found = new Map(below.map((one) => [one.key.slice(key.length + 1), one]));
     const names = weightsAmong([...found.keys()]);
     if (names.length === 0)

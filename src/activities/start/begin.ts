@@ -41,7 +41,10 @@ export async function begin(
     ...opening,
     extra_env_info:
       opening.plays === 'agent' && opening.program === undefined
-        ? placedInfo(sample.extra_env_info ?? {}, placingOf(hold.ref, { sample, request, ...dependencies })) // prettier-ignore
+        ? placedInfo(
+            sample.extra_env_info ?? {},
+            placingOf(hold.ref, { sample, request, ...dependencies }),
+          )
         : (sample.extra_env_info ?? {}),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
     ...(!mayTrain(sample) && { untrained: true as const }),
@@ -88,7 +91,12 @@ async function renderSample(
       });
       check(rendered.reduce((total, message) => total + message.token_ids.length, 0));
       if (!generation.prompt_logprobs) return rendered;
-      return await withPromptLogprobs(rendered, { service, lease, model: generation.model ?? '', signal }); // prettier-ignore
+      return await withPromptLogprobs(rendered, {
+        service,
+        lease,
+        model: generation.model ?? '',
+        signal,
+      });
     },
   );
 }

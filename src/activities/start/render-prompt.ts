@@ -69,7 +69,12 @@ async function renderChat(
   const render = async (count: number): Promise<Rendering> => {
     const some = chat.slice(0, count);
     const add_generation_prompt = count === chat.length;
-    const asked = { model: model ?? '', messages: some, add_generation_prompt, chat_template_kwargs }; // prettier-ignore
+    const asked = {
+      model: model ?? '',
+      messages: some,
+      add_generation_prompt,
+      chat_template_kwargs,
+    };
     return sends_pictures && showsPictures(some)
       ? await pictureRoute(service).render(asked, signal)
       : { token_ids: await service.renderChat(asked, signal), places: [] };

@@ -44,7 +44,7 @@ export const needsStart = (trajectory: Trajectory): boolean => {
  */
 export async function openLife(
   hold: Hold,
-  { store, storeId, answers, environment: find, attempts }: Dependencies & { attempts: Attempts }, // prettier-ignore
+  { store, storeId, answers, environment: find, attempts }: Dependencies & { attempts: Attempts },
 ): Promise<Sample> {
   const { journal, ref } = hold;
   const { session } = journal.trajectory;
@@ -167,7 +167,11 @@ export async function stepInSession(
  */
 async function endSession(
   hold: Hold,
-  { environment, storeId, waits }: Pick<Dependencies, 'storeId'> & { environment: ExactEnvironment | undefined; waits: boolean }, // prettier-ignore
+  {
+    environment,
+    storeId,
+    waits,
+  }: Pick<Dependencies, 'storeId'> & { environment: ExactEnvironment | undefined; waits: boolean },
 ): Promise<void> {
   const { journal, signal, warn, ref } = hold;
   const { session } = journal.trajectory;

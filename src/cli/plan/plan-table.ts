@@ -33,7 +33,8 @@ const BYTES = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
 
 /** Three digits: nobody measures more. */
 function amount(value: number, unit: string): string {
-  if (!unit.startsWith('bytes')) return `${short(value)}${unit === '' || unit.startsWith('/') ? unit : ` ${unit}`}`; // prettier-ignore
+  if (!unit.startsWith('bytes'))
+    return `${short(value)}${unit === '' || unit.startsWith('/') ? unit : ` ${unit}`}`;
   const power = Math.max(0, Math.min(BYTES.length - 1, Math.floor(Math.log10(value || 1) / 3)));
   return `${short(value / 1000 ** power)} ${BYTES[power] ?? ''}${unit.slice('bytes'.length)}`;
 }

@@ -183,7 +183,9 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
     return;
   }
   if (call !== null && rollout.trajectory.calls[call] === undefined)
-    throw new Error(`--call: expected a call of ${rolloutId(ref)}, which has ${rollout.trajectory.calls.length}, got ${call}`); // prettier-ignore
+    throw new Error(
+      `--call: expected a call of ${rolloutId(ref)}, which has ${rollout.trajectory.calls.length}, got ${call}`,
+    );
   const page = { style: style(), tokens, turns, call };
   const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
   const { config } = options;

@@ -58,7 +58,11 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
   const parsed = <T>(schema: z.ZodType<T>, value: unknown): T => {
     const { data, error } = schema.safeParse(value);
     if (error === undefined) return data;
-    throw bad(problemsOf(error, value).map(({ where, what }) => `${where}: ${what}`).join('; ')); // prettier-ignore
+    throw bad(
+      problemsOf(error, value)
+        .map(({ where, what }) => `${where}: ${what}`)
+        .join('; '),
+    );
   };
   let read: unknown;
   try {
@@ -88,9 +92,18 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     const log = withAnswer(textLog(message_log), answer);
     return { log, metadata, task_name: null, recorded: null };
   }
-  const { message_log, extra_env_info, task_name = null, rollout_id, total_reward } = parsed(Row, value); // prettier-ignore
+  const {
+    message_log,
+    extra_env_info,
+    task_name = null,
+    rollout_id,
+    total_reward,
+  } = parsed(Row, value);
   const isResult = rollout_id !== undefined && total_reward !== undefined;
-  const log = withAnswer(isResult ? untilAnswer(textLog(message_log)) : textLog(message_log), answer); // prettier-ignore
+  const log = withAnswer(
+    isResult ? untilAnswer(textLog(message_log)) : textLog(message_log),
+    answer,
+  );
   if (!isAnswered(log))
     throw bad(
       `message_log: expected a last message of role assistant, got ${log.at(-1)?.role ?? 'none'}; --answer TEXT says it for all such lines`,
@@ -118,7 +131,8 @@ const isRow = (value: unknown): boolean =>
   !Object.hasOwn(value, 'metadata') &&
   ['task_name', 'extra_env_info'].some((column) => Object.hasOwn(value, column));
 
-const isAnswered = (log: readonly EnvironmentMessage[]): boolean => log.at(-1)?.role === 'assistant'; // prettier-ignore
+const isAnswered = (log: readonly EnvironmentMessage[]): boolean =>
+  log.at(-1)?.role === 'assistant';
 
 const withAnswer = (log: EnvironmentMessage[], answer: string | null): EnvironmentMessage[] =>
   answer === null || isAnswered(log) ? log : [...log, { role: 'assistant', content: answer }];

@@ -1,5 +1,10 @@
 import type { ForeignObject } from '../../model/foreign-object.js';
-import type { ExactEnvironment, EnvironmentMessage, StepContext, TurnAnswer } from '../../environments/environment.js'; // prettier-ignore
+import type {
+  ExactEnvironment,
+  EnvironmentMessage,
+  StepContext,
+  TurnAnswer,
+} from '../../environments/environment.js';
 import { withoutSession } from '../../model/journal/session.js';
 
 interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {

@@ -69,7 +69,13 @@ function readOptions(args: string[]): Options {
       columns: { type: 'string', multiple: true },
     },
   });
-  const { environment = null, input, config: file, answer = null, function: python = null } = values; // prettier-ignore
+  const {
+    environment = null,
+    input,
+    config: file,
+    answer = null,
+    function: python = null,
+  } = values;
   if (input === undefined) throw new UsageError('--input is missing');
   if (environment !== null && python !== null)
     throw new UsageError('expected one of --environment and --function, got both');
@@ -94,7 +100,9 @@ function columnsOf(text: string): Columns {
   const pairs = text.split(',').map((part) => {
     const at = part.lastIndexOf('=');
     if (at > 0) return [part.slice(0, at).trim(), part.slice(at + 1).trim()] as const;
-    throw new UsageError(`--columns: expected COLUMN=NAME such as question=prompt, got ${JSON.stringify(part)}`); // prettier-ignore
+    throw new UsageError(
+      `--columns: expected COLUMN=NAME such as question=prompt, got ${JSON.stringify(part)}`,
+    );
   });
   try {
     return checkColumns(pairs);
@@ -112,7 +120,11 @@ export async function stepCommand(args: string[]): Promise<number> {
     python === null || served === null
       ? (await loadConfig(file)).environments
       : { [python]: EnvironmentSettings.parse({ kind: 'http', url: served.url }) };
-  const factory = createEnvironmentFactory({ settings: environments, env: process.env, report: say }); // prettier-ignore
+  const factory = createEnvironmentFactory({
+    settings: environments,
+    env: process.env,
+    report: say,
+  });
   const stop = new AbortController();
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));

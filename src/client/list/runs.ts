@@ -13,7 +13,9 @@ export interface Runs {
 }
 
 const KINDS = { rolloutBatch: 'batch', rolloutStream: 'stream' } as const;
-const QUERY = `WorkflowType IN (${Object.keys(KINDS).map((type) => `'${type}'`).join(', ')})`; // prettier-ignore
+const QUERY = `WorkflowType IN (${Object.keys(KINDS)
+  .map((type) => `'${type}'`)
+  .join(', ')})`;
 
 /** Runs that are read at most. A stream has one for each of its continuations. */
 const MOST_RUNS = 10_000;

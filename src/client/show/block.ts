@@ -63,7 +63,11 @@ export function tokenTable({ token_ids, logprobs }: Sampled): string[] {
   for (let from = 0; from < token_ids.length; from += PER_LINE) {
     const cells = token_ids
       .slice(from, from + PER_LINE)
-      .map((id, at) => `${id}${logprobs[from + at] === undefined ? '' : `:${(logprobs[from + at] ?? 0).toFixed(3)}`}`.padEnd(14)); // prettier-ignore
+      .map((id, at) =>
+        `${id}${logprobs[from + at] === undefined ? '' : `:${(logprobs[from + at] ?? 0).toFixed(3)}`}`.padEnd(
+          14,
+        ),
+      );
     lines.push(`${String(from).padStart(6)}  ${cells.join('')}`.trimEnd());
   }
   return lines;
@@ -71,13 +75,20 @@ export function tokenTable({ token_ids, logprobs }: Sampled): string[] {
 
 export function block(
   key: string,
-  { title, text, notes = [], style }: { title: string; text: string; notes?: string[]; style: TextStyle },
+  {
+    title,
+    text,
+    notes = [],
+    style,
+  }: { title: string; text: string; notes?: string[]; style: TextStyle },
 ): Block {
   const lines: Line[] = [
     [],
-    ...wrapped(plainLine(`-- ${title}`), style.columns).map((line): Line => [{ text: line, ink: 'bold' }]),
+    ...wrapped(plainLine(`-- ${title}`), style.columns).map((line): Line => [
+      { text: line, ink: 'bold' },
+    ]),
     ...(text === '' ? [] : wrapped(text, style.columns).map((line): Line => [line])),
     ...notes.map((note): Line => [{ text: note, ink: 'dim' }]),
   ];
   return { key, lines: lines.map((line) => renderLine(line, style)) };
-} // prettier-ignore
+}

@@ -28,17 +28,31 @@ export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[
   const isShown = (turn: number): boolean =>
     range === null || (turn >= range.first && turn <= range.last);
   const depths: number[] = [];
-  for (const [number] of calls.entries()) depths.push(depthOf(trajectory, { number, paths, depths })); // prettier-ignore
+  for (const [number] of calls.entries())
+    depths.push(depthOf(trajectory, { number, paths, depths }));
   const blocks = calls.flatMap((_, number) =>
-    isShown(number) ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })] : [],
+    isShown(number)
+      ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })]
+      : [],
   );
   const ended = lives.flatMap(({ line, exit }) =>
     exit === null
       ? []
-      : [block(`life.${line.life}`, { title: `life ${line.life} ended: ${exitText(exit)}`, text: leftText(exit), style: options.style })],
+      : [
+          block(`life.${line.life}`, {
+            title: `life ${line.life} ended: ${exitText(exit)}`,
+            text: leftText(exit),
+            style: options.style,
+          }),
+        ],
   );
-  return [...blocks, ...refusedBlocks(trajectory, options), ...ended, ...verdictBlock(trajectory, options)];
-} // prettier-ignore
+  return [
+    ...blocks,
+    ...refusedBlocks(trajectory, options),
+    ...ended,
+    ...verdictBlock(trajectory, options),
+  ];
+}
 
 /** Requests that got no call: a program that asks for the same again and again has a line a minute. */
 const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): Block[] =>
@@ -51,7 +65,10 @@ const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): 
 export function callTexts(trajectory: Trajectory): { title: string; text: string }[] {
   const paths = pathsOf(trajectory, rulesOf(trajectory));
   const calls = trajectory.calls.map((_, number) => callText(trajectory, { number, paths }));
-  const refused = trajectory.refused.map(({ message: text }) => ({ title: 'a call was refused', text })); // prettier-ignore
+  const refused = trajectory.refused.map(({ message: text }) => ({
+    title: 'a call was refused',
+    text,
+  }));
   return [...calls, ...refused];
 }
 
@@ -69,7 +86,12 @@ function depthOf(
 
 function callLine(
   trajectory: Trajectory,
-  { number, paths, depth, options }: { number: number; paths: Paths; depth: number; options: PageOptions },
+  {
+    number,
+    paths,
+    depth,
+    options,
+  }: { number: number; paths: Paths; depth: number; options: PageOptions },
 ): Block {
   const { calls, open } = trajectory;
   const call = calls[number];
@@ -79,13 +101,22 @@ function callLine(
   const { title, text } = callText(trajectory, { number, paths });
   const left = divergenceText(trajectory, number);
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
-  return block(`${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`, {
-    title: `${indent}${title}`,
-    text: text.split('\n').map((line) => `${indent}   ${line}`).join('\n'),
-    notes: [...(left === null ? [] : [`diverged ${left}`]), ...seams(sampled?.segments ?? [])].map((note) => `${indent}   ${note}`),
-    style: options.style,
-  });
-} // prettier-ignore
+  return block(
+    `${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`,
+    {
+      title: `${indent}${title}`,
+      text: text
+        .split('\n')
+        .map((line) => `${indent}   ${line}`)
+        .join('\n'),
+      notes: [
+        ...(left === null ? [] : [`diverged ${left}`]),
+        ...seams(sampled?.segments ?? []),
+      ].map((note) => `${indent}   ${note}`),
+      style: options.style,
+    },
+  );
+}
 
 /** What is known of a call, and a line each of what it was asked and what it said. */
 function callText(
@@ -112,7 +143,10 @@ function callText(
   ];
   const said = answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(answer));
   const asked = line.news.at(-1);
-  const texts = [...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]), `assistant: ${said}`]; // prettier-ignore
+  const texts = [
+    ...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]),
+    `assistant: ${said}`,
+  ];
   return { title: `call ${number}: ${facts.join(', ')}`, text: texts.map(preview).join('\n') };
 }
 
@@ -157,13 +191,19 @@ const leftText = ({ tail, submission, said }: LineOf<'exit'>): string =>
 function verdictBlock({ verdict }: Trajectory, { style }: PageOptions): Block[] {
   if (verdict === null) return [];
   const { reward, rewards, message } = verdict;
-  const facts = [`reward ${reward}`, ...Object.entries(rewards).map(([name, one]) => `${name} ${one}`)]; // prettier-ignore
+  const facts = [
+    `reward ${reward}`,
+    ...Object.entries(rewards).map(([name, one]) => `${name} ${one}`),
+  ];
   const text = typeof message?.content === 'string' ? message.content : '';
   return [block('verdict', { title: `verdict: ${facts.join(', ')}`, text, style })];
 }
 
 /** One call whole: what it was asked with, and its answer. */
-export function callBlocks(trajectory: Trajectory, { number, ...options }: PageOptions & { number: number }): Block[] {
+export function callBlocks(
+  trajectory: Trajectory,
+  { number, ...options }: PageOptions & { number: number },
+): Block[] {
   const { calls, open, materials } = trajectory;
   const call = calls[number];
   if (call === undefined) return [];
@@ -177,13 +217,25 @@ export function callBlocks(trajectory: Trajectory, { number, ...options }: PageO
   const sampled = call.sampled ?? open.get(number);
   const paths = pathsOf(trajectory, rulesOf(trajectory));
   const head = callLine(trajectory, { number, paths, depth: 0, options });
-  const said = answer === null ? { role: 'assistant', content: open.get(number)?.text ?? '' } : messageOf(answer);
+  const said =
+    answer === null
+      ? { role: 'assistant', content: open.get(number)?.text ?? '' }
+      : messageOf(answer);
   return [
     head,
     ...asked.map((message, at) => messageBlock(message, { key: `asked.${at}`, style })),
-    messageBlock(said, { key: 'said', style, notes: [`prompt ${formatCount(call.prompt_length, 'token')}`, ...(sampled === undefined ? [] : [...sampledFacts(sampled), ...(tokens ? tokenTable(sampled) : [])])] }),
+    messageBlock(said, {
+      key: 'said',
+      style,
+      notes: [
+        `prompt ${formatCount(call.prompt_length, 'token')}`,
+        ...(sampled === undefined
+          ? []
+          : [...sampledFacts(sampled), ...(tokens ? tokenTable(sampled) : [])]),
+      ],
+    }),
   ];
-} // prettier-ignore
+}
 
 function messageBlock(
   message: CallMessage,

@@ -20,7 +20,9 @@ export function divergenceText(trajectory: Trajectory, number: number): string |
   const of = `from call ${before}`;
   if (message === undefined) {
     if (line.system === earlier.system) return `${of} in its tools`;
-    const [then = '', now = ''] = [earlier, line].map(({ system }) => materials.get(system ?? '')?.system); // prettier-ignore
+    const [then = '', now = ''] = [earlier, line].map(
+      ({ system }) => materials.get(system ?? '')?.system,
+    );
     return `${of} at message 0: ${difference(then, now)}`;
   }
   const [then, now] = [before, number].map((call) => textAt(trajectory, { call, message }));

@@ -55,8 +55,10 @@ interface Cell {
 function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
   const { turns } = trajectory;
   const open = openAnswer(trajectory);
-  const title = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: true })); // prettier-ignore
-  const body = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: false })); // prettier-ignore
+  const title = (text: string): Cell[] =>
+    wrapped(text, width).map((line) => ({ text: line, isTitle: true }));
+  const body = (text: string): Cell[] =>
+    wrapped(text, width).map((line) => ({ text: line, isTitle: false }));
   const mean = meanLogprob(sampledOf(trajectory));
   const { failure } = entry;
   const why = failure === null ? '' : ` ${failure.type}: ${failure.message}`;
@@ -66,11 +68,16 @@ function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
       `${formatCount(entry.turns, isProgram(trajectory) ? 'call' : 'turn')}, ${formatCount(entry.tokens, 'token')}${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
     ),
     ...body(`${stateOf(entry)}${why}`),
-    ...callTexts(trajectory).flatMap(({ title: head, text }) => [...title(`-- ${head}`), ...body(text)]), // prettier-ignore
+    ...callTexts(trajectory).flatMap(({ title: head, text }) => [
+      ...title(`-- ${head}`),
+      ...body(text),
+    ]),
     ...turns.flatMap(({ generation, observation }, at) => [
       ...title(`-- ${at}: assistant`),
       ...body(generation.content),
-      ...title(`-- ${at}: ${observation.message?.role ?? 'environment'}, reward ${observation.reward}`), // prettier-ignore
+      ...title(
+        `-- ${at}: ${observation.message?.role ?? 'environment'}, reward ${observation.reward}`,
+      ),
       ...(observation.message === null ? [] : body(textOf(observation.message.content))),
     ]),
     ...(open.token_ids.length === 0 || isProgram(trajectory)

@@ -4,9 +4,16 @@ import type { Trajectory } from '../../model/journal/trajectory.js';
 /** Events of a rollout besides its turns; `at` in seconds, as in journal lines. */
 export type Happening =
   | { kind: 'attempt'; at: number; attempt: number; activity: string; why: string | null }
-  | { kind: 'fault'; at: number; turn: number; type: string; message: string; replica: string | null }
+  | {
+      kind: 'fault';
+      at: number;
+      turn: number;
+      type: string;
+      message: string;
+      replica: string | null;
+    }
   | { kind: 'over'; at: number; life: number }
-  | { kind: 'end'; at: number; stop_reason: string }; // prettier-ignore
+  | { kind: 'end'; at: number; stop_reason: string };
 
 export interface History {
   happenings: Happening[];
@@ -41,10 +48,12 @@ export function createHistory(): History {
           break;
         }
         case 'start':
-          if (line.over === true) happenings.push({ kind: 'over', at, life: trajectory.session.lives }); // prettier-ignore
+          if (line.over === true)
+            happenings.push({ kind: 'over', at, life: trajectory.session.lives });
           break;
         case 'end':
-          if (trajectory.end === line) happenings.push({ kind: 'end', at, stop_reason: line.stop_reason }); // prettier-ignore
+          if (trajectory.end === line)
+            happenings.push({ kind: 'end', at, stop_reason: line.stop_reason });
           break;
         default:
           break;

@@ -111,12 +111,15 @@ function summary({ batch_id, entries, shown, requested }: List): Line[] {
     .filter(([count], at) => at === 0 || count > 0)
     .map(([count, what]) => `${formatNumber(count)} ${what}`);
   return [
-    [{ text: batch_id, ink: 'bold' }, `  ${formatNumber(entries.length + notStarted)} rollouts: ${said.join(', ')}`],
+    [
+      { text: batch_id, ink: 'bold' },
+      `  ${formatNumber(entries.length + notStarted)} rollouts: ${said.join(', ')}`,
+    ],
     [
       `mean reward ${valid.length === 0 ? '-' : meanReward(valid).toFixed(3)}`,
       ...(shown.length === entries.length ? [] : [`   ${formatNumber(shown.length)} shown`]),
     ],
-  ]; // prettier-ignore
+  ];
 }
 
 function notShown({ entries, hides_failed }: List): Line[] {

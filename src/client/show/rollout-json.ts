@@ -19,7 +19,10 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
     mean_logprob: meanLogprob(sampledOf(trajectory)),
     inherited_tokens: trajectory.inherited_tokens,
     wasted_tokens: trajectory.wasted_tokens,
-    prompt: prompt.map(({ token_ids, ...message }) => ({ ...message, ...(tokens && { token_ids }) })),
+    prompt: prompt.map(({ token_ids, ...message }) => ({
+      ...message,
+      ...(tokens && { token_ids }),
+    })),
     log: turns.map((turn, at) => {
       const { generation, observation } = turn;
       return {
@@ -44,13 +47,21 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
         : { content: open.line?.content ?? open.text, ...sampledJson(open, { tokens }) },
     ...(isProgram(trajectory) && {
       calls: callsJson(trajectory, { tokens }),
-      refused: trajectory.refused.map(({ life, code, limit = null, message }) => ({ life, code, limit, message })),
-      lives: trajectory.lives.map(({ line, exit }) => ({ life: line.life, exit: exit && { code: exit.code, signal: exit.signal, tail: exit.tail } })),
+      refused: trajectory.refused.map(({ life, code, limit = null, message }) => ({
+        life,
+        code,
+        limit,
+        message,
+      })),
+      lives: trajectory.lives.map(({ line, exit }) => ({
+        life: line.life,
+        exit: exit && { code: exit.code, signal: exit.signal, tail: exit.tail },
+      })),
     }),
     agent_result: agent.result?.text ?? null,
     happenings,
   };
-} // prettier-ignore
+}
 
 function callsJson(trajectory: Trajectory, { tokens }: { tokens: boolean }): object[] {
   const { calls, open } = trajectory;

@@ -39,9 +39,11 @@ export function headingOf(
     ...(logprobs.length === 0 ? [] : [`mean logprob ${meanOf(logprobs)}`]),
     `attempts ${entry.attempts}`,
     `faults ${entry.faults}`,
-    ...(trajectory.wasted_tokens > 0 ? [`${formatCount(trajectory.wasted_tokens, 'token')} dropped (in no row)`] : []),
+    ...(trajectory.wasted_tokens > 0
+      ? [`${formatCount(trajectory.wasted_tokens, 'token')} dropped (in no row)`]
+      : []),
     ...(start === null ? [] : [`model ${start.settings.model}`]),
-  ]; // prettier-ignore
+  ];
   const lines: Line[] = [
     [
       { text: `${batch_id}/${placeText(entry)}`, ink: 'bold' },
@@ -124,14 +126,24 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   const result = agent.result ?? agent.failure;
   return [
     ...happened(happenings, { trajectory, style }),
-    ...(range === null ? (start?.prompt ?? []).map((message, at) => promptBlock(message, { at, life, style })) : []),
+    ...(range === null
+      ? (start?.prompt ?? []).map((message, at) => promptBlock(message, { at, life, style }))
+      : []),
     ...turns.flatMap((turn, at) =>
       isShown(at) ? turnBlocks(turn, { at, life, trajectory, ...options }) : [],
     ),
     ...(isShown(turns.length) && !isProgram(trajectory) ? openBlock(trajectory, options) : []),
     ...(isProgram(trajectory) ? treeBlocks(trajectory, options) : []),
-    ...(result === null ? [] : [block(`agent.${result.attempt}`, { title: "the agent's answer", text: prettyJson(result.text), style })]),
-  ]; // prettier-ignore
+    ...(result === null
+      ? []
+      : [
+          block(`agent.${result.attempt}`, {
+            title: "the agent's answer",
+            text: prettyJson(result.text),
+            style,
+          }),
+        ]),
+  ];
 }
 
 /** A single undisturbed attempt is not worth a line. */
@@ -140,12 +152,16 @@ function happened(
   { trajectory, style }: { trajectory: Trajectory; style: TextStyle },
 ): Block[] {
   const isEventful = happenings.some(
-    (one) => one.kind === 'fault' || one.kind === 'over' || (one.kind === 'attempt' && one.attempt > 1),
-  ); // prettier-ignore
+    (one) =>
+      one.kind === 'fault' || one.kind === 'over' || (one.kind === 'attempt' && one.attempt > 1),
+  );
   if (!isEventful) return [];
   const zero = trajectory.start?.at ?? happenings[0]?.at ?? 0;
   return happenings.map((one, at) => {
-    const [first = '', ...rest] = wrapped(happeningText(one, isProgram(trajectory) ? 'call' : 'turn'), style.columns - INDENT); // prettier-ignore
+    const [first = '', ...rest] = wrapped(
+      happeningText(one, isProgram(trajectory) ? 'call' : 'turn'),
+      style.columns - INDENT,
+    );
     const ink = one.kind === 'fault' ? ('yellow' as const) : ('dim' as const);
     const lines: Line[] = [
       ...(at === 0 ? [[]] : []),
@@ -184,7 +200,11 @@ function promptBlock(
   { at, life, style }: { at: number; life: number; style: TextStyle },
 ): Block {
   const tokens = token_ids.length === 0 ? '' : `, ${formatCount(token_ids.length, 'token')}`;
-  return block(`prompt.${life}.${at}`, { title: `${role} (prompt${tokens})`, text: contentText(content), style }); // prettier-ignore
+  return block(`prompt.${life}.${at}`, {
+    title: `${role} (prompt${tokens})`,
+    text: contentText(content),
+    style,
+  });
 }
 
 interface TurnContext extends PageOptions {
@@ -210,7 +230,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
     ...(at === trajectory.turns.length - 1 ? expectedOf(trajectory) : []),
     ...(observation.terminated ? ['terminated'] : []),
     ...(observation.truncated ? ['truncated'] : []),
-  ]; // prettier-ignore
+  ];
   const { message } = observation;
   return [
     block(`turn.${life}.${at}`, {

@@ -83,7 +83,9 @@ async function checkThere(settings: CommandSettings): Promise<void> {
     if (argv === null || (program.includes('/') && !program.startsWith('/'))) continue;
     if (program.includes('{') || (await findProgram(program, { PATH, folder: '/' })) !== null)
       continue;
-    const [where, looked] = program.startsWith('/') ? ['at', ''] : ['on PATH, named', ` (PATH is ${PATH})`]; // prettier-ignore
+    const [where, looked] = program.startsWith('/')
+      ? ['at', '']
+      : ['on PATH, named', ` (PATH is ${PATH})`];
     const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, there is none on this host${looked}: install it, or correct the setting`;
     throw new Fault({ type: 'EnvironmentUnavailable', message });
   }

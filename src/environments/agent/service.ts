@@ -83,7 +83,13 @@ export function createService({ url: at, headers, send }: ServiceSettings): Omit
     stop,
     cut: (run, signal) => stop(run, signal).then(() => KILLED),
     health: async (signal) => {
-      await send({ method: 'GET', path: '/health', headers, signal, timeout_ms: HEALTH_TIMEOUT_MS }); // prettier-ignore
+      await send({
+        method: 'GET',
+        path: '/health',
+        headers,
+        signal,
+        timeout_ms: HEALTH_TIMEOUT_MS,
+      });
     },
     recognise: (signal) => recognise({ url: at, headers, send }, signal),
     start: async (run, { task, signal }) => {
@@ -127,7 +133,15 @@ async function recognise(
   signal: AbortSignal,
 ): Promise<void> {
   const path = pathOf(`check-${randomUUID()}.0`);
-  const { request, status } = await send({ method: 'PUT', path, headers, json: NO_TASK, signal, timeout_ms: HEALTH_TIMEOUT_MS, accept: [...HAS_RUNS, ...HAS_NONE] }); // prettier-ignore
+  const { request, status } = await send({
+    method: 'PUT',
+    path,
+    headers,
+    json: NO_TASK,
+    signal,
+    timeout_ms: HEALTH_TIMEOUT_MS,
+    accept: [...HAS_RUNS, ...HAS_NONE],
+  });
   if (HAS_RUNS.includes(status)) return;
   const message = `${at}: expected a service of programs, got another server: to a run without a task (${request}) it answers ${status}`;
   throw new Fault({ type: 'EnvironmentRejected', message, at });

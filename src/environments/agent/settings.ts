@@ -49,13 +49,15 @@ const Run = z
       .array(z.string().min(1))
       .default([])
       .describe('files and folders of the host that they may read in `sandbox: programs`'),
-    memory: Size.default('4GiB').describe('of all processes of a life together, in `sandbox: programs`'), // prettier-ignore
+    memory: Size.default('4GiB').describe(
+      'of all processes of a life together, in `sandbox: programs`',
+    ),
     processes: z
       .int()
       .positive()
       .default(512)
       .describe('processes and threads of a life at once, in `sandbox: programs`'),
-    disk: Size.default('4GiB').describe("files of a life, in `sandbox: programs`"), // prettier-ignore
+    disk: Size.default('4GiB').describe('files of a life, in `sandbox: programs`'),
   })
   .superRefine((run, context) => {
     const { url, command, headers_env, sandbox, mounts } = run;
@@ -63,7 +65,10 @@ const Run = z
       context.addIssue({ code: 'custom', path, message });
     };
     if (url === null && command === null)
-      refuse([], 'expected url, a service that runs programs, or command, which the worker starts; got neither'); // prettier-ignore
+      refuse(
+        [],
+        'expected url, a service that runs programs, or command, which the worker starts; got neither',
+      );
     if (url !== null && command !== null)
       refuse(['command'], 'expected no command beside url, got both');
     if (command !== null && headers_env !== null)

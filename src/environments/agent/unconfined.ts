@@ -17,7 +17,9 @@ export function createUnconfined({
   name,
   report,
 }: Pick<ConfinementOptions, 'name' | 'report'>): Confinement {
-  report('programs run with nothing around them (sandbox: none): they may do whatever this worker may'); // prettier-ignore
+  report(
+    'programs run with nothing around them (sandbox: none): they may do whatever this worker may',
+  );
   const open = new Set<Confined>();
   let looked: Promise<Python> | null = null;
   /** Once; again after a failure, for a Python may be installed meanwhile. */

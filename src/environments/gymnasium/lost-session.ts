@@ -63,7 +63,10 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   const code = neverSent(error);
   // The host itself refuses: the process with the session is gone.
   if (code !== null && code !== 'ECONNREFUSED') return error;
-  return lost(error, 'its session is in doubt, since the server does not say supports_step_idempotency'); // prettier-ignore
+  return lost(
+    error,
+    'its session is in doubt, since the server does not say supports_step_idempotency',
+  );
 }
 
 const lost = (error: Fault, why: string): Fault =>

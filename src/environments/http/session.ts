@@ -37,7 +37,12 @@ export function sessionCalls({
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,
-    { names, ...more }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & { names: Named }, // prettier-ignore
+    {
+      names,
+      ...more
+    }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & {
+      names: Named;
+    },
   ) => {
     if (performance.now() < none_until[path]) return null;
     const headers = namingHeaders(names);

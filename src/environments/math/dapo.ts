@@ -19,17 +19,62 @@ export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
 
 /** Replacements of texts, in this order. */
 const REPLACED: readonly (readonly [text: string, by: string])[] = [
-  ['an ', ''], ['a ', ''], ['.$', '$'], ['\\$', ''], ['\\ ', ''], [' ', ''], ['mbox', 'text'],
-  [',\\text{and}', ','], ['\\text{and}', ','], ['\\text{m}', '\\text{}'],
-]; // prettier-ignore
+  ['an ', ''],
+  ['a ', ''],
+  ['.$', '$'],
+  ['\\$', ''],
+  ['\\ ', ''],
+  [' ', ''],
+  ['mbox', 'text'],
+  [',\\text{and}', ','],
+  ['\\text{and}', ','],
+  ['\\text{m}', '\\text{}'],
+];
 
 /** Units and similar texts to drop, in this order. */
 const DROPPED = [
-  'square', 'ways', 'integers', 'dollars', 'mph', 'inches', 'hours', 'km', 'units', '\\ldots', 'sue', 'points', 'feet',
-  'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds', 'meters', 'meals', 'edges', 'students',
-  'childrentickets', 'multiples', '\\text{s}', '\\text{.}', '\\text{\ns}', '\\text{}^2', '\\text{}^3', '\\text{\n}',
-  '\\text{}', '\\mathrm{th}', '^\\circ', '^{\\circ}', '\\;', ',\\!', '{,}', '"', '\\dots',
-]; // prettier-ignore
+  'square',
+  'ways',
+  'integers',
+  'dollars',
+  'mph',
+  'inches',
+  'hours',
+  'km',
+  'units',
+  '\\ldots',
+  'sue',
+  'points',
+  'feet',
+  'minutes',
+  'digits',
+  'cents',
+  'degrees',
+  'cm',
+  'gm',
+  'pounds',
+  'meters',
+  'meals',
+  'edges',
+  'students',
+  'childrentickets',
+  'multiples',
+  '\\text{s}',
+  '\\text{.}',
+  '\\text{\ns}',
+  '\\text{}^2',
+  '\\text{}^3',
+  '\\text{\n}',
+  '\\text{}',
+  '\\mathrm{th}',
+  '^\\circ',
+  '^{\\circ}',
+  '\\;',
+  ',\\!',
+  '{,}',
+  '"',
+  '\\dots',
+];
 
 /**
  * Normalises an answer for comparison: what follows its last `=`, without units, spaces and LaTeX's decoration. Every

@@ -112,7 +112,10 @@ export function checkedByGrader(
 /** Throws `EnvironmentRejected` for a ground truth with a problem. */
 export async function refuseUnanswerable(
   check: GroundTruthCheck,
-  { ground_truth, ...of }: { ground_truth: string; is_right: boolean; subject: string; signal: AbortSignal }, // prettier-ignore
+  {
+    ground_truth,
+    ...of
+  }: { ground_truth: string; is_right: boolean; subject: string; signal: AbortSignal },
 ): Promise<void> {
   // Whoever got the reward has shown that it can be got.
   const what =

@@ -21,8 +21,20 @@ function compare(letter: string | null, expected: string): Verdict {
 
 /** Decoration that may appear between "Answer:" and its letter, dropped in this order. */
 const DECORATION = [
-  '**', '$\\boxed{', '}$', '\\$', '$\\text{', '$', '\\mathrm{', '\\{', '\\text', '\\(', '\\mathbf{', '{', '\\boxed',
-] as const; // prettier-ignore
+  '**',
+  '$\\boxed{',
+  '}$',
+  '\\$',
+  '$\\text{',
+  '$',
+  '\\mathrm{',
+  '\\{',
+  '\\text',
+  '\\(',
+  '\\mathbf{',
+  '{',
+  '\\boxed',
+] as const;
 
 export function normalizeResponse(response: string): string {
   return DECORATION.reduce((text, dropped) => text.replaceAll(dropped, ''), response);
@@ -30,9 +42,19 @@ export function normalizeResponse(response: string): string {
 
 /** Arabic, Bengali and full-width letters for A to D. */
 export const LETTERS = [
-  ['أ', 'A'], ['ب', 'B'], ['ج', 'C'], ['د', 'D'], ['অ', 'A'], ['ব', 'B'], ['ড', 'C'], ['ঢ', 'D'],
-  ['Ａ', 'A'], ['Ｂ', 'B'], ['Ｃ', 'C'], ['Ｄ', 'D'],
-] as const; // prettier-ignore
+  ['أ', 'A'],
+  ['ب', 'B'],
+  ['ج', 'C'],
+  ['د', 'D'],
+  ['অ', 'A'],
+  ['ব', 'B'],
+  ['ড', 'C'],
+  ['ঢ', 'D'],
+  ['Ａ', 'A'],
+  ['Ｂ', 'B'],
+  ['Ｃ', 'C'],
+  ['Ｄ', 'D'],
+] as const;
 
 export function normalizeLetter(letter: string): string {
   return strip(LETTERS.reduce((text, [from, to]) => text.replaceAll(from, ` ${to}`), letter));
@@ -43,13 +65,48 @@ export function normalizeLetter(letter: string): string {
  * none. Yoruba's words come in several spellings and compositions; the second one ends with six zero-width spaces.
  */
 export const PREFIXES = [
-  'Answer :', 'Answer :\u200b\u200b\u200b\u200b\u200b\u200b', 'উত্তর :', 'उत्तर :', 'উত্তরঃ', 'Antwort :', '답변 :',
-  '정답 :', '답 :', '答案 ：', '答案 :', '答 ：', '答 :', '答复 ：', '答曰 ：', 'الإجابة:', 'الجواب:', 'إجابة:',
-  'الإجابة النهائية:', 'الإجابة الصحيحة:', 'الإجابة الصحيحة هي:', 'الإجابة هي:', 'الجواب النهائي:', 'Respuesta :',
-  'Risposta :', '答え :', '答え ：', '回答 :', '回答 ：', '解答 :', 'Jawaban :', 'R\xe9ponse :', 'Resposta :', 'Jibu :',
-  'Idahun :', '\xccd\xe1h\xf9n :', 'Id\xe1h\xf9n :', 'A\u0300m\u1ecd\u0300na\u0300 :', '\xc0d\xe1h\xf9n :',
-  'A\u0300nu\u0301go\u0323 :', '\xc0\u1e63\xe0y\xe0n :',
-] as const; // prettier-ignore
+  'Answer :',
+  'Answer :\u200b\u200b\u200b\u200b\u200b\u200b',
+  'উত্তর :',
+  'उत्तर :',
+  'উত্তরঃ',
+  'Antwort :',
+  '답변 :',
+  '정답 :',
+  '답 :',
+  '答案 ：',
+  '答案 :',
+  '答 ：',
+  '答 :',
+  '答复 ：',
+  '答曰 ：',
+  'الإجابة:',
+  'الجواب:',
+  'إجابة:',
+  'الإجابة النهائية:',
+  'الإجابة الصحيحة:',
+  'الإجابة الصحيحة هي:',
+  'الإجابة هي:',
+  'الجواب النهائي:',
+  'Respuesta :',
+  'Risposta :',
+  '答え :',
+  '答え ：',
+  '回答 :',
+  '回答 ：',
+  '解答 :',
+  'Jawaban :',
+  'R\xe9ponse :',
+  'Resposta :',
+  'Jibu :',
+  'Idahun :',
+  '\xccd\xe1h\xf9n :',
+  'Id\xe1h\xf9n :',
+  'A\u0300m\u1ecd\u0300na\u0300 :',
+  '\xc0d\xe1h\xf9n :',
+  'A\u0300nu\u0301go\u0323 :',
+  '\xc0\u1e63\xe0y\xe0n :',
+] as const;
 
 /** Every character that upstream accepts as a letter, including the whole Arabic range from alef to dal. */
 const ANY_LETTER = '([A-D]|[أ-د]|[অবডঢＡＢＣＤ])';

@@ -85,7 +85,13 @@ export function createReplicas(
         : await choice.any(session_id);
       const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
-      const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, policy, pauseOver, logprobsMode }; // prettier-ignore
+      const lease = {
+        waited_s: (clock.now() - asked_at) / 1000,
+        fence,
+        policy,
+        pauseOver,
+        logprobsMode,
+      };
       try {
         return await watch(request, () => run(service, lease));
       } catch (error) {

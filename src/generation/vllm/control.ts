@@ -176,7 +176,6 @@ function transferCalls({
   WeightControl,
   'paused' | 'isUp' | 'worldSize' | 'closeTransfer'
 > {
-  // prettier-ignore
   return {
     paused: async (bound) =>
       (await ask('GET /is_paused', { schema: WhetherPaused, ...bound })).is_paused,
@@ -206,7 +205,10 @@ async function examine(
     bound,
     replica,
     isAsleep,
-  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string } & Pick<WeightControl, 'isAsleep'>, // prettier-ignore
+  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string } & Pick<
+    WeightControl,
+    'isAsleep'
+  >,
 ): Promise<Examination> {
   await firstModel(toEngine, bound);
   const has = async (path: string): Promise<boolean> => {
@@ -217,7 +219,11 @@ async function examine(
   };
   const lacks: string[] = [];
   const isAdapter = weights?.kind === 'lora';
-  const needed = [...NEEDED, ...(cache === 'reset' ? [CACHE_ROUTE] : []), ...(sleep === null ? [] : SLEEP_ROUTES)]; // prettier-ignore
+  const needed = [
+    ...NEEDED,
+    ...(cache === 'reset' ? [CACHE_ROUTE] : []),
+    ...(sleep === null ? [] : SLEEP_ROUTES),
+  ];
   for (const path of isAdapter ? ADAPTER_ROUTES : needed) {
     const isThere = isAdapter ? hasAdapterRoute(toEngine, { path, bound, replica }) : has(path);
     if (!(await isThere)) lacks.push(path);

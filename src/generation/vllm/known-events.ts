@@ -57,7 +57,8 @@ export function knownIn(
   bytes: Buffer,
   { wire, take }: { wire: WireName; take: (tokens: KnownTokens) => void },
 ): number {
-  const [pattern, read] = wire === 'completions' ? [COMPLETION, completion] : [GENERATED, generated]; // prettier-ignore
+  const [pattern, read] =
+    wire === 'completions' ? [COMPLETION, completion] : [GENERATED, generated];
   // A character for each byte. Beyond ASCII there are only characters within strings.
   const latin1 = bytes.toString('latin1');
   const is_ascii = isAscii(bytes);

@@ -23,7 +23,8 @@ export function sleepCalls({
   /** The body differs from one version to the next. */
   const order = async (call: string, bound: Bound): Promise<void> => {
     const reply = await control(`POST ${call}`, bound);
-    if (reply.status !== 200) throw refusalFault(refusalOf(reply), { replica, call: `POST ${call}` }); // prettier-ignore
+    if (reply.status !== 200)
+      throw refusalFault(refusalOf(reply), { replica, call: `POST ${call}` });
   };
   return {
     sleep: (level, bound) => order(`/sleep?level=${level}&mode=abort`, bound),

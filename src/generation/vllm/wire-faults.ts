@@ -76,7 +76,9 @@ const IN_BAND = 'error inside the stream: ';
 /** The HTTP status that the body of an error names; NaN if it names none. */
 function codeInside(body: unknown): number {
   const { code, status, status_code } = asRecord(body);
-  const named = [code, status, status_code].map((one) => typeof one === 'string' && /^\d{3}$/.test(one) ? Number(one) : one); // prettier-ignore
+  const named = [code, status, status_code].map((one) =>
+    typeof one === 'string' && /^\d{3}$/.test(one) ? Number(one) : one,
+  );
   return named.find((one) => typeof one === 'number') ?? Number.NaN;
 }
 

@@ -44,7 +44,11 @@ export function placedInfo(
 /** Indices are written only over those that the row has. */
 function placedRow(
   row: JsonObject,
-  { task_index, rollout_index, sampling }: Pick<Placing, 'sampling'> & Pick<AgentSample, 'task_index' | 'rollout_index'>, // prettier-ignore
+  {
+    task_index,
+    rollout_index,
+    sampling,
+  }: Pick<Placing, 'sampling'> & Pick<AgentSample, 'task_index' | 'rollout_index'>,
 ): JsonObject {
   return {
     ...row,
@@ -70,9 +74,20 @@ function sampled(params: Json, sampling: NonNullable<Placing['sampling']>): Json
 
 /** What the interface of NeMo Gym's agents has no field for. */
 const UNSTAMPED = [
-  'top_k', 'min_p', 'greedy', 'stop_strings', 'stop_token_ids', 'min_tokens', 'ignore_eos', 'repetition_penalty',
-  'presence_penalty', 'frequency_penalty', 'bad_words', 'structured_outputs', 'seed',
-] as const satisfies readonly (keyof GenerationSettings)[]; // prettier-ignore
+  'top_k',
+  'min_p',
+  'greedy',
+  'stop_strings',
+  'stop_token_ids',
+  'min_tokens',
+  'ignore_eos',
+  'repetition_penalty',
+  'presence_penalty',
+  'frequency_penalty',
+  'bad_words',
+  'structured_outputs',
+  'seed',
+] as const satisfies readonly (keyof GenerationSettings)[];
 
 /** The settings that no row can be given, though the request asks for them. */
 export function unstamped(generation: GenerationSettings): string[] {

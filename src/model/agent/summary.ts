@@ -27,7 +27,11 @@ const LONGEST_NAME = 80;
 /** undefined: no agent plays it. */
 export function agentSummaryOf(
   { agent, start, total_reward }: Trajectory,
-  { prompt_tokens, extra_env_info, agent_result }: Pick<Row, 'prompt_tokens' | 'extra_env_info' | 'agent_result'>, // prettier-ignore
+  {
+    prompt_tokens,
+    extra_env_info,
+    agent_result,
+  }: Pick<Row, 'prompt_tokens' | 'extra_env_info' | 'agent_result'>,
 ): AgentSummary | undefined {
   // Without a start, the sample alone tells; no other one has these fields.
   if (start !== null && start.plays !== 'agent') return undefined;

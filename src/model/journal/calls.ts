@@ -232,7 +232,8 @@ export function promptBeyond(
   while (call !== undefined && end > first) {
     const { from, line, prompt_length, sampled } = call;
     const begin = from?.ids ?? 0;
-    if (end > prompt_length) parts.push((sampled?.token_ids ?? []).slice(Math.max(0, first - prompt_length))); // prettier-ignore
+    if (end > prompt_length)
+      parts.push((sampled?.token_ids ?? []).slice(Math.max(0, first - prompt_length)));
     if (end > begin) parts.push(line.prompt_ids.slice(Math.max(0, first - begin), end - begin));
     end = Math.min(end, begin);
     call = from === null ? undefined : calls[from.call];

@@ -63,7 +63,9 @@ export function lastSpoken(trajectory: Trajectory): Spoken {
 const textOfAnswer = (answer: LineOf<'answer'> | null): string =>
   answer === null
     ? ''
-    : [answer.content, ...answer.tool_calls.map((call) => `${call.name}(${call.arguments})`)].join(' '); // prettier-ignore
+    : [answer.content, ...answer.tool_calls.map((call) => `${call.name}(${call.arguments})`)].join(
+        ' ',
+      );
 
 /** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
 export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {

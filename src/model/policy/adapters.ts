@@ -40,7 +40,10 @@ const loraOf = (record: PolicyRecord | null, version: number): AdapterOf | null 
 /** What names an adapter: its service, version and content. Nothing is ever loaded in its place. */
 export function adapterNamed(
   record: PolicyRecord | null,
-  { service, target: { version, weights, files = null, keep_adapters } }: { service: string; target: Target }, // prettier-ignore
+  {
+    service,
+    target: { version, weights, files = null, keep_adapters },
+  }: { service: string; target: Target },
 ): AdapterOf | null {
   if (weights.kind !== 'lora') return null;
   const earlier = loraOf(record, version);
@@ -61,7 +64,11 @@ export const isOwnAdapter = (name: string, service: string): boolean => {
 /** The record with an adapter beside what a replica serves. Its epoch stays: nothing else of it has changed. */
 export function withAdapter(
   record: PolicyRecord,
-  { replica, adapter, keep_adapters }: { replica: string; adapter: NamedAdapter } & Pick<AdapterOf, 'keep_adapters'>, // prettier-ignore
+  {
+    replica,
+    adapter,
+    keep_adapters,
+  }: { replica: string; adapter: NamedAdapter } & Pick<AdapterOf, 'keep_adapters'>,
 ): PolicyRecord {
   const entry = record.replicas[replica];
   if (entry === undefined) return record;
@@ -85,7 +92,9 @@ export function withKept(record: PolicyRecord, { version, path }: KeptAdapter): 
 function deletable({ adapters, replicas, version, target }: PolicyRecord): KeptAdapter[] {
   const listed = Object.values(replicas).flatMap((entry) => entry.adapters);
   const needed = new Set([version, target, ...listed.map((one) => one.version)]);
-  const oldest = Math.min(...adapters.flatMap((one) => (needed.has(one.version) ? [one.version] : []))); // prettier-ignore
+  const oldest = Math.min(
+    ...adapters.flatMap((one) => (needed.has(one.version) ? [one.version] : [])),
+  );
   return adapters.filter((one) => one.version < oldest && !needed.has(one.version)).slice(0, -1);
 }
 

@@ -99,12 +99,20 @@ export function withJoin(
   const where = entry.owner === null ? entry.control_url : control_url;
   const isBack = entry.draining_until !== null && entry.state !== 'current';
   if (isBack || isAnother(entry, joins) || isElsewhere(entry, joins)) {
-    const named = { instance: instance ?? entry.instance, owner: whose, control_url: where, away_since: at }; // prettier-ignore
+    const named = {
+      instance: instance ?? entry.instance,
+      owner: whose,
+      control_url: where,
+      away_since: at,
+    };
     const needs = isAnother(entry, joins) ? null : entry.needs;
     return withoutTicketEngine(withJoined(record, { replica, ...named, needs }), replica);
   }
   if (entry.draining_until === null && entry.owner === whose) return record;
-  const replicas = { ...record.replicas, [replica]: { ...entry, owner: whose, draining_until: null } }; // prettier-ignore
+  const replicas = {
+    ...record.replicas,
+    [replica]: { ...entry, owner: whose, draining_until: null },
+  };
   return { ...record, replicas };
 }
 
@@ -147,7 +155,12 @@ export function withoutReplica(
   if (entry.owner === null) {
     const draining_until = Math.min(at, entry.draining_until ?? at);
     if (hasLeft(entry)) return record;
-    const left = withReplica(record, { replica: url, state: 'away', fault: NAMED_BY_FILE, draining_until }); // prettier-ignore
+    const left = withReplica(record, {
+      replica: url,
+      state: 'away',
+      fault: NAMED_BY_FILE,
+      draining_until,
+    });
     return withoutTicketEngine(left, url);
   }
   const others = Object.entries(record.replicas).filter(([other]) => other !== url);

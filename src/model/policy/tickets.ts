@@ -82,18 +82,32 @@ export function refusalWhileOpen(record: PolicyRecord | null): string | null {
 /** The record in which this ticket is open. Each of its engines is being updated; one before it is over. */
 export function opened(
   record: PolicyRecord,
-  { ticket, begin, files }: { ticket: Ticket; begin: Begin } & Pick<Parameters<typeof withTarget>[1], 'files'>, // prettier-ignore
+  {
+    ticket,
+    begin,
+    files,
+  }: { ticket: Ticket; begin: Begin } & Pick<Parameters<typeof withTarget>[1], 'files'>,
 ): PolicyRecord {
   const { checkpoint, cache, probe, pause_limit } = begin;
   const before = record.transfers.open;
   const cleared =
     before === null
       ? record
-      : over(record, { why: whyOverBy(before, ticket), superseded: !isHolder(before.holder, ticket.holder) }); // prettier-ignore
+      : over(record, {
+          why: whyOverBy(before, ticket),
+          superseded: !isHolder(before.holder, ticket.holder),
+        });
   const path = checkpoint ?? pathOf(record.weights[ticket.version]);
   const weights = path === null ? { kind: TRANSFER } : { kind: 'checkpoint' as const, path };
   const known = probe === 'agree' ? null : probe;
-  const targeted = withTarget(cleared, { version: ticket.version, weights, cache, probe: known, pause_limit, files: files ?? null }); // prettier-ignore
+  const targeted = withTarget(cleared, {
+    version: ticket.version,
+    weights,
+    cache,
+    probe: known,
+    pause_limit,
+    files: files ?? null,
+  });
   return withTicket(targeted, ticket);
 }
 
@@ -199,7 +213,7 @@ export function acceptedLabels(
   }: { url: string; labels: Readonly<Record<string, string>>; transit: string },
 ): string[] {
   const own = labels[url] ?? own_label;
-  return [transit, ...(own === null ? [] : [own]), ...(finishing ? [String(version)] : [])]; // prettier-ignore
+  return [transit, ...(own === null ? [] : [own]), ...(finishing ? [String(version)] : [])];
 }
 
 /** Places in collectives: the trainer is rank 0 of each. */

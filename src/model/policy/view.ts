@@ -18,7 +18,14 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
       Object.entries(weights).map(([name, published]) => {
         const path = pathOf(published);
         const base = published.lora?.base ?? null;
-        return [name, { kind: published.weights.kind, ...(path !== null && { path }), ...(base !== null && { base }) }]; // prettier-ignore
+        return [
+          name,
+          {
+            kind: published.weights.kind,
+            ...(path !== null && { path }),
+            ...(base !== null && { base }),
+          },
+        ];
       }),
     ),
     replicas: Object.fromEntries(

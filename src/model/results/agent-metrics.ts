@@ -1,6 +1,15 @@
 import type { AgentSummary } from '../agent/summary.js';
 import { PENALTIES, PENALTY_NAMES } from '../agent/penalties.js';
-import { greatest, least, mean, median, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
+import {
+  greatest,
+  least,
+  mean,
+  median,
+  rate,
+  standardDeviation,
+  sum,
+  upstreamPercentile,
+} from './statistics.js';
 import type { Summary } from './summary.js';
 
 type Metrics = Record<string, number>;

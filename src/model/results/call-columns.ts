@@ -5,14 +5,40 @@ import type { Row } from './row-columns.js';
 import { sequencesOf } from './sequences.js';
 
 /** Columns of a row whose agent asked for answers; `row-columns.ts` explains them. */
-type CallColumns = Pick<Row, 'sequences' | 'calls' | 'lives' | 'unanswered' | 'malformed_calls' | 'resampled' | 'program_end' | 'all_tokens' | 'over_span'> &
-  Partial<Pick<Row, 'message_log' | 'prompt_tokens' | 'finish_reasons' | 'turn_count' | 'total_tokens' | 'assistant_tokens' | 'env_tokens' | 'policy_versions' | 'segments'>>; // prettier-ignore
+type CallColumns = Pick<
+  Row,
+  | 'sequences'
+  | 'calls'
+  | 'lives'
+  | 'unanswered'
+  | 'malformed_calls'
+  | 'resampled'
+  | 'program_end'
+  | 'all_tokens'
+  | 'over_span'
+> &
+  Partial<
+    Pick<
+      Row,
+      | 'message_log'
+      | 'prompt_tokens'
+      | 'finish_reasons'
+      | 'turn_count'
+      | 'total_tokens'
+      | 'assistant_tokens'
+      | 'env_tokens'
+      | 'policy_versions'
+      | 'segments'
+    >
+  >;
 
 /**
  * In place of the columns from turns, which an agent has none of: those of its main sequence, and all others.
  * `trains`: whether main does.
  */
-export function callColumns(trajectory: Trajectory): { columns: CallColumns; trains: boolean } | null {
+export function callColumns(
+  trajectory: Trajectory,
+): { columns: CallColumns; trains: boolean } | null {
   if (!isProgram(trajectory)) return null;
   const { calls, lives } = trajectory;
   const counts = {
@@ -27,8 +53,13 @@ export function callColumns(trajectory: Trajectory): { columns: CallColumns; tra
     const all_tokens = { sampled: 0, trained: 0, sequences: 0 };
     return { columns: { ...counts, unanswered: 0, sequences: [], all_tokens }, trains: false };
   }
-  const { sequences: [main, ...others], all_tokens, paths } = made;
-  const { message_log, assistant_tokens, finish_reasons, policy_versions, segments, over_span } = main;
+  const {
+    sequences: [main, ...others],
+    all_tokens,
+    paths,
+  } = made;
+  const { message_log, assistant_tokens, finish_reasons, policy_versions, segments, over_span } =
+    main;
   const prompt_tokens = calls[main.calls[0] ?? 0]?.prompt_length ?? 0;
   const ids = message_log.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   return {
@@ -47,7 +78,7 @@ export function callColumns(trajectory: Trajectory): { columns: CallColumns; tra
     },
     trains: main.train,
   };
-} // prettier-ignore
+}
 
 /** Of the last life. */
 function endOf(life: Life | undefined): Pick<Row, 'program_end'> {

@@ -9,10 +9,12 @@ import type { Trajectory } from '../journal/trajectory.js';
 export type CallRules = Pick<RolloutSettings, 'train_resampled' | 'train_separate'>;
 
 /** Those of the rollout's request. */
-export const rulesOf = ({ settings_in_force: settings }: Pick<Trajectory, 'settings_in_force'>): CallRules => ({
+export const rulesOf = ({
+  settings_in_force: settings,
+}: Pick<Trajectory, 'settings_in_force'>): CallRules => ({
   train_resampled: settings?.train_resampled ?? 'winner',
   train_separate: settings?.train_separate ?? 'all',
-}); // prettier-ignore
+});
 
 export const UNTRAINED = ['abandoned', 'unread', 'resampled', 'separate'] as const;
 export type Untrained = (typeof UNTRAINED)[number];
@@ -39,9 +41,14 @@ export interface Paths {
 export function pathsOf(played: Played, rules: CallRules): Paths {
   const { calls, open } = played;
   const before = calls.map((_, number) => answerBefore(calls, number));
-  const tokens = calls.map(({ sampled }, number) => (sampled ?? open.get(number))?.token_ids.length ?? 0); // prettier-ignore
+  const tokens = calls.map(
+    ({ sampled }, number) => (sampled ?? open.get(number))?.token_ids.length ?? 0,
+  );
   const goesOn = new Set(before);
-  const read = calls.map(({ answer, given }, number) => answer !== null && (goesOn.has(number) || [...given.values()].includes(true))); // prettier-ignore
+  const read = calls.map(
+    ({ answer, given }, number) =>
+      answer !== null && (goesOn.has(number) || [...given.values()].includes(true)),
+  );
   const status = statusesOf(played, { rules, before, read });
   const pathTo = (call: number): number[] => {
     const path: number[] = [];
@@ -120,7 +127,9 @@ function losersOf(
   const groups = new Map(known.map((number) => [number, groupOf(calls, number)]));
   const sizes = new Map<number | undefined, number>();
   for (const group of groups.values()) sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  const won = new Set([...groups].filter(([number]) => goesOn.has(number)).map(([, group]) => group)); // prettier-ignore
+  const won = new Set(
+    [...groups].filter(([number]) => goesOn.has(number)).map(([, group]) => group),
+  );
   return (number) => {
     const group = groups.get(number) ?? number;
     const isAlone = (sizes.get(group) ?? 1) === 1;
@@ -133,7 +142,10 @@ function losersOf(
 function groupOf(calls: readonly JournalCall[], number: number): number {
   const call = calls[number];
   const fork = call?.line.cause === 'resampled' ? call.from : null;
-  const isSame = fork !== null && call?.line.prompt_ids.length === 0 && fork.ids === calls[fork.call]?.prompt_length; // prettier-ignore
+  const isSame =
+    fork !== null &&
+    call?.line.prompt_ids.length === 0 &&
+    fork.ids === calls[fork.call]?.prompt_length;
   return isSame ? groupOf(calls, fork.call) : number;
 }
 
@@ -161,7 +173,11 @@ const GOES_ON: ReadonlySet<string | undefined> = new Set(['shortened', 'edited',
  */
 function goesOnFrom(
   calls: readonly JournalCall[],
-  { number, before, latest }: { number: number; before: readonly (number | null)[]; latest: ReadonlyMap<number, number> },
+  {
+    number,
+    before,
+    latest,
+  }: { number: number; before: readonly (number | null)[]; latest: ReadonlyMap<number, number> },
 ): number | null {
   const above = before[number] ?? null;
   const { cause, parent = null, news = [] } = calls[number]?.line ?? {};
@@ -169,7 +185,7 @@ function goesOnFrom(
   if (above === null) return parent;
   const isRepeated = news.some(({ role }) => role === 'assistant');
   return isRepeated ? (latest.get(above) ?? above) : above;
-} // prettier-ignore
+}
 
 /** The last call of the path with most sampled tokens that the last life was given. */
 function mainOf(
@@ -182,7 +198,8 @@ function mainOf(
   const totals: number[] = [];
   const latest = new Map<number, number>();
   for (const [number, call] of calls.entries()) {
-    const isGiven = call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length)); // prettier-ignore
+    const isGiven =
+      call.given.get(lives.length) === true || (goesOn.has(number) && isKnown(call, lives.length));
     const above = goesOnFrom(calls, { number, before, latest });
     totals.push(
       (isGiven ? (tokens[number] ?? 0) : 0) + (above === null ? 0 : (totals[above] ?? 0)),
@@ -190,7 +207,10 @@ function mainOf(
     for (let at = before[number] ?? null; at !== null; at = before[at] ?? null)
       latest.set(at, number);
   }
-  const leaves = trained.length > 0 ? trained.filter((number) => !goesOnTrained.has(number)) : [...calls.keys()].filter((number) => !goesOn.has(number)); // prettier-ignore
+  const leaves =
+    trained.length > 0
+      ? trained.filter((number) => !goesOnTrained.has(number))
+      : [...calls.keys()].filter((number) => !goesOn.has(number));
   let main: number | null = null;
   for (const leaf of leaves)
     if (main === null || (totals[leaf] ?? 0) >= (totals[main] ?? 0)) main = leaf;

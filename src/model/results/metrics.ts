@@ -5,7 +5,16 @@ import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
 import { shapingMetrics } from './agent-metrics.js';
 import { groupsOf, type Summary } from './summary.js';
 import { treeMetrics } from './tree-summary.js';
-import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
+import {
+  greatest,
+  least,
+  mean,
+  percentiles,
+  rate,
+  standardDeviation,
+  sum,
+  upstreamPercentile,
+} from './statistics.js';
 import { cutToBytes, utf8Length } from '../../platform/utf8.js';
 
 /**

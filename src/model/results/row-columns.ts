@@ -4,7 +4,19 @@ import { Failure, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import { LossMultiplier } from '../sample.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
-import { AllTokens, finishReasons, masked, overSpan, ProgramEnd, requestRuns, RowMessage, RowSequence, Timing, trainMask, versionRuns } from './row-parts.js'; // prettier-ignore
+import {
+  AllTokens,
+  finishReasons,
+  masked,
+  overSpan,
+  ProgramEnd,
+  requestRuns,
+  RowMessage,
+  RowSequence,
+  Timing,
+  trainMask,
+  versionRuns,
+} from './row-parts.js';
 
 /**
  * The columns of a row. Their descriptions are those of docs/schemas/row.json and of the table in

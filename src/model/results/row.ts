@@ -45,7 +45,10 @@ function columnsOf(input: RowInput) {
   const { stop_reason } = outcome;
   const last = turns.at(-1)?.observation ?? verdict;
   const played = turns.map((turn, number) => ({ turn: number, ...turn }));
-  const answer = [...turns.map(({ observation }) => observation), ...(verdict === null ? [] : [verdict])].findLast((one) => one.answer !== undefined)?.answer; // prettier-ignore
+  const answer = [
+    ...turns.map(({ observation }) => observation),
+    ...(verdict === null ? [] : [verdict]),
+  ].findLast((one) => one.answer !== undefined)?.answer;
   return {
     ...sample,
     ...semanticColumns(input),
@@ -143,13 +146,18 @@ function versionSource(trajectory: Trajectory): Row['version_source'] {
 function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
   const { start, open } = trajectory;
   if (start?.settings.generation.include_logprobs !== true) return null;
-  const sampled = [...wholeOnes(trajectory), ...open.values()].flatMap(({ segments: parts }) => parts); // prettier-ignore
+  const sampled = [...wholeOnes(trajectory), ...open.values()].flatMap(
+    ({ segments: parts }) => parts,
+  );
   return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 
 function timingOf(trajectory: Trajectory): Timing {
   const { turns, start, end, agent, verdict } = trajectory;
-  const observed = [...turns.map(({ observation }) => observation), ...(verdict === null ? [] : [verdict])]; // prettier-ignore
+  const observed = [
+    ...turns.map(({ observation }) => observation),
+    ...(verdict === null ? [] : [verdict]),
+  ];
   const ended = end ?? observed.at(-1) ?? agent.result ?? lastOf(trajectory);
   const sum = <T>(all: readonly T[], seconds: (one: T) => number): number =>
     all.reduce((total, one) => total + seconds(one), 0);
@@ -164,6 +172,12 @@ function timingOf(trajectory: Trajectory): Timing {
 
 /** The last thing that an agent did. */
 function lastOf({ calls, lives }: Trajectory): { at: number } | null {
-  const done = [...calls.map(({ line, answer }) => answer ?? line), ...lives.map(({ line, exit }) => exit ?? line)]; // prettier-ignore
-  return done.reduce<{ at: number } | null>((last, one) => (last === null || one.at > last.at ? one : last), null); // prettier-ignore
+  const done = [
+    ...calls.map(({ line, answer }) => answer ?? line),
+    ...lives.map(({ line, exit }) => exit ?? line),
+  ];
+  return done.reduce<{ at: number } | null>(
+    (last, one) => (last === null || one.at > last.at ? one : last),
+    null,
+  );
 }

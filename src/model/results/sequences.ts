@@ -65,7 +65,8 @@ export function sequencesOf(
   const sequences: Sequence[] = [];
   for (const run of runsOf(trajectory, paths)) {
     const sequence = sequenceOf(trajectory, { run, paths, there, number: sequences.length });
-    for (const call of run) enter(there, { sequence: sequence.sequence, chain: chainOf(trajectory.calls, call) }); // prettier-ignore
+    for (const call of run)
+      enter(there, { sequence: sequence.sequence, chain: chainOf(trajectory.calls, call) });
     sequences.push(sequence);
   }
   const [main, ...others] = sequences;
@@ -91,7 +92,9 @@ function* runsOf({ calls }: Trajectory, paths: Paths): Generator<number[]> {
   };
   if (main !== null) yield take(beyond(main));
   for (const wanted of ['trained', 'untrained'] as const) {
-    const some = [...calls.keys()].filter((call) => (status[call] === null) === (wanted === 'trained')); // prettier-ignore
+    const some = [...calls.keys()].filter(
+      (call) => (status[call] === null) === (wanted === 'trained'),
+    );
     const inside = new Set(some.map((call) => paths.before[call]));
     for (const leaf of some.filter((call) => !inside.has(call)))
       for (const run of splitBy(beyond(leaf), (call) => status[call] ?? null))
@@ -131,7 +134,11 @@ function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
     train: why === null,
     ...(why !== null && { why }),
     calls: [...run],
-    message_log: logOf(trajectory, { run, ids: fork, messages: messagesIn(trajectory, { at, paths }) }), // prettier-ignore
+    message_log: logOf(trajectory, {
+      run,
+      ids: fork,
+      messages: messagesIn(trajectory, { at, paths }),
+    }),
     ...factsOf(trajectory, run),
   };
 }
@@ -154,13 +161,18 @@ function logOf(
 function factsOf(
   { calls, open, settings_in_force: settings }: Trajectory,
   run: readonly number[],
-): Pick<Sequence, 'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments' | 'over_span'> {
+): Pick<
+  Sequence,
+  'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments' | 'over_span'
+> {
   const answers = run.flatMap((turn) => {
     const sampled = calls[turn]?.sampled ?? open.get(turn);
     return sampled === undefined ? [] : [{ turn, ...sampled }];
   });
   const span = settings?.max_version_span ?? Infinity;
-  const isOver = answers.some(({ segments }) => new Set(segments.map(({ policy_version }) => policy_version)).size > span);
+  const isOver = answers.some(
+    ({ segments }) => new Set(segments.map(({ policy_version }) => policy_version)).size > span,
+  );
   return {
     assistant_tokens: answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0),
     finish_reasons: run.flatMap((turn) => calls[turn]?.sampled?.generation.finish_reason ?? []),
@@ -168,7 +180,7 @@ function factsOf(
     segments: requestsOf(answers),
     ...(isOver && { over_span: true }),
   };
-} // prettier-ignore
+}
 
 /** By call: in which sequences its ids stand, and how many; each later one has more. */
 type There = Map<number, { ids: number; sequence: number }[]>;
@@ -225,24 +237,32 @@ function messagesOf(trajectory: Trajectory, part: Part): SequenceMessage[] {
   const sampled = of.sampled ?? open.get(part.call);
   if (sampled === undefined || (of.answer === null && sampled.token_ids.length === 0)) return asked;
   const { text = '' } = open.get(part.call) ?? {};
-  const said = of.answer === null ? { role: 'assistant', content: text, partial: true as const } : messageOf(of.answer); // prettier-ignore
+  const said =
+    of.answer === null
+      ? { role: 'assistant', content: text, partial: true as const }
+      : messageOf(of.answer);
   return [...asked, { ...said, ...sampledOf(sampled, start) }];
 }
 
-function askedIn({ calls, materials }: Trajectory, { call, ids, messages }: Part): SequenceMessage[] {
+function askedIn(
+  { calls, materials }: Trajectory,
+  { call, ids, messages }: Part,
+): SequenceMessage[] {
   const of = calls[call];
   if (of === undefined) return [];
   const token_ids = promptBeyond(calls, { number: call, first: ids });
   // An answer to what was asked before has no news.
   const isAsked = messages >= of.messages && token_ids.length === 0;
   const first = isAsked ? of.messages : Math.min(messages, of.messages - 1);
-  const system = messages > 0 || of.line.system === null ? undefined : materials.get(of.line.system)?.system;
+  const system =
+    messages > 0 || of.line.system === null ? undefined : materials.get(of.line.system)?.system;
   const asked = [
     ...(system === undefined ? [] : [{ role: 'system', content: system }]),
     ...messagesBeyond(calls, { number: call, first }),
   ].map((message): SequenceMessage => ({ ...message, token_ids: [] }));
   const last = asked.at(-1);
-  if (last === undefined) return token_ids.length === 0 ? [] : [{ role: 'user', content: '', token_ids }];
+  if (last === undefined)
+    return token_ids.length === 0 ? [] : [{ role: 'user', content: '', token_ids }];
   last.token_ids = token_ids;
   return asked;
-} // prettier-ignore
+}

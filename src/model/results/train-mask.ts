@@ -57,7 +57,10 @@ export function withMasks<T extends Unmasked>(
   const others = sequences.map((one) => {
     const { message_log, policy_versions, fork } = one;
     const given = { message_log, policy_versions, fork, prompt_tokens: fork };
-    const why = { ...(loss_multiplier !== undefined && { loss_multiplier }), ...(failure !== undefined && { failure }) }; // prettier-ignore
+    const why = {
+      ...(loss_multiplier !== undefined && { loss_multiplier }),
+      ...(failure !== undefined && { failure }),
+    };
     return { ...one, ...maskOf({ ...given, ...why }, one.train) };
   });
   const trained = [own, ...others].reduce((sum, { train_mask }) => sum + tokensIn(train_mask), 0);

@@ -31,9 +31,12 @@ export const treeMetrics = (
   const trees = summaries.flatMap(({ tree }) => tree ?? []);
   if (trees.length === 0) return {};
   return Object.fromEntries(
-    TreeSummary.keyof().options.map((name) => [`agent/${name}`, sum(trees.map((tree) => tree[name]))]),
+    TreeSummary.keyof().options.map((name) => [
+      `agent/${name}`,
+      sum(trees.map((tree) => tree[name])),
+    ]),
   );
-}; // prettier-ignore
+};
 
 /** undefined: its agent asked for nothing, or none played it. */
 export function treeSummaryOf(
@@ -51,7 +54,8 @@ export function treeSummaryOf(
     diverged: calls.filter(({ line }) => line.cause === 'diverged').length,
     refused: refused.length,
     malformed: row.malformed_calls ?? 0,
-    over_span: calls.filter(({ sampled }, number) => versionsIn(sampled ?? open.get(number)) > span).length, // prettier-ignore
+    over_span: calls.filter(({ sampled }, number) => versionsIn(sampled ?? open.get(number)) > span)
+      .length,
   };
 }
 
@@ -59,5 +63,6 @@ export function treeSummaryOf(
 const replayedTokens = ({ line, given, sampled }: JournalCall): number =>
   (sampled?.token_ids.length ?? 0) * [...given.keys()].filter((life) => life !== line.life).length;
 
-const versionsIn = (answer: { segments: readonly { policy_version: string | null }[] } | undefined): number =>
-  new Set(answer?.segments.map(({ policy_version }) => policy_version)).size; // prettier-ignore
+const versionsIn = (
+  answer: { segments: readonly { policy_version: string | null }[] } | undefined,
+): number => new Set(answer?.segments.map(({ policy_version }) => policy_version)).size;

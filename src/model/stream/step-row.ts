@@ -38,7 +38,9 @@ export function inStep(
 ): Folded {
   const born = borns.get(row.row) ?? null;
   const rule = masks && version !== null ? { born, version, max_lag } : null;
-  const tooOld = rule && (({ policy_versions }: Pick<Row, 'policy_versions'>) => tooOldRuns(policy_versions, rule)); // prettier-ignore
+  const tooOld =
+    rule &&
+    (({ policy_versions }: Pick<Row, 'policy_versions'>) => tooOldRuns(policy_versions, rule));
   // A token of unknown version may be as old as its group.
   const versions = tokensByVersion(row, (label) => String(versionOf(label) ?? born ?? UNKNOWN));
   const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };

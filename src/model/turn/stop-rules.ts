@@ -74,7 +74,11 @@ export function roomFor({ settings_in_force: settings, context_ids }: Trajectory
 /** A prompt that leaves no room is a fault of the data; upstream's loops play one empty turn instead. */
 export function checkPromptLength(
   promptTokens: number,
-  { max_seq_len, max_prompt_tokens = null, semantics }: { max_seq_len: number; max_prompt_tokens?: number | null; semantics: Semantics }, // prettier-ignore
+  {
+    max_seq_len,
+    max_prompt_tokens = null,
+    semantics,
+  }: { max_seq_len: number; max_prompt_tokens?: number | null; semantics: Semantics },
 ): void {
   if (max_prompt_tokens !== null && promptTokens > max_prompt_tokens)
     throw new Fault({

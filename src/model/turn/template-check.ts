@@ -103,7 +103,9 @@ async function checkedProblem(
   const opened = await render([QUESTION], { add_generation_prompt: true });
   const said = seam.before.slice(opened.length);
   const shown = await render([QUESTION], { add_generation_prompt: false });
-  const isSaid = commonPrefix(seam.before, opened) === opened.length && (await template.decode(said)).trim() === text; // prettier-ignore
+  const isSaid =
+    commonPrefix(seam.before, opened) === opened.length &&
+    (await template.decode(said)).trim() === text;
   if (isSaid) return await turnsProblem(conversation, { ...template, said, text });
   const written = { what: 'message 1 (assistant)', ids: await template.encode(text) };
   const parts = [...promptParts({ shown, opened, count: 1 }), written];

@@ -37,7 +37,10 @@ export function holderText(
 ): string {
   const until = timeOfDay(paused_until);
   const done = news === null || news.done === null ? 'nothing has been said' : `${news.done} sent`;
-  const silent = news === null ? '' : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`; // prettier-ignore
+  const silent =
+    news === null
+      ? ''
+      : `, silent for ${Math.round(news.silent_s)} s${news.is_stale ? ' (stale)' : ''}`;
   return `${holder.name} (incarnation ${holder.incarnation}) has ${engines.length} ${engines.length === 1 ? 'engine' : 'engines'} for version ${version}, at most until ${until} UTC: ${done}${silent}`;
 }
 

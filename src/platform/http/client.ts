@@ -125,7 +125,15 @@ async function runExchange(
       const response = await open({ ...sent, signal: controller.signal }, agent);
       const { status, header } = response;
       const text = isGood(status)
-        ? withoutSecrets(await wholeText(response.body(), { told: response.told, max_bytes, share, controller, pace })) // prettier-ignore
+        ? withoutSecrets(
+            await wholeText(response.body(), {
+              told: response.told,
+              max_bytes,
+              share,
+              controller,
+              pace,
+            }),
+          )
         : await refusalText(response, sent.url);
       controller.signal.throwIfAborted();
       return { status, text, header, set_cookies: response.set_cookies };

@@ -121,7 +121,10 @@ function checkEvent(event: Buffer): void {
 
 /** The data of an event, the values of its `data` lines; null: it has none. */
 export function dataOf(event: Buffer): string | null {
-  const lines = event.toString().split('\n').map((line) => DATA_LINE.exec(line)); // prettier-ignore
+  const lines = event
+    .toString()
+    .split('\n')
+    .map((line) => DATA_LINE.exec(line));
   const found = lines.filter((line) => line !== null).map(([, value = '']) => value);
   return found.length === 0 ? null : found.join('\n');
 }

@@ -24,7 +24,11 @@ const REMEDIES: ReadonlyMap<string | null, string> = new Map([
 const HINT = /; if the root CA is installed locally[^(]*(?= \(|$)/;
 
 /** What a server does with a request that is not TLS: it closes the connection, or its alert is no HTTP. */
-const CLOSED: ReadonlySet<string | null> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'HPE_INVALID_CONSTANT']); // prettier-ignore
+const CLOSED: ReadonlySet<string | null> = new Set([
+  'UND_ERR_SOCKET',
+  'ECONNRESET',
+  'HPE_INVALID_CONSTANT',
+]);
 
 const PROBE_MS = 1000;
 
@@ -45,7 +49,9 @@ export async function explained(error: unknown, url: string): Promise<unknown> {
   const certificate = await certificateAt(url);
   return certificate === null
     ? error
-    : failure(`it speaks TLS, with ${certificate} (${message}): write https:// instead of http:// in its URL`); // prettier-ignore
+    : failure(
+        `it speaks TLS, with ${certificate} (${message}): write https:// instead of http:// in its URL`,
+      );
 }
 
 /** The server's certificate, by its names; null: it speaks no TLS, or does not answer. */

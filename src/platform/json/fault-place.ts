@@ -108,7 +108,12 @@ function stringEnd(text: string, start: number): { at: number } | { at: number; 
     const escaped = after(ESCAPE, { text, at });
     if (escaped === at) {
       const isEscape = text[at] === '\\' && at + 1 < text.length;
-      return { at, fault: isEscape ? 'expected an escape of JSON' : 'expected the end of a text in double quotes' }; // prettier-ignore
+      return {
+        at,
+        fault: isEscape
+          ? 'expected an escape of JSON'
+          : 'expected the end of a text in double quotes',
+      };
     }
     at = escaped;
   }
@@ -117,7 +122,10 @@ function stringEnd(text: string, start: number): { at: number } | { at: number; 
 function faultAt(text: string, { at, what }: { at: number; what: string }): JsonFault {
   const before = text.slice(0, at);
   const lines = before.split('\n');
-  const got = text[at] === undefined ? 'the end' : JSON.stringify(String.fromCodePoint(text.codePointAt(at) ?? 0)); // prettier-ignore
+  const got =
+    text[at] === undefined
+      ? 'the end'
+      : JSON.stringify(String.fromCodePoint(text.codePointAt(at) ?? 0));
   return {
     line: lines.length,
     column: (lines.at(-1) ?? '').length + 1,

@@ -37,5 +37,8 @@ export function filtered<T>(
   keeps: (name: string, value: T) => boolean,
 ): Record<string, T> {
   const kept = entriesOf(object).filter(([name, value]) => keeps(name, value));
-  return inOrder(Object.fromEntries(kept), kept.map(([name]) => name)); // prettier-ignore
+  return inOrder(
+    Object.fromEntries(kept),
+    kept.map(([name]) => name),
+  );
 }

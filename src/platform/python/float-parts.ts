@@ -37,7 +37,8 @@ export function floatParts(value: number, style: FloatStyle): FloatParts {
 }
 
 function textOf(size: number, { form, precision, alternate }: FloatStyle): string {
-  if (form === 'shortest' && precision === null) return alternate ? pointed(floatText(size)) : floatText(size); // prettier-ignore
+  if (form === 'shortest' && precision === null)
+    return alternate ? pointed(floatText(size)) : floatText(size);
   const places = precision ?? DEFAULT_PRECISION;
   if (form === 'f') {
     const scaled = scaledBy(size, places)

@@ -82,7 +82,8 @@ function formatText(value: string, specification: Specification): string {
   const { text, align, sign, no_negative_zero, alternate, grouping, type, precision } =
     specification;
   const isForNumbers = sign !== '' || no_negative_zero || alternate || grouping !== '';
-  if (isForNumbers || align === '=') throw invalid(text, 'its sign, z, #, = or grouping need a number'); // prettier-ignore
+  if (isForNumbers || align === '=')
+    throw invalid(text, 'its sign, z, #, = or grouping need a number');
   if (type !== '' && type !== 's') throw invalid(text, `type ${type} needs a number`);
   const cut = precision === null ? value : Array.from(value).slice(0, precision).join('');
   return padded({ before: '', after: cut }, specification);
@@ -96,7 +97,8 @@ function formatInt(value: bigint, specification: Specification): string {
   if (specification.no_negative_zero) throw invalid(text, 'z needs a type of floats');
   if (specification.precision !== null) throw invalid(text, 'an integer has no precision');
   if (type === 'c') {
-    if (sign !== '' || alternate || grouping !== '') throw invalid(text, 'c goes without sign, # and grouping'); // prettier-ignore
+    if (sign !== '' || alternate || grouping !== '')
+      throw invalid(text, 'c goes without sign, # and grouping');
     if (value < 0n || value > 0x10ffffn) throw invalid(text, `${value} is no character`);
     return padded({ before: '', after: String.fromCodePoint(Number(value)) }, specification);
   }

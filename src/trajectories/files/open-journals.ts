@@ -55,7 +55,15 @@ export function createOpenJournals(options: Options) {
       closeSync(found);
       throw new Error(`${path.basename(file)} was replaced by another file`);
     };
-    const held: Held = { fd, open: again, isClosed: false, written: 0, synced: 0, syncing: 0, failed: null }; // prettier-ignore
+    const held: Held = {
+      fd,
+      open: again,
+      isClosed: false,
+      written: 0,
+      synced: 0,
+      syncing: 0,
+      failed: null,
+    };
     use(held);
     return {
       fd: () => use(held),

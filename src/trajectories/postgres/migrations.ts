@@ -51,7 +51,10 @@ export async function migrate(
     const from = found?.version ?? 0;
     for (let version = from + 1; version <= SCHEMA_VERSION; version++) {
       for (const text of MIGRATIONS[version - 1]?.(name) ?? []) await ask({ text });
-      await ask({ text: `insert into ${name}.schema_version (version) values ($1)`, values: [version] }); // prettier-ignore
+      await ask({
+        text: `insert into ${name}.schema_version (version) values ($1)`,
+        values: [version],
+      });
     }
     return { from, to: Math.max(from, SCHEMA_VERSION) };
   });

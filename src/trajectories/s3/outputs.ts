@@ -212,7 +212,9 @@ const epochOf = ({ objects }: Written): unknown =>
  */
 async function removeOthers(bucket: Bucket, standing: Written): Promise<void> {
   const keys = await bucket.list('parts/');
-  const lists = keys.filter((key) => key.endsWith(PART)).map((key) => findPart(bucket, path.dirname(key))); // prettier-ignore
+  const lists = keys
+    .filter((key) => key.endsWith(PART))
+    .map((key) => findPart(bucket, path.dirname(key)));
   const objects = standing['objects'] as Objects;
   const named = [objects, ...(await Promise.all(lists))].flatMap((one) => keysIn(one ?? {}));
   const kept = new Set(named);

@@ -37,7 +37,8 @@ export async function checkDeployment(
 function checkGateway(config: Config): Finding[] {
   const what = unreachable(config);
   if (what === null) return [];
-  const remedy = 'name an address of the worker that they reach: worker.gateway.listen, and advertise'; // prettier-ignore
+  const remedy =
+    'name an address of the worker that they reach: worker.gateway.listen, and advertise';
   return [{ part: 'worker.gateway', state: 'broken', what, remedy }];
 }
 
@@ -76,7 +77,14 @@ export async function checkEngines(
       return (await Promise.all(of_replicas)).flat();
     } catch (error) {
       const remedy = keyRemedy(settings.api_key_env, env);
-      return [{ part: `generation.${name}`, state: 'broken' as const, what: describeError(error), remedy }]; // prettier-ignore
+      return [
+        {
+          part: `generation.${name}`,
+          state: 'broken' as const,
+          what: describeError(error),
+          remedy,
+        },
+      ];
     }
   });
   return [...noEngines(config, stack), ...(await Promise.all(found)).flat()];

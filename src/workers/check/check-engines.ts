@@ -60,7 +60,8 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
     return [...found, { part, state: 'limited', what, remedy }];
   }
   const [asked] = await pool.askEach(
-    (service, { logprobsMode }) => askToGenerate(service, { engine, part, model: model.id, logprobsMode }), // prettier-ignore
+    (service, { logprobsMode }) =>
+      askToGenerate(service, { engine, part, model: model.id, logprobsMode }),
     signal,
   );
   found.push(...(asked?.answer ?? []));
@@ -115,12 +116,22 @@ async function checkControl(
     const bound = { within_ms, signal: AbortSignal.timeout(within_ms) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
     if (lacks.length > 0) {
-      return { part, state: 'limited', what: `weights cannot be changed: no ${lacks.join(', ')}`, remedy }; // prettier-ignore
+      return {
+        part,
+        state: 'limited',
+        what: `weights cannot be changed: no ${lacks.join(', ')}`,
+        remedy,
+      };
     }
     const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be detected'}`;
     return { part, state: 'ok', what };
   } catch (error) {
-    return { part, state: 'limited', what: `weights cannot be changed: ${saidOf(error, url)}`, remedy }; // prettier-ignore
+    return {
+      part,
+      state: 'limited',
+      what: `weights cannot be changed: ${saidOf(error, url)}`,
+      remedy,
+    };
   }
 }
 

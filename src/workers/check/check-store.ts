@@ -155,14 +155,20 @@ function folderProblems(
   }
   if (inodes < FEW_INODES) {
     const remedy = `remove files there, or name a folder of another file system in ${setting}`;
-    found.push({ what: `can be written, but ${inodes} inodes are free: a rollout takes one`, remedy }); // prettier-ignore
+    found.push({
+      what: `can be written, but ${inodes} inodes are free: a rollout takes one`,
+      remedy,
+    });
   }
   if (closed !== null) {
     const is_umask = closed === 'the umask';
     const remedy = is_umask
       ? `start workers with umask ${readers === 'everyone' ? '022' : '027'} (this shell has another), or set readers: owner`
       : `chmod o+rx ${closed}, or name another folder in ${setting}`;
-    found.push({ what: `can be written, but ${closed} keeps ${readers === 'everyone' ? 'everyone' : 'the group'} from reading (readers: ${readers})`, remedy }); // prettier-ignore
+    found.push({
+      what: `can be written, but ${closed} keeps ${readers === 'everyone' ? 'everyone' : 'the group'} from reading (readers: ${readers})`,
+      remedy,
+    });
   }
   return found.map((one) => ({ state: 'limited', ...one }));
 }

@@ -59,7 +59,9 @@ async function askServer(
     await connection.workflowService.describeNamespace({ namespace });
   } catch (error) {
     const remedy = `temporal operator namespace create --namespace ${namespace}, or name another one (temporal.namespace)`;
-    return [{ part, state: 'broken', what: `namespace ${namespace}: ${describeError(error)}`, remedy }]; // prettier-ignore
+    return [
+      { part, state: 'broken', what: `namespace ${namespace}: ${describeError(error)}`, remedy },
+    ];
   }
   const found: Finding[] = [{ part, state: 'ok', what: `namespace ${namespace}` }];
   found.push(await checkAttributes(connection, { part, namespace }));

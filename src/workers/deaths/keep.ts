@@ -102,7 +102,11 @@ export function careFor({
       const again_at = now() + Math.max(pause_ms, SHARE_OF_TIME * took_ms);
       cared.set(process, { empty: failed > 0 ? 0 : empty + 1, again_at });
     }
-    if (failed > 0) log.warn({ activities: failed }, `${due.map(whyFailed).join('; ')}: its activities run again`); // prettier-ignore
+    if (failed > 0)
+      log.warn(
+        { activities: failed },
+        `${due.map(whyFailed).join('; ')}: its activities run again`,
+      );
   };
 }
 

@@ -93,7 +93,10 @@ function follow(
   const { isDead, patience_ms, cameBack } = before;
   return {
     ...alive,
-    patience_ms: Math.max(least_ms, isDead ? Math.min(MOST_PATIENCE_MS, patience_ms * 2) : patience_ms), // prettier-ignore
+    patience_ms: Math.max(
+      least_ms,
+      isDead ? Math.min(MOST_PATIENCE_MS, patience_ms * 2) : patience_ms,
+    ),
     cameBack: cameBack || isDead,
   };
 }

@@ -101,6 +101,9 @@ const repliesOf = (
   Object.fromEntries(
     Object.entries(view.replicas).map(([url, { state, needs, fault: why }]) => {
       const said = faults[url] ?? why;
-      return [url, { state, ...(needs !== undefined && { needs }), ...(said !== null && { fault: said }) }]; // prettier-ignore
+      return [
+        url,
+        { state, ...(needs !== undefined && { needs }), ...(said !== null && { fault: said }) },
+      ];
     }),
   );

@@ -2,7 +2,16 @@ import type { defineUpdate } from '@temporalio/workflow';
 import { condition, setHandler } from '@temporalio/workflow';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
 import { failWith, failureOf } from '../ending.js';
-import { abandonUpdate, attachUpdate, beginUpdate, finishUpdate, publishUpdate, recoverSignal, sleepUpdate, wakeUpdate } from '../steering/messages.js'; // prettier-ignore
+import {
+  abandonUpdate,
+  attachUpdate,
+  beginUpdate,
+  finishUpdate,
+  publishUpdate,
+  recoverSignal,
+  sleepUpdate,
+  wakeUpdate,
+} from '../steering/messages.js';
 import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates of a policy that change replicas, in their order of arrival. */

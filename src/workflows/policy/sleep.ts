@@ -65,7 +65,10 @@ async function woken(
   );
   const failed = Object.keys(faults).length;
   if (failed > 0 && failed === due.length)
-    throw failWith({ type: 'PolicyUpdateFailed', message: `no engine could be woken, each is tried again: ${textOfFaults(faults)}` }); // prettier-ignore
+    throw failWith({
+      type: 'PolicyUpdateFailed',
+      message: `no engine could be woken, each is tried again: ${textOfFaults(faults)}`,
+    });
   return stateOf(shown.record() ?? view, faults);
 }
 

@@ -1,5 +1,10 @@
 import { uuid4 } from '@temporalio/workflow';
-import type { AbandonedTransfer, BeginAnswer, PolicyState, PublishResult } from '../../activities/contract/policy.js'; // prettier-ignore
+import type {
+  AbandonedTransfer,
+  BeginAnswer,
+  PolicyState,
+  PublishResult,
+} from '../../activities/contract/policy.js';
 import { attachCheckpoint, transferActivity } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
@@ -12,7 +17,10 @@ export async function begin(
   { service, heartbeat_ms, shown }: Serving,
 ): Promise<BeginAnswer> {
   const nonce = uuid4().slice(0, 8);
-  const { answer, view } = await transferActivity('beginTransfer', heartbeat_ms)({ service, nonce, begin: input }); // prettier-ignore
+  const { answer, view } = await transferActivity(
+    'beginTransfer',
+    heartbeat_ms,
+  )({ service, nonce, begin: input });
   shown.recorded(view);
   return answer;
 }

@@ -24,7 +24,12 @@ export function isTallyOf(
   if (!isObject(tally) || !Array.isArray(ended) || !ended.every(isCount)) return false;
   const { replacements = 0, reward_sum } = tally;
   const { failures = {} } = tally;
-  return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum) && isFailures(failures); // prettier-ignore
+  return (
+    COUNTS.every((name) => isCount(tally[name])) &&
+    isCount(replacements) &&
+    isNumber(reward_sum) &&
+    isFailures(failures)
+  );
 }
 
 const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'untrained', 'failed', null];

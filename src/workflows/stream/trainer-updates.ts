@@ -90,7 +90,10 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   if (asked.step === stream.pacing().next_step) {
     const replaced_by = await awaitPut(asked, { stream, state, left });
     if (replaced_by !== null)
-      return { ready: false, why: `step ${asked.step} has been asked for with version ${replaced_by} since` }; // prettier-ignore
+      return {
+        ready: false,
+        why: `step ${asked.step} has been asked for with version ${replaced_by} since`,
+      };
   }
   if (asked.step === stream.pacing().next_step)
     return { ready: false, why: state.closed ?? state.whyNot(stream) };

@@ -26,7 +26,10 @@ function checkSchema(row: Row, { input }: GoldenCase): void {
     'idx',
     'stop_strings',
   ];
-  assert.deepEqual(Object.keys(row).filter((column) => !known.includes(column)), []); // prettier-ignore
+  assert.deepEqual(
+    Object.keys(row).filter((column) => !known.includes(column)),
+    [],
+  );
 }
 
 /**
@@ -119,7 +122,10 @@ function wantedRow({ input, expected, name }: GoldenCase, row: number) {
 
 /** Upstream has no mark for what was sampled without logprobs. */
 function unmarked({ sampled, ...message }: Row['message_log'][number]) {
-  assert.ok(sampled === undefined || (message.role === 'assistant' && message.generation_logprobs === undefined)); // prettier-ignore
+  assert.ok(
+    sampled === undefined ||
+      (message.role === 'assistant' && message.generation_logprobs === undefined),
+  );
   return message;
 }
 

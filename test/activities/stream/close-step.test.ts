@@ -51,7 +51,11 @@ test('a step that is forgotten while its rows are written is never delivered wit
 
 test('a step whose versions have jumped says so in its result and in the log, once', async (t) => {
   const { store } = await temporaryStore(t);
-  const request = StreamRequest.parse({ samples: { path: 'samples.jsonl' }, groups_per_step: 1, num_repeats: 1 }); // prettier-ignore
+  const request = StreamRequest.parse({
+    samples: { path: 'samples.jsonl' },
+    groups_per_step: 1,
+    num_repeats: 1,
+  });
   await store.createBatch({ batch_id: BATCH, request, samples: [sampleOf('one')] });
   const facts = streamFacts(BATCH, store.facts);
   const none = { filtered: 0, dropped: 0, failed: 0 };
@@ -65,8 +69,15 @@ test('a step whose versions have jumped says so in its result and in the log, on
       counts: { in_flight: 0, banked: 0, admitted: 1, ...none },
     });
     const by = author('w');
-    const journal = await store.claim({ batch_id: BATCH, row: step, repeat: 0 }, { activity: 'openRollout', reopen: true }); // prettier-ignore
-    const turn = [by.chunk({ policy_version: '3' }), by.generation(), by.observation({ terminated: true })]; // prettier-ignore
+    const journal = await store.claim(
+      { batch_id: BATCH, row: step, repeat: 0 },
+      { activity: 'openRollout', reopen: true },
+    );
+    const turn = [
+      by.chunk({ policy_version: '3' }),
+      by.generation(),
+      by.observation({ terminated: true }),
+    ];
     for (const line of [by.start(), ...turn, by.end()]) await journal.append(entryOf(line));
     await journal.commit();
   }

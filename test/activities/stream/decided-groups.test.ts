@@ -108,7 +108,14 @@ onEachStore((open) => {
       const { store, elsewhere } = await open(t);
       await playGroups(store, BATCH);
       const [first] = await putAndClose(store, BATCH);
-      assert.deepEqual(first?.counts, { requested: 5, completed: 5, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 }); // prettier-ignore
+      assert.deepEqual(first?.counts, {
+        requested: 5,
+        completed: 5,
+        failed: 0,
+        timed_out: 0,
+        stopped: 0,
+        cancelled: 0,
+      });
       assert.deepEqual([first.metrics['lag/max'], first.metrics['lag/over']], [7, 2]);
       assert.deepEqual(await groupsWithFacts(elsewhere(), BATCH), new Set(OPEN));
       const { pacing } = await findState(streamFacts(BATCH, elsewhere().facts), {
@@ -176,7 +183,11 @@ onEachStore((open) => {
       { store, outputs, through }: { store: TrajectoryStore; outputs: string; through: number },
     ): Promise<void> => {
       const { steps, forgotten } = streamFacts(id, store.facts);
-      assert.deepEqual(await numbersIn(steps), [...Array(STEPS).keys()].filter((step) => step >= through), id); // prettier-ignore
+      assert.deepEqual(
+        await numbersIn(steps),
+        [...Array(STEPS).keys()].filter((step) => step >= through),
+        id,
+      );
       assert.equal((await numbersIn(forgotten)).length, 1, id);
       assert.equal((await forgotten.last(-1))?.value.through, through);
       const rows = new Set((await store.listJournals(id)).map(({ row }) => row));
@@ -184,7 +195,9 @@ onEachStore((open) => {
       assert.equal(rows.size, 3 * (STEPS - through - 1) + OPEN.length, id);
       const folders = await readdir(path.join(outputs, id, 'steps'));
       for (let step = 0; step < through; step++) assert.ok(!folders.includes(String(step)), id);
-      const { pacing, kept_from } = await findState(streamFacts(id, store.facts), { num_repeats: NUM_REPEATS }); // prettier-ignore
+      const { pacing, kept_from } = await findState(streamFacts(id, store.facts), {
+        num_repeats: NUM_REPEATS,
+      });
       assert.deepEqual([pacing.next_step, kept_from], [STEPS, through + 1], id);
     };
 

@@ -15,7 +15,9 @@ const refused = (text: string) => faultOf('InvalidBatchRequest', text);
 
 describe('samples of a stream that filters', () => {
   const samples = (...multipliers: (number | undefined)[]): unknown[] =>
-    multipliers.map((loss_multiplier) => JSON.parse(sampleOf('go', { loss_multiplier })) as unknown);
+    multipliers.map(
+      (loss_multiplier) => JSON.parse(sampleOf('go', { loss_multiplier })) as unknown,
+    );
   const read = async (t: TestContext, request: StoredRequest): Promise<number> => {
     const { dependencies } = await activityBench(t);
     return (await readSamples(request, dependencies)).samples.length;
@@ -26,7 +28,9 @@ describe('samples of a stream that filters', () => {
     const none = samples(0, 0, 1e-60);
     await assert.rejects(
       read(t, streamOf({ samples: none, filter: 'zero_variance' })),
-      refused('samples: expected a sample with a loss_multiplier above 0 with filter zero_variance, got none'),
+      refused(
+        'samples: expected a sample with a loss_multiplier above 0 with filter zero_variance, got none',
+      ),
     );
     assert.equal(await read(t, streamOf({ samples: none })), 3);
   });
@@ -37,4 +41,4 @@ describe('samples of a stream that filters', () => {
     const first = streamOf({ samples: samples(0, 1), limit: 1, filter: 'zero_variance' });
     await assert.rejects(read(t, first), refused('got none'));
   });
-}); // prettier-ignore
+});

@@ -43,7 +43,13 @@ const stepFact = (change: Partial<StepFact>): StepFact => ({
 test('a stream that has not started is empty', async () => {
   const { pacing, ...found } = await findState(streamFacts('s', createFacts()), { num_repeats: 2 });
   assert.deepEqual([pacing.next_step, pacing.admitted, pacing.groups], [0, 0, []]);
-  assert.deepEqual(found, { is_versioned: false, is_published: false, kept_from: 0, out: [], admitted_before: 0 }); // prettier-ignore
+  assert.deepEqual(found, {
+    is_versioned: false,
+    is_published: false,
+    kept_from: 0,
+    out: [],
+    admitted_before: 0,
+  });
 });
 
 test('what a signal missed is found: behind the last step, every group is as it was put', async () => {
@@ -62,9 +68,15 @@ test('what a signal missed is found: behind the last step, every group is as it 
     { group: 3, born: 6, state: 'complete', in_flight: 0 },
     { group: 6, born: 7, state: 'running', in_flight: 2 },
   ]);
-  assert.deepEqual(out, [{ group: 4, as: 'filtered' }, { group: 5, as: 'dropped' }]); // prettier-ignore
+  assert.deepEqual(out, [
+    { group: 4, as: 'filtered' },
+    { group: 5, as: 'dropped' },
+  ]);
   assert.deepEqual(pacing.out, { filtered: 1, dropped: 1, failed: 0, delivered: 2 });
-  assert.deepEqual([pacing.next_step, pacing.last_version, pacing.admitted, admitted_before], [1, 7, 7, 4]); // prettier-ignore
+  assert.deepEqual(
+    [pacing.next_step, pacing.last_version, pacing.admitted, admitted_before],
+    [1, 7, 7, 4],
+  );
 });
 
 test("the second writer of a fact gets the first one's", async () => {
@@ -86,7 +98,14 @@ test('a group of which nobody knew how old it is stays so when the stream starts
     await facts.admitted.put(group, { group, born: group < 4 ? null : 7 });
   await facts.steps.put(0, stepFact({ version: 7 }));
   const { pacing, is_versioned } = await findState(facts, { num_repeats: 2 });
-  assert.deepEqual(pacing.groups.map(({ group, born }) => [group, born]), [[1, null], [3, null], [4, 7]]); // prettier-ignore
+  assert.deepEqual(
+    pacing.groups.map(({ group, born }) => [group, born]),
+    [
+      [1, null],
+      [3, null],
+      [4, 7],
+    ],
+  );
   assert.deepEqual([is_versioned, pacing.served], [true, 7]);
 });
 
@@ -103,6 +122,9 @@ test('failures of rollouts since the last step are found, and groups in which no
   await facts.ended.put(5, { group: 5, outcome: 'complete', ...ended, failures });
   const { pacing, out } = await findState(facts, { num_repeats: 2 });
   assert.deepEqual(pacing.failures, { StoreFault: { ...failures.StoreFault, rollouts: 4 } });
-  assert.deepEqual(out, [{ group: 3, as: 'failed' }, { group: 4, as: 'untrained' }]); // prettier-ignore
+  assert.deepEqual(out, [
+    { group: 3, as: 'failed' },
+    { group: 4, as: 'untrained' },
+  ]);
   assert.deepEqual(pacing.out, { filtered: 0, untrained: 1, dropped: 0, failed: 1, delivered: 2 });
 });

@@ -33,7 +33,10 @@ test('a watched policy that serves nothing says why, since when, and when it ser
   assert.equal(silent.is_published, true);
   const { service, message, since = '' } = silent.waiting ?? {};
   assert.equal(service, 'policy default');
-  assert.equal(message, `no replica serves: ${A} is unknown (load: no such file); publish a version that loads`); // prettier-ignore
+  assert.equal(
+    message,
+    `no replica serves: ${A} is unknown (load: no such file); publish a version that loads`,
+  );
   assert.match(since, /^\d{4}-\d\d-\d\d [\d:]{8} UTC$/);
 
   // Another fault is news; the wait has begun before.

@@ -53,7 +53,10 @@ describe('the list of batches and streams', () => {
   const counts = { requested: 8, completed: 6, failed: 1, timed_out: 1, stopped: 0, cancelled: 0 };
 
   test('takes numbers of a result, and the end with them where Temporal does not have the batch', () => {
-    const [lost, failed] = merged([stored('lost')], [run('failed', { status: 'FAILED', started_ms: AT - 1 })]); // prettier-ignore
+    const [lost, failed] = merged(
+      [stored('lost')],
+      [run('failed', { status: 'FAILED', started_ms: AT - 1 })],
+    );
     const result = { counts, metrics: { mean_total_reward: 0.5 } };
     assert.ok(lost !== undefined && failed !== undefined);
     const ended = withResult(lost, result);

@@ -43,13 +43,28 @@ const PLAYED = [
   ...wholeCall(a, { turn: 0, cause: 'first', ids: [1, 2] }).slice(0, -1),
   a.answer({ turn: 0, content: 'I look \u001b[2J', tool_calls: [tool] }),
   a.served({ turn: 0 }),
-  ...wholeCall(a, { turn: 1, parent: 0, news: [{ role: 'tool', content: '長い'.repeat(90), tool_call_id: 'call_0_0' }] }),
+  ...wholeCall(a, {
+    turn: 1,
+    parent: 0,
+    news: [{ role: 'tool', content: '長い'.repeat(90), tool_call_id: 'call_0_0' }],
+  }),
   a.served({ turn: 1 }),
-  ...wholeCall(a, { turn: 2, parent: 0, message: 1, cause: 'resampled', fork: { call: 0, ids: 1 }, prompt_ids: [] }),
-  a.exit({ tail: 'Solved \u001b[2J it\n', submission: 'diff', said: { reward: null, rewards: {}, metadata: { tries: 3 } } }),
+  ...wholeCall(a, {
+    turn: 2,
+    parent: 0,
+    message: 1,
+    cause: 'resampled',
+    fork: { call: 0, ids: 1 },
+    prompt_ids: [],
+  }),
+  a.exit({
+    tail: 'Solved \u001b[2J it\n',
+    submission: 'diff',
+    said: { reward: null, rewards: {}, metadata: { tries: 3 } },
+  }),
   a.observation({ turn: 2, reward: 0.5, terminated: true, message: null, token_ids: [] }),
   a.end(),
-]; // prettier-ignore
+];
 
 describe('the page of an agent', () => {
   test('has each call with its cause, its tools, and whether it trains', () => {
@@ -58,16 +73,29 @@ describe('the page of an agent', () => {
     assert.match(page, /^-- call 0: first, 2 tokens, logprob -\S+, stop, trains$/m);
     assert.match(page, /assistant: I look {1,2}bash\(\{"command":"ls"\}\)/);
     assert.match(page, /^-- call 1: continues 0, 1 token.*end of the main\s+sequence, trains$/ms);
-    assert.match(page, /^-- {3}call 2: resampled at token 1 of call 0.*does not\s+train: unread$/ms);
-    assert.match(page, /^-- life 1 ended: code 0\nSolved .*it\nsubmission: diff\nmetadata: \{"tries":3\}$/m);
+    assert.match(
+      page,
+      /^-- {3}call 2: resampled at token 1 of call 0.*does not\s+train: unread$/ms,
+    );
+    assert.match(
+      page,
+      /^-- life 1 ended: code 0\nSolved .*it\nsubmission: diff\nmetadata: \{"tries":3\}$/m,
+    );
     assert.match(page, /^-- verdict: reward 0\.5$/m);
-    assert.match(headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '', /3 calls, 4 tokens, /);
+    assert.match(
+      headingOf(rollout, { siblings: [], style: PAGE.style })[1] ?? '',
+      /3 calls, 4 tokens, /,
+    );
     assert.doesNotMatch(page, /\u001b/);
-  }); // prettier-ignore
+  });
 
   test('of one that failed says what it printed last, and that nothing trains by its head alone', () => {
     const failure = { turn: 1, type: 'AgentFailed', message: 'its program failed' };
-    const rollout = rolloutOf([...PLAYED.slice(0, -3), a.exit({ code: 1, tail: 'ValueError: no' }), a.end({ stop_reason: 'failed', failure })]); // prettier-ignore
+    const rollout = rolloutOf([
+      ...PLAYED.slice(0, -3),
+      a.exit({ code: 1, tail: 'ValueError: no' }),
+      a.end({ stop_reason: 'failed', failure }),
+    ]);
     const page = pageOf(rollout).join('\n');
     assert.match(page, /^-- life 1 ended: code 1\nValueError: no$/m);
     assert.doesNotMatch(page, /train/);
@@ -103,7 +131,9 @@ describe('the page of an agent', () => {
           for (const line of pageOf(rollout, { style, call }))
             assert.ok(widthOf(line) <= columns && !line.includes('\u001b'), line);
         headingOf(rollout, { siblings: [], style });
-        const json = JSON.parse(JSON.stringify(rolloutJson(rollout, { tokens: true }))) as { calls?: object[] }; // prettier-ignore
+        const json = JSON.parse(JSON.stringify(rolloutJson(rollout, { tokens: true }))) as {
+          calls?: object[];
+        };
         assert.equal(json.calls?.length ?? 0, calls.length);
       }),
       { numRuns: 60 },
@@ -125,11 +155,17 @@ describe('what a program was not given', () => {
   test('has a line for each refusal, malformed calls are counted, and lives say their last words', () => {
     const page = pageOf(rolloutOf(REFUSED)).join('\n');
     assert.match(page, /^-- call 0: first, .*1 malformed tool call/m);
-    assert.match(page, /^-- a call was refused, life 1\nthis rollout's limit of 1 calls is reached/m);
+    assert.match(
+      page,
+      /^-- a call was refused, life 1\nthis rollout's limit of 1 calls is reached/m,
+    );
     assert.match(page, /^-- life 1 ended: code 3\nTraceback: no more calls$/m);
-    const json = rolloutJson(rolloutOf(REFUSED), { tokens: false }) as { refused: { limit: string }[]; calls: { malformed: number }[] };
+    const json = rolloutJson(rolloutOf(REFUSED), { tokens: false }) as {
+      refused: { limit: string }[];
+      calls: { malformed: number }[];
+    };
     assert.deepEqual([json.refused[0]?.limit, json.calls[0]?.malformed], ['calls', 1]);
-  }); // prettier-ignore
+  });
 
   test('stands beside its siblings’ calls, as many as fit', () => {
     const [one, other] = [rolloutOf(PLAYED), { ...rolloutOf(REFUSED), repeat: 1 }];

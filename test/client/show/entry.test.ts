@@ -36,7 +36,10 @@ describe('why a rollout has not ended', () => {
 
   test('is the generation that has not begun', () => {
     const [, last] = reasonsOf([...BEGUN], 200);
-    assert.equal(last, 'waits for the generation service (since 1970-01-01 00:01:43 UTC): no answer yet'); // prettier-ignore
+    assert.equal(
+      last,
+      'waits for the generation service (since 1970-01-01 00:01:43 UTC): no answer yet',
+    );
   });
 
   test('is the fault that it waits on', () => {

@@ -56,7 +56,10 @@ describe('a list of unfinished rollouts', () => {
     const entries = await reader.entries();
     assert.equal(entries.length, rows);
     for (const { turns, tokens, attempts, ended } of entries)
-      assert.deepEqual({ turns, tokens, attempts, ended }, { turns: 41, tokens: 4200, attempts: 2, ended: null }); // prettier-ignore
+      assert.deepEqual(
+        { turns, tokens, attempts, ended },
+        { turns: 41, tokens: 4200, attempts: 2, ended: null },
+      );
     await reader.entries();
     assert.equal(ends, rows);
   });

@@ -85,7 +85,10 @@ describe('the page of a rollout', () => {
     const style = { columns: 40, colour: false };
     const siblings = Array.from({ length: 16 }, (_, repeat) => ({ ...rollout.entry, repeat }));
     const heading = headingOf(rollout, { siblings, style });
-    assert.ok(heading.every((line) => widthOf(line) <= 40), heading.join('\n')); // prettier-ignore
+    assert.ok(
+      heading.every((line) => widthOf(line) <= 40),
+      heading.join('\n'),
+    );
     assert.equal(heading.join('').match(/\d+: 0\.250/g)?.length, 16);
     const page = pageOf(rollout, { ...PAGE, style });
     assert.match(page, /^-- turn 0: assistant, 3 tokens, logprob\n-0\.003, stop, 0\.0 s$/m);

@@ -196,7 +196,9 @@ describe('other endpoints refuse as vLLM does', () => {
       /body\.prompt: expected a prompt or messages/,
     );
     const messages = [{ role: 'user', content: 'Hi' }];
-    const { status, text } = await call(`${url}/tokenize`, { body: { messages, chat_template: 'x' } }); // prettier-ignore
+    const { status, text } = await call(`${url}/tokenize`, {
+      body: { messages, chat_template: 'x' },
+    });
     assert.equal(status, 400);
     assert.match(text, /does not implement chat_template/);
   });

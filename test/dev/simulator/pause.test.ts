@@ -130,7 +130,10 @@ describe('a simulator that is paused', () => {
     const later = await running(url, { ...LONG, max_tokens: 3 });
     await pausing;
     await stream.ended;
-    assert.deepEqual([stream.ids().length, stream.choices().at(-1)?.finish_reason], [200, 'length']); // prettier-ignore
+    assert.deepEqual(
+      [stream.ids().length, stream.choices().at(-1)?.finish_reason],
+      [200, 'length'],
+    );
     assert.deepEqual(later.choices(), []);
     await post(`${url}/resume`);
     await later.ended;
@@ -177,7 +180,10 @@ describe('a simulator that is paused', () => {
     stream.leave();
     await until('it has left', async () => (await metric(url, 'num_requests_running')) === 0);
     await post(`${url}/resume`);
-    assert.equal((await streamed(url, { body: { max_tokens: 4, ignore_eos: true } })).token_ids.length, 4); // prettier-ignore
+    assert.equal(
+      (await streamed(url, { body: { max_tokens: 4, ignore_eos: true } })).token_ids.length,
+      4,
+    );
   });
 
   test('in another way is refused (capture 159)', async () => {
@@ -216,7 +222,6 @@ test('a simulator outside development mode has no such endpoint (captures 192 to
     ['GET', 'is_paused'],
     ['GET', 'weight_info'],
   ]) {
-    // prettier-ignore
     const { status, text } = await call(`${url}/${path}`, { method: method! });
     assert.deepEqual([status, text], [404, '{"detail":"Not Found"}']);
   }

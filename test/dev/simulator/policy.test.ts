@@ -93,13 +93,20 @@ describe('answers', () => {
     const thinking = { median: 60, sigma: 0.5 };
     const lengthOf = (request: Request): number =>
       answer({ thinking, max_tokens: 2000, ...request }).token_ids.indexOf(10);
-    const lengths = Array.from({ length: 1000 }, (_x, seed) => lengthOf({ seed })).sort((a, b) => a - b); // prettier-ignore
+    const lengths = Array.from({ length: 1000 }, (_x, seed) => lengthOf({ seed })).sort(
+      (a, b) => a - b,
+    );
     const shareBelow = (most: number): number => lengths.filter((one) => one < most).length / 1000;
     // A word may go on for some tokens behind what was drawn.
-    for (const [deviations, share] of [[-1, 0.159], [0, 0.5], [1, 0.841], [2, 0.977]] as const) {
+    for (const [deviations, share] of [
+      [-1, 0.159],
+      [0, 0.5],
+      [1, 0.841],
+      [2, 0.977],
+    ] as const) {
       const below = shareBelow(3 + 60 * Math.exp(0.5 * deviations));
       assert.ok(Math.abs(below - share) < 0.05, `${below} below ${deviations} deviations`);
-    } // prettier-ignore
+    }
     const greedy = lengthOf({ sampling: GREEDY });
     assert.ok(greedy >= 60 && greedy < 72, `${greedy}`);
   });

@@ -102,11 +102,14 @@ describe('steps', () => {
   });
 
   test('that have a slip are done with it, and slip no other way', () => {
-    const slips = { role: 'user', content: `Call: ${JSON.stringify(CALL)}\nSlip: ${JSON.stringify(OTHER)}\nAnswer: done` }; // prettier-ignore
+    const slips = {
+      role: 'user',
+      content: `Call: ${JSON.stringify(CALL)}\nSlip: ${JSON.stringify(OTHER)}\nAnswer: done`,
+    };
     const said = new Set(
       Array.from({ length: 60 }, (_, seed) => textOf(answer([slips], { seed, skill: 0 }))),
     );
-    assert.deepEqual([...said].sort(), [`\n${OTHER_TEXT}<|im_end|>`, `\n${CALL_TEXT}<|im_end|>`]); // prettier-ignore
+    assert.deepEqual([...said].sort(), [`\n${OTHER_TEXT}<|im_end|>`, `\n${CALL_TEXT}<|im_end|>`]);
     for (const call of [CALL, OTHER])
       assert.equal(textOf(answer([slips, calls(call), result('x')])), '\ndone<|im_end|>');
   });

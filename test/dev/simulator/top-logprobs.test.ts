@@ -9,8 +9,12 @@ async function topsOf(url: string, fields: object) {
     body: { ...sent, seed: 3, ...fields },
   });
   const { tokens, token_logprobs, top_logprobs } = choices[0]?.logprobs ?? assert.fail();
-  return { name: tokens[0]!, own: token_logprobs[0]!, top: top_logprobs[0] as Record<string, number> };
-} // prettier-ignore
+  return {
+    name: tokens[0]!,
+    own: token_logprobs[0]!,
+    top: top_logprobs[0] as Record<string, number>,
+  };
+}
 
 describe('the likeliest tokens', () => {
   test('are the whole distribution of the next one, by id, and the sampled one has its own logprob', async () => {

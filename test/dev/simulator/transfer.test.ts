@@ -27,7 +27,6 @@ describe('a simulator that is sent weights', () => {
       ['/update_weights', part(1)],
       ['/finish_weight_update', {}],
     ] as const)
-      // prettier-ignore
       assert.equal((await post(path, body)).status, 200, path);
   });
 

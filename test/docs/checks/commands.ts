@@ -36,7 +36,8 @@ export function commandProblems(
   );
 }
 
-export const isShell = ({ language }: { language: string }): boolean => ['', 'sh', 'bash'].includes(language); // prettier-ignore
+export const isShell = ({ language }: { language: string }): boolean =>
+  ['', 'sh', 'bash'].includes(language);
 
 /** The words of each command, without assignments before it and what follows ` # `. */
 export function commandsIn(text: string): string[][] {
@@ -55,7 +56,8 @@ function problemsOf(words: readonly string[], known: Known): string[] {
   if (program === 'temporal-rollout') return ownProblems(args, known);
   if (program === 'npx') return problemsOf(args, known);
   if (program === 'temporal') return temporalProblems(args, known);
-  if (program === 'node' && args[0]?.endsWith('dist/src/cli/main.js') === true) return ownProblems(args.slice(1), known); // prettier-ignore
+  if (program === 'node' && args[0]?.endsWith('dist/src/cli/main.js') === true)
+    return ownProblems(args.slice(1), known);
   if (program === 'node' || /^python3?$/.test(program)) return runProblems(args, known);
   if (OPTION.test(program)) return optionProblems(words, known);
   return [];
@@ -64,7 +66,9 @@ function problemsOf(words: readonly string[], known: Known): string[] {
 /** The options of one program: `source` has its help text, or its code. */
 function unknownOptions(args: readonly string[], source: string): string[] {
   const options = new Set(source.match(OPTIONS) ?? []);
-  const declared = (name: string): boolean => new RegExp(`^ *'?${name}'?: \\{`, 'm').test(source) || new RegExp(`[{,(] *'?${name}'?: \\{`).test(source); // prettier-ignore
+  const declared = (name: string): boolean =>
+    new RegExp(`^ *'?${name}'?: \\{`, 'm').test(source) ||
+    new RegExp(`[{,(] *'?${name}'?: \\{`).test(source);
   return args
     .map((arg) => OPTION.exec(arg)?.[0])
     .filter((option) => option !== undefined)
@@ -89,7 +93,9 @@ function sourceOf(script: string, { repository, usages }: Pick<Known, 'repositor
   const [, command] = /dist\/src\/cli\/main\.js (\S+)/.exec(line) ?? [];
   if (command !== undefined) return usages[command] ?? '';
   const programs = [...line.matchAll(/(?:\.bench|\.chaos)\/(\S+)\.js|(tools\/run-tests\.mjs)/g)];
-  return programs.map(([, made, tool]) => sourcesBeside(tool ?? `${made ?? ''}.ts`, repository)).join('\n'); // prettier-ignore
+  return programs
+    .map(([, made, tool]) => sourcesBeside(tool ?? `${made ?? ''}.ts`, repository))
+    .join('\n');
 }
 
 function ownProblems([command = '', ...args]: readonly string[], { usages }: Known): string[] {
@@ -100,7 +106,9 @@ function ownProblems([command = '', ...args]: readonly string[], { usages }: Kno
   const takesSub = new RegExp(`temporal-rollout ${command} [a-z]+ ?`).test(usage);
   if (takesSub && /^[a-z]+$/.test(sub) && !usage.includes(`temporal-rollout ${command} ${sub}`))
     return [`temporal-rollout ${command} has no ${JSON.stringify(sub)}`];
-  return unknownOptions(args, `${usage}\n--config`).map((option) => `temporal-rollout ${command} has no ${option}`); // prettier-ignore
+  return unknownOptions(args, `${usage}\n--config`).map(
+    (option) => `temporal-rollout ${command} has no ${option}`,
+  );
 }
 
 /** Names that the Temporal CLI passes on. */
@@ -116,7 +124,8 @@ function temporalProblems(args: readonly string[], { workflows, repository }: Kn
   for (const option of ['--name', '--update-name']) {
     if (!args.includes(option)) continue;
     const name = valueOf(option) ?? '';
-    if (!repository.words.has(name)) problems.push(`no workflow has an update or signal ${JSON.stringify(name)}`); // prettier-ignore
+    if (!repository.words.has(name))
+      problems.push(`no workflow has an update or signal ${JSON.stringify(name)}`);
   }
   return problems;
 }
@@ -131,20 +140,30 @@ function runProblems(args: readonly string[], { page, repository }: Known): stri
     if (name === 'venv' || name === 'verl') return [];
     if (!paths.has(`python/${module.replaceAll('.', '/')}`))
       return [`no Python package ${JSON.stringify(module)}`];
-    const source = [...sources].filter(([file]) => file.startsWith(`python/${name}/`)).map(([, text]) => text).join('\n'); // prettier-ignore
-    return unknownOptions(args.slice(asModule + 2), source).map((option) => `${module} has no ${option}`); // prettier-ignore
+    const source = [...sources]
+      .filter(([file]) => file.startsWith(`python/${name}/`))
+      .map(([, text]) => text)
+      .join('\n');
+    return unknownOptions(args.slice(asModule + 2), source).map(
+      (option) => `${module} has no ${option}`,
+    );
   }
   const at = args.findIndex((word) => /\.(?:mjs|ts|js|py)$/.test(word));
   if (at === -1) return [];
   const file = (args[at] ?? '').replace(/^dist\/(.*)\.js$/, '$1.ts').replace(/^\.?\//, '');
-  const found = [file, path.posix.join(path.posix.dirname(page.file), file)].find((place) => paths.has(place)); // prettier-ignore
+  const found = [file, path.posix.join(path.posix.dirname(page.file), file)].find((place) =>
+    paths.has(place),
+  );
   if (found === undefined) return [`${args.join(' ')}: no file ${file}`];
   const unknown = unknownOptions(args.slice(at + 1), sourcesBeside(found, repository));
   return unknown.map((option) => `${found} has no ${option}`);
 }
 
 const sourcesBeside = (file: string, { sources }: Repository): string =>
-  [...sources].filter(([other]) => path.posix.dirname(other) === path.posix.dirname(file)).map(([, text]) => text).join('\n'); // prettier-ignore
+  [...sources]
+    .filter(([other]) => path.posix.dirname(other) === path.posix.dirname(file))
+    .map(([, text]) => text)
+    .join('\n');
 
 /** An option alone: of some program of ours, or of one that pages speak of. */
 const optionProblems = (words: readonly string[], { repository, foreign }: Known): string[] =>

@@ -41,7 +41,9 @@ function sectionAt({ headings }: Page, line: number): Section {
 const isWithin = ({ from, to }: Section, line: number): boolean => line >= from && line < to;
 
 function namesCommand(section: Section, { prose, code }: Page): boolean {
-  const spans = prose.filter(({ line }) => isWithin(section, line)).flatMap(({ text }) => codeIn(text)); // prettier-ignore
+  const spans = prose
+    .filter(({ line }) => isWithin(section, line))
+    .flatMap(({ text }) => codeIn(text));
   const blocks = code.filter(({ line }) => isWithin(section, line)).map(({ text }) => text.trim());
   return [...spans, ...blocks].some((text) => COMMAND.test(text));
 }

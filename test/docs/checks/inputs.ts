@@ -15,7 +15,11 @@ type Found = Piece & { schema: z.ZodType; value: unknown };
 export const inputProblems = (page: Page): Problem[] =>
   inputsIn(page).flatMap(({ line, schema, value }) => {
     const issues = schema.safeParse(value).error?.issues ?? [];
-    return issues.map(({ path, message }) => ({ page: page.file, line, what: `${path.join('.')}: ${message}` })); // prettier-ignore
+    return issues.map(({ path, message }) => ({
+      page: page.file,
+      line,
+      what: `${path.join('.')}: ${message}`,
+    }));
   });
 
 /** What schemas read of a page. */
@@ -29,7 +33,8 @@ function settingsIn({ blocks }: Page): Found[] {
     return Object.entries(read).map(([key, value]) => ({
       line,
       text: key,
-      schema: key in Config.shape ? Config.shape[key as keyof typeof Config.shape] : EnvironmentSettings, // prettier-ignore
+      schema:
+        key in Config.shape ? Config.shape[key as keyof typeof Config.shape] : EnvironmentSettings,
       value,
     }));
   });
@@ -57,7 +62,10 @@ function requestsIn({ spans, code, blocks }: Page): Found[] {
       value: JSON.parse(piece.text) as unknown,
     })),
     ...[...spans, ...code].flatMap((piece) => {
-      const found = INPUTS.map(({ begins, schema }) => ({ schema, text: begins.exec(piece.text)?.[1] })); // prettier-ignore
+      const found = INPUTS.map(({ begins, schema }) => ({
+        schema,
+        text: begins.exec(piece.text)?.[1],
+      }));
       return found
         .filter(({ text }) => text !== undefined && !text.includes('…'))
         .map(({ schema, text = '' }) => ({ ...piece, schema, value: JSON.parse(text) as unknown }));

@@ -71,7 +71,10 @@ export function pathProblems(
 ): Problem[] {
   return page.spans.flatMap(({ line, text }) => {
     const [first = ''] = text.split('/');
-    const isBelowRoot = text.includes('/') && repository.paths.has(first) && /^[\w.@*<>-]+(?:\/[\w.@*<>-]*)+$/.test(text); // prettier-ignore
+    const isBelowRoot =
+      text.includes('/') &&
+      repository.paths.has(first) &&
+      /^[\w.@*<>-]+(?:\/[\w.@*<>-]*)+$/.test(text);
     if (!isBelowRoot && !FILE.test(text)) return [];
     if (foreign.has(text) || isThere(text, { page, repository })) return [];
     return [{ page: page.file, line, what: `\`${text}\`: no such file or folder` }];
@@ -88,7 +91,9 @@ function isThere(
 ): boolean {
   const place = text.replace(/\/$/, '');
   const own = path.posix.join(path.posix.dirname(page.file), place);
-  const patterns = [`^${asPattern(own)}$`, `(?:^|/)${asPattern(place)}$`].map((pattern) => new RegExp(pattern)); // prettier-ignore
+  const patterns = [`^${asPattern(own)}$`, `(?:^|/)${asPattern(place)}$`].map(
+    (pattern) => new RegExp(pattern),
+  );
   if ([...paths].some((found) => patterns.some((pattern) => pattern.test(found)))) return true;
   if (!/\.(?:jsonl?|npz)$/.test(place)) return false;
   const written = place.replace(/^.*[/>*]/, '');
@@ -96,4 +101,7 @@ function isThere(
 }
 
 const asPattern = (text: string): string =>
-  text.split(/\*|<[^>]*>/).map((part) => part.replaceAll(/[.+^${}()|[\]\\]/g, String.raw`\$&`)).join('[^/]*'); // prettier-ignore
+  text
+    .split(/\*|<[^>]*>/)
+    .map((part) => part.replaceAll(/[.+^${}()|[\]\\]/g, String.raw`\$&`))
+    .join('[^/]*');

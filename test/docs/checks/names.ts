@@ -54,6 +54,10 @@ function isRead(name: string, { sources }: Repository): boolean {
 /** Variables that programs of these folders read, as `env.NAME`, `env['NAME']` or `environ["NAME"]`. */
 export function variablesRead({ sources }: Repository, folders: readonly string[]): string[] {
   const read = /\benv(?:iron)?(?:\.get\(['"]|\[['"]|\.)([A-Z][A-Z0-9_]+)\b/g;
-  const own = [...sources].filter(([file]) => folders.some((folder) => file.startsWith(folder)) && !/\btests?\//.test(file)); // prettier-ignore
-  return [...new Set(own.flatMap(([, text]) => [...text.matchAll(read)].map(([, name = '']) => name)))]; // prettier-ignore
+  const own = [...sources].filter(
+    ([file]) => folders.some((folder) => file.startsWith(folder)) && !/\btests?\//.test(file),
+  );
+  return [
+    ...new Set(own.flatMap(([, text]) => [...text.matchAll(read)].map(([, name = '']) => name))),
+  ];
 }

@@ -34,7 +34,9 @@ const OWN = /^test\/docs\/check/;
 export async function readRepository(root: string): Promise<Repository> {
   const paths = new Set<string>();
   await listBelow({ root, folder: '' }, paths);
-  const programs = [...paths].filter((file) => PROGRAM.test(file) && !RECORDED.test(file) && !OWN.test(file)); // prettier-ignore
+  const programs = [...paths].filter(
+    (file) => PROGRAM.test(file) && !RECORDED.test(file) && !OWN.test(file),
+  );
   const sources = new Map(
     await Promise.all(
       programs.map(async (file) => [file, await readFile(path.join(root, file), 'utf8')] as const),

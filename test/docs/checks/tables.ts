@@ -21,13 +21,20 @@ export function tableProblems(page: Page, table: SettingsTable): Problem[] {
   const { heading, names, needed = names, column = 0 } = table;
   const section = sectionOf(page, heading);
   const line = page.headings.find(({ text }) => text.replaceAll('`', '') === heading)?.line ?? 0;
-  const wrong = tableOf(section).flatMap(
-    (row) =>
+  const wrong = tableOf(section).flatMap((row) =>
     namesIn(row.cells[column] ?? '')
       .filter((name) => !names.includes(name))
-      .map((name) => ({ page: page.file, line: row.line, what: `\`${name}\` is no field of this table's schema` })), // prettier-ignore
+      .map((name) => ({
+        page: page.file,
+        line: row.line,
+        what: `\`${name}\` is no field of this table's schema`,
+      })),
   );
-  const said = new Set(section.flatMap(({ text }) => codeIn(text).flatMap((span) => [span, ...span.split(/[^\w]+/), ...span.split(/[^\w-]+/)]))); // prettier-ignore
+  const said = new Set(
+    section.flatMap(({ text }) =>
+      codeIn(text).flatMap((span) => [span, ...span.split(/[^\w]+/), ...span.split(/[^\w-]+/)]),
+    ),
+  );
   const missing = needed
     .filter((name) => !said.has(name))
     .map((name) => ({ page: page.file, line, what: `${heading} does not name \`${name}\`` }));
@@ -35,7 +42,8 @@ export function tableProblems(page: Page, table: SettingsTable): Problem[] {
 }
 
 /** The text in code font before a bracket: cells may explain themselves. */
-const namesIn = (cell: string): string[] => codeIn(cell.replace(/\(.*$/, '')).map((name) => name.replace(/^– /, '')); // prettier-ignore
+const namesIn = (cell: string): string[] =>
+  codeIn(cell.replace(/\(.*$/, '')).map((name) => name.replace(/^– /, ''));
 
 /** Whether a table's column of defaults has those of the schema: as JSON, or `required`. */
 export function defaultProblems(
@@ -61,10 +69,16 @@ export function wrongDefaults(
   return names.flatMap((name, i) => {
     const said = (values[i] ?? '').replaceAll('`', '');
     const { default: fallback } = properties[name] ?? {};
-    if (required.includes(name)) return said === 'required' || said === '' ? [] : [`${name}: expected "required", got ${said}`]; // prettier-ignore
+    if (required.includes(name))
+      return said === 'required' || said === ''
+        ? []
+        : [`${name}: expected "required", got ${said}`];
     if (fallback === undefined) return [];
     // An object may be written with its own defaults.
-    const whole = schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType).safeParse(undefined).data : fallback; // prettier-ignore
+    const whole =
+      schema instanceof z.ZodObject
+        ? (schema.shape[name] as z.ZodType).safeParse(undefined).data
+        : fallback;
     const value: unknown = parse(said);
     if (isDeepStrictEqual(value, fallback) || isDeepStrictEqual(value, whole)) return [];
     return [`${name}: expected the default ${JSON.stringify(fallback)}, got ${said}`];

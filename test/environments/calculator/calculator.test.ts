@@ -50,13 +50,19 @@ describe('the calculator', () => {
     ['[1, 0.0000009, div]<call: calculator>', '<error>Calculation failed.'],
     ['[1, 2, power]<call: calculator>', '<error>Calculation failed.'],
     ['[1, 2, ]<call: calculator>', '<error>Calculation failed.'],
-    ['[1, 2, sum, 3]<call: calculator>', '<error>Invalid response. Expected tool call or final answer.'],
-    ['so: [1, 2, sum]<call: calculator>', '<error>Invalid response. Expected tool call or final answer.'],
+    [
+      '[1, 2, sum, 3]<call: calculator>',
+      '<error>Invalid response. Expected tool call or final answer.',
+    ],
+    [
+      'so: [1, 2, sum]<call: calculator>',
+      '<error>Invalid response. Expected tool call or final answer.',
+    ],
     ['[<call: calculator>', '<error>Invalid response. Expected tool call or final answer.'],
     ['<final_answer> 8 </final_answer>', 'Correct! The final answer is 8.00.'],
     ['<final_answer>8', '<error>Invalid response. Expected tool call or final answer.'],
     ['-0.125', 'Incorrect final answer. Expected 8.00, got -0.12.'],
-  ]; // prettier-ignore
+  ];
   for (const [text, content] of replies) {
     test(`answers ${text} with ${content}`, async () => {
       const { observation } = await stepOne(environment, { log: [said(text)], metadata: problem });

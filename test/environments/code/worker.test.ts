@@ -69,7 +69,9 @@ describe('a remote sandbox', () => {
     const input = { message_log: [{ role: 'assistant', content: '<code>1</code>' }], metadata: {} };
     const { signal } = new AbortController();
     for (const deployment of ['aa', 'bb'])
-      await assert.rejects(environment.step(input, { idempotency_key: 'b/0-0/3', deployment, signal })); // prettier-ignore
+      await assert.rejects(
+        environment.step(input, { idempotency_key: 'b/0-0/3', deployment, signal }),
+      );
     assert.deepEqual(asked, ['b/0-0/aa', 'b/0-0/bb']);
   });
 

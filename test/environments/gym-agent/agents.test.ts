@@ -100,20 +100,31 @@ describe('the run of an agent', () => {
   for (const [what, more, marks] of [
     ['has a reward that means nothing', { judge_failed: true }, { masked: 'judge_failed' }],
     ['is not trained on', { mask_sample: true }, { untrained: 'mask_sample' }],
-    ['is not trained on', { instance_config: { mask_sample: 1 } }, { untrained: 'instance_config.mask_sample' }],
+    [
+      'is not trained on',
+      { instance_config: { mask_sample: 1 } },
+      { untrained: 'instance_config.mask_sample' },
+    ],
     ['has both marks', { judge_failed: true, mask_sample: true }, { masked: 'judge_failed' }],
     ['has no mark', { judge_failed: false, mask_sample: null, instance_config: 'none' }, {}],
   ] as const) {
     test(`that has ${JSON.stringify(more)} ${what}`, async (t) => {
       const { run } = await acting(t, { kind: 'answer', with: { reward: 0, ...more } });
       const { masked, untrained, reward, failure_class } = await run();
-      assert.deepEqual({ masked, untrained }, { masked: undefined, untrained: undefined, ...marks });
+      assert.deepEqual(
+        { masked, untrained },
+        { masked: undefined, untrained: undefined, ...marks },
+      );
       assert.deepEqual([reward, failure_class], [0, null]);
     });
-  } // prettier-ignore
+  }
 
   test('with mask_sample and without a reward has none that means anything', async (t) => {
-    const { run } = await acting(t, { kind: 'answer', with: { mask_sample: true }, without: ['reward'] }); // prettier-ignore
+    const { run } = await acting(t, {
+      kind: 'answer',
+      with: { mask_sample: true },
+      without: ['reward'],
+    });
     const { masked, untrained, reward } = await run();
     assert.deepEqual([masked, untrained, reward], ['mask_sample', undefined, null]);
   });
@@ -123,6 +134,8 @@ describe('the run of an agent', () => {
     assert.equal((await run()).persist, false);
   });
 
+  // One case a line.
+  // prettier-ignore
   const faults: [what: string, act: z.input<typeof AgentAct>, type: string, failureClass: string, status: number | null, message: RegExp][] = [
     ['500', { kind: 'status', status: 500, body: '"boom"' }, 'EnvironmentUnavailable', 'agent_run_error', 500, /\/run answered 500: "boom"$/],
     ['520', { kind: 'status', status: 520 }, 'EnvironmentUnavailable', 'agent_run_error', 520, /520/],
@@ -141,7 +154,7 @@ describe('the run of an agent', () => {
     ['a reward that is a text', { kind: 'answer', with: { reward: 'NaN' } }, 'EnvironmentRejected', 'agent_run_error', null, /reward: expected a finite number, got "NaN"/],
     ['an answer too deep for what reads it', { kind: 'text', text: nested(512) }, 'EnvironmentRejected', 'agent_run_error', null, /answered: \(body\): expected at most 512 levels, got more$/],
     ['too many bytes', { kind: 'large', bytes: 20_000_000 }, 'EnvironmentRejected', 'agent_run_error', null, /answered with more than 1000000 bytes/],
-  ]; // prettier-ignore
+  ];
   test('may be nested 512 levels deep', async (t) => {
     const { run } = await acting(t, { kind: 'text', text: nested(511) });
     assert.equal((await run()).reward, 1);

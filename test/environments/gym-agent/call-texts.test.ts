@@ -29,7 +29,10 @@ async function asking(
   { reward_penalties = penalties(), ...rules }: Partial<typeof AS_ANSWERED> = {},
 ): Promise<CallTexts & { paths: () => string[] }> {
   const { url, received } = await startServer(handler);
-  const texts = createCallTexts({ ...AS_ANSWERED, ...rules, reward_penalties }, { url, waits_ms: [1, 1] }); // prettier-ignore
+  const texts = createCallTexts(
+    { ...AS_ANSWERED, ...rules, reward_penalties },
+    { url, waits_ms: [1, 1] },
+  );
   after(() => texts.close());
   return { ...texts, paths: () => received.map(({ url: path = '' }) => path) };
 }

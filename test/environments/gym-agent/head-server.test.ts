@@ -72,7 +72,10 @@ describe('what a head server said', () => {
     leaver.abort(new Error('enough'));
     await assert.rejects(questions[1]!, /^Error: enough$/);
     release();
-    assert.deepEqual((await ends).map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled']); // prettier-ignore
+    assert.deepEqual(
+      (await ends).map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
     assert.equal(asked(), 1);
   });
 
@@ -97,7 +100,10 @@ describe('what a head server said', () => {
     await head.serverUrl('a', signal);
     deployed.ports = { a: 1, b: 2 };
     assert.equal(await head.serverUrl('b', signal), 'http://h:2');
-    await assert.rejects(head.serverUrl('c', signal), faultOf('EnvironmentRejected', 'there are a, b')); // prettier-ignore
+    await assert.rejects(
+      head.serverUrl('c', signal),
+      faultOf('EnvironmentRejected', 'there are a, b'),
+    );
     assert.equal(asked(), 3);
     deployed.act = 'cut';
     await assert.rejects(head.serverUrl('c', signal), faultOf('EnvironmentUnavailable'));
@@ -113,8 +119,12 @@ describe('what a head server says at great length', () => {
     ['two megabytes', `a: ${repeated('x', 2e6)}`, /answered with more than 1048576 bytes/],
     ['half a million numbers', `a: [${repeated('1,', 1e6)}]`, /a YAML mapping, got what is none/],
     ['40,000 keys', `{${keys(40_000)} a: {b: {c: {host: h, port: 1}}}}`, null],
-    ['100,000 lists in one another', `a: ${repeated('[', 1e5)}`, /a YAML mapping, got what is none|there are none/],
-  ]; // prettier-ignore
+    [
+      '100,000 lists in one another',
+      `a: ${repeated('[', 1e5)}`,
+      /a YAML mapping, got what is none|there are none/,
+    ],
+  ];
   for (const [what, yaml, says] of cases)
     test(`${what}: it holds up nothing else`, async (t) => {
       const { url } = await startServer(answer(200, JSON.stringify(yaml)));
@@ -131,14 +141,17 @@ describe('what a head server says at great length', () => {
 
 describe('agents that a head server lists', () => {
   const playing = async (t: TestContext, act: 'reset' | 'text' | 'answer') => {
-    const script = { rows: { '3-1': [act === 'text' ? { kind: act, text: '<html>' } : { kind: act }] } }; // prettier-ignore
+    const script = {
+      rows: { '3-1': [act === 'text' ? { kind: act, text: '<html>' } : { kind: act }] },
+    };
     const server = await startGymAgentServer({ script });
     t.after(() => server.close().catch(() => undefined));
     let isGone = false;
     const head = await startServer((request, response) => {
       const { port } = new URL(server.url);
       if (isGone) response.destroy();
-      else answer(200, configOf({ a: port }).replace('host: h', 'host: 127.0.0.1'))(request, response); // prettier-ignore
+      else
+        answer(200, configOf({ a: port }).replace('host: h', 'host: 127.0.0.1'))(request, response);
     });
     const settings = { head_server: head.url, agents: {}, timeout_ms: 5000, max_answer_bytes: 1e6 };
     const agents = createAgents(settings);
@@ -150,7 +163,13 @@ describe('agents that a head server lists', () => {
         (error: unknown) => error,
       );
     };
-    return { server, agents, run, headLeaves: () => (isGone = true), asked: () => head.received.length }; // prettier-ignore
+    return {
+      server,
+      agents,
+      run,
+      headLeaves: () => (isGone = true),
+      asked: () => head.received.length,
+    };
   };
 
   test('are asked for again after a connection that broke, not after an answer of no use', async (t) => {
@@ -179,7 +198,10 @@ describe('agents that a head server lists', () => {
     await server.close();
     await assert.rejects(
       agents.health('a', signal),
-      faultOf('EnvironmentUnavailable', /ECONNREFUSED.*; where it is, the head server said \d+ s ago/), // prettier-ignore
+      faultOf(
+        'EnvironmentUnavailable',
+        /ECONNREFUSED.*; where it is, the head server said \d+ s ago/,
+      ),
     );
   });
 });

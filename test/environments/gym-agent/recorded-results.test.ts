@@ -5,22 +5,37 @@ import { agentGroupMetrics } from '../../../src/model/results/agent-metrics.js';
 import { groupTable } from '../../../src/model/results/group-table.js';
 import { GENERATION } from '../../fakes/journal-lines.js';
 import type { Golden, Json, Played, Reply } from './recorded-results.js';
-import { float32, infoOf, played, readReply, recordedResults, repliesOf } from './recorded-results.js'; // prettier-ignore
+import {
+  float32,
+  infoOf,
+  played,
+  readReply,
+  recordedResults,
+  repliesOf,
+} from './recorded-results.js';
 
 /** Answers that are failure rows here, by place in their case, and what the failure says. Their siblings are rows. */
 const FAULTS: Record<string, Record<number, RegExp>> = {
   // Upstream ends its whole stream with each of these, and its caller loses what had not been yielded.
-  logprobs_key_missing: { 0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected array, got nothing$/ },
-  nan_logprobs_fail_stream: { 1: /^ProtocolError: response\.output\[0\]\.generation_log_probs\[1\]: .* Generation logprobs contain NaN$/ },
+  logprobs_key_missing: {
+    0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected array, got nothing$/,
+  },
+  nan_logprobs_fail_stream: {
+    1: /^ProtocolError: response\.output\[0\]\.generation_log_probs\[1\]: .* Generation logprobs contain NaN$/,
+  },
   prefix_broken_fails_stream: { 1: broken({ item: 1, token: 2, expected: 22, got: 99 }) },
   prefix_broken_on_third_turn: { 0: broken({ item: 2, token: 3, expected: 30, got: 40 }) },
   prefix_broken_retokenised_turn_2: { 0: broken({ item: 2, token: 4, expected: 31, got: 99 }) },
   result_is_text: { 0: /^\(input\): expected object, got "502 Bad Gateway"$/ },
-  reward_components_mismatch: { 1: /^EnvironmentRejected: .* got reward 1, but its reward_components sum to 0\.9 \(\{"a":0\.5,"b":0\.4\}\)$/ },
+  reward_components_mismatch: {
+    1: /^EnvironmentRejected: .* got reward 1, but its reward_components sum to 0\.9 \(\{"a":0\.5,"b":0\.4\}\)$/,
+  },
   reward_missing: { 1: /^reward: expected a finite number, got nothing$/ },
   // Upstream makes a row of this: it never counts logprobs.
-  logprob_count_shorter: { 0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected one for each of 3 generated ids, got 2$/ },
-}; // prettier-ignore
+  logprob_count_shorter: {
+    0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected one for each of 3 generated ids, got 2$/,
+  },
+};
 
 /** A prompt that does not begin with the ids before it: says the token where it breaks, and its surroundings. */
 function broken(at: { item: number; token: number; expected: number; got: number }): RegExp {
@@ -77,14 +92,18 @@ function rowOf(golden: Golden, reply: Reply): Played {
 
 function assertRow(golden: Golden, reply: Reply): void {
   const { row, summary } = rowOf(golden, reply);
-  assert.deepEqual([row.failure, row.stop_reason, row.untokenized], [undefined, 'terminated', undefined]); // prettier-ignore
+  assert.deepEqual(
+    [row.failure, row.stop_reason, row.untokenized],
+    [undefined, 'terminated', undefined],
+  );
   assert.ok(row.message_log.length > 0);
   const { expected } = reply;
   if (expected === undefined) return;
   assert.deepEqual(float32(row.message_log), float32(expected.message_log));
   if (expected.full_result !== undefined)
     assert.deepEqual(leftOf(row.agent_result), leftOf(expected.full_result));
-  const isMasked = expected.mask_sample === true || (MASKED_HERE[golden.name] ?? []).includes(reply.at); // prettier-ignore
+  const isMasked =
+    expected.mask_sample === true || (MASKED_HERE[golden.name] ?? []).includes(reply.at);
   assert.equal(summary.agent?.masked, isMasked);
   assert.equal(row.loss_multiplier, isMasked ? 0 : (expected.loss_multiplier ?? 1));
   if (expected.total_reward === undefined) return;
@@ -137,8 +156,13 @@ describe('recorded results of NeMo Gym', () => {
 
   test('every case where upstream ends its stream is named here', () => {
     const named = [...Object.keys(FAULTS), ...ALL_ROWS, UNTOKENIZED, UNSENT];
-    const failing = goldens.filter(({ expected }) => expected.error !== undefined).map(({ name }) => name); // prettier-ignore
-    assert.deepEqual(failing.filter((name) => !named.includes(name)), []); // prettier-ignore
+    const failing = goldens
+      .filter(({ expected }) => expected.error !== undefined)
+      .map(({ name }) => name);
+    assert.deepEqual(
+      failing.filter((name) => !named.includes(name)),
+      [],
+    );
     const absent = named.filter((name) => !goldens.some((golden) => golden.name === name));
     assert.deepEqual(absent, []);
     const beyond = Object.entries(FAULTS).filter(([name, faults]) => {
@@ -171,7 +195,11 @@ describe('recorded groups of NeMo RL', () => {
         assertMetrics(own, rollout_metrics);
         // Only upstream's sync batch is one group of several agents.
         const line = lines.find((one) => one.task_index === task);
-        if (kind === 'stream') assertMetrics(Object.fromEntries(Object.keys(own).map((key) => [key, line?.[key]])), rollout_metrics); // prettier-ignore
+        if (kind === 'stream')
+          assertMetrics(
+            Object.fromEntries(Object.keys(own).map((key) => [key, line?.[key]])),
+            rollout_metrics,
+          );
       }
       if (kind === 'stream') assert.equal(lines.length, expected.groups?.length);
     });
@@ -217,7 +245,9 @@ describe('rows as NeMo RL sends them', () => {
     const { golden } = only(UNSENT);
     assert.match(golden.expected.error?.message ?? '', /^Top k is not supported/);
     assert.equal(golden.expected.dispatched_rows, null);
-    assert.deepEqual(unstamped({ ...GENERATION, ...golden.input.config?.generation_config }), ['top_k']); // prettier-ignore
+    assert.deepEqual(unstamped({ ...GENERATION, ...golden.input.config?.generation_config }), [
+      'top_k',
+    ]);
     assert.deepEqual(unstamped(GENERATION), []);
   });
 });

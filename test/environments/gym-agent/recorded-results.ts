@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { AS_ANSWERED, readAnswer, type AnswerRules } from '../../../src/environments/gym-agent/answer.js'; // prettier-ignore
+import {
+  AS_ANSWERED,
+  readAnswer,
+  type AnswerRules,
+} from '../../../src/environments/gym-agent/answer.js';
 import { EffortLevels, RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
 import { THINKING_TAGS } from '../../../src/model/agent/flags.js';
 import { withTagIds } from '../../../src/model/agent/penalties.js';
@@ -97,7 +101,9 @@ export function repliesOf(golden: Golden): Reply[] {
     if (result === undefined) return [];
     const group = expected.groups?.find(({ task_index }) => task_index === taskOf(golden, at));
     if (group === undefined) return [{ at, answer: result }];
-    const first = (input.rows ?? []).findIndex((_, index) => taskOf(golden, index) === group.task_index); // prettier-ignore
+    const first = (input.rows ?? []).findIndex(
+      (_, index) => taskOf(golden, index) === group.task_index,
+    );
     return [{ at, answer: result, expected: expectedOf(group, at - first) }];
   });
 }
@@ -157,7 +163,9 @@ const callsOf = (answer: unknown): { generation_token_ids?: number[] }[] =>
 /** What every call generated, as text. */
 function textsOf(golden: Golden, answer: unknown): string[] {
   const { decode } = tokenizerOf(golden);
-  return callsOf(answer).flatMap(({ generation_token_ids: ids = [] }) => (ids.length > 0 ? [decode(ids)] : [])); // prettier-ignore
+  return callsOf(answer).flatMap(({ generation_token_ids: ids = [] }) =>
+    ids.length > 0 ? [decode(ids)] : [],
+  );
 }
 
 /** `extra_env_info` of the rollout at this place, with the row as it is sent. */

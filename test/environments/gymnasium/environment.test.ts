@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { ForeignObject } from '../../../src/model/foreign-object.js';
-import type { Beginning, ExactEnvironment, TurnAnswer } from '../../../src/environments/environment.js'; // prettier-ignore
+import type {
+  Beginning,
+  ExactEnvironment,
+  TurnAnswer,
+} from '../../../src/environments/environment.js';
 import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
@@ -72,7 +76,10 @@ describe('a gymnasium environment', () => {
     const last = await say('three');
     assert.equal(last.observation, null, 'nothing is said, as by gymnasium_agent');
     assert.deepEqual([last.reward, last.terminated, last.truncated], [1, true, false]);
-    assert.deepEqual(server.sessions.map(({ played }) => played), [['one', 'wrong', 'three']]); // prettier-ignore
+    assert.deepEqual(
+      server.sessions.map(({ played }) => played),
+      [['one', 'wrong', 'three']],
+    );
     const params = { input: PROMPT };
     const [reset, step] = server.bodies;
     assert.deepEqual(reset?.body, { ...ROW, responses_create_params: params });
@@ -85,7 +92,10 @@ describe('a gymnasium environment', () => {
 
   test('carries the newest cookie from step to step', async (t) => {
     const { begun, say } = await played(t);
-    const cookies = [sessionOf(begun.metadata)?.cookies, sessionOf((await say('one')).metadata!)?.cookies]; // prettier-ignore
+    const cookies = [
+      sessionOf(begun.metadata)?.cookies,
+      sessionOf((await say('one')).metadata!)?.cookies,
+    ];
     assert.notDeepEqual(cookies[0], cookies[1]);
     assert.deepEqual(Object.keys(cookies[1] ?? {}), ['Recital___recital']);
   });
@@ -126,7 +136,10 @@ describe('a gymnasium environment', () => {
       const turn = { message_log: log, metadata: begun?.metadata ?? {} };
       assert.equal((await environment.step(turn, names('b/0-0/0'))).reward, 1);
     }
-    assert.deepEqual(server.sessions.map(({ played }) => played), [['one'], ['one']]); // prettier-ignore
+    assert.deepEqual(
+      server.sessions.map(({ played }) => played),
+      [['one'], ['one']],
+    );
     const ids = server.bodies.flatMap(({ body }) => body['_ng_step_request_id'] ?? []);
     assert.equal(new Set(ids).size, 2);
   });
@@ -173,7 +186,10 @@ describe('a gymnasium environment', () => {
 
   test('that is overloaded is asked again; one that rejects a step is not', async (t) => {
     const { server, say } = await played(t);
-    server.trouble.push({ status: 503, body: 'busy' }, { status: 400, body: { detail: 'No action' } }); // prettier-ignore
+    server.trouble.push(
+      { status: 503, body: 'busy' },
+      { status: 400, body: { detail: 'No action' } },
+    );
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentUnavailable');
     assert.equal((await faultOf(say('one'))).type, 'EnvironmentRejected');
   });

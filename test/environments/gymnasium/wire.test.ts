@@ -7,7 +7,12 @@ import {
   sessionIdIn,
 } from '../../../src/environments/gymnasium/cookies.js';
 import { saysLost, stepFault } from '../../../src/environments/gymnasium/lost-session.js';
-import { observationText, requestIdOf, responseOf, rowOf } from '../../../src/environments/gymnasium/wire.js'; // prettier-ignore
+import {
+  observationText,
+  requestIdOf,
+  responseOf,
+  rowOf,
+} from '../../../src/environments/gymnasium/wire.js';
 import { Fault } from '../../../src/model/faults.js';
 import { SESSION_KEY } from '../../../src/model/journal/session.js';
 
@@ -97,7 +102,10 @@ describe('an observation', () => {
   ] as const;
   for (const [answer, text] of cases) {
     test(`${JSON.stringify(answer)} is read as ${JSON.stringify(text)}`, () => {
-      assert.equal(observationText(structuredClone(answer) as Parameters<typeof observationText>[0]), text); // prettier-ignore
+      assert.equal(
+        observationText(structuredClone(answer) as Parameters<typeof observationText>[0]),
+        text,
+      );
     });
   }
 });
@@ -170,7 +178,10 @@ describe('a step that was not answered well', () => {
     assert.equal(typeOf(raised, false), 'EnvironmentStateLost');
   });
   test('because it is wrong stays a rejection', () => {
-    assert.equal(typeOf(by({ status: 422, text: '' }, 'EnvironmentRejected'), false), 'EnvironmentRejected'); // prettier-ignore
+    assert.equal(
+      typeOf(by({ status: 422, text: '' }, 'EnvironmentRejected'), false),
+      'EnvironmentRejected',
+    );
   });
   test('because the attempt was cancelled stays what it was', () => {
     const reason = new Error('cancelled');

@@ -30,14 +30,44 @@ describe('multichoice reads the letter of every form', () => {
 
 test('a letter in any decoration is read, whatever is said before it', () => {
   const around = fc.constantFrom(
-    ...[['', ''], ['**', '**'], ['(', ')'], ['\\boxed{', '}'], ['$\\boxed{\\text{', '}}$'], ['`', '`'], ['**(', ')**']],
-    ...[['\\(\\mathbf{', '}\\)'], ['"', '"'], ['[', ']'], ['\n\n**', '.**'], ['$', '$'], ['（', '）'], ['option ', '.']],
-  ); // prettier-ignore
+    ...[
+      ['', ''],
+      ['**', '**'],
+      ['(', ')'],
+      ['\\boxed{', '}'],
+      ['$\\boxed{\\text{', '}}$'],
+      ['`', '`'],
+      ['**(', ')**'],
+    ],
+    ...[
+      ['\\(\\mathbf{', '}\\)'],
+      ['"', '"'],
+      ['[', ']'],
+      ['\n\n**', '.**'],
+      ['$', '$'],
+      ['（', '）'],
+      ['option ', '.'],
+    ],
+  );
   const cue = fc.constantFrom(
-    ...['Answer: ', 'answer:', 'ANSWER - ', '**Answer:** ', 'The answer is ', 'Final answer: ', 'The correct answer is '],
+    ...[
+      'Answer: ',
+      'answer:',
+      'ANSWER - ',
+      '**Answer:** ',
+      'The answer is ',
+      'Final answer: ',
+      'The correct answer is ',
+    ],
     ...['Answer：', '答案：', 'Respuesta: ', 'Antwort: ', 'The answer should be '],
-  ); // prettier-ignore
-  const thoughts = fc.constantFrom('', 'Let me see. ', 'Option A is wrong.\n', 'Answer: C\nNo.\n', '(D) looks good.\n'); // prettier-ignore
+  );
+  const thoughts = fc.constantFrom(
+    '',
+    'Let me see. ',
+    'Option A is wrong.\n',
+    'Answer: C\nNo.\n',
+    '(D) looks good.\n',
+  );
   const letter = fc.constantFrom(...'ABCDEFGHJ'.split(''));
   const after = fc.constantFrom('', '.', '\n', ', because it fits.', '\nThat is it.');
   fc.assert(
@@ -59,7 +89,7 @@ test('naming every letter is worth no more than naming one', () => {
         fc.constantFrom('Answer: A', 'Answer: B.', '\\boxed{C}', '(D)', 'B is correct', '\n'),
       ),
       { maxLength: 6 },
-    ) // prettier-ignore
+    )
     .map((parts) => parts.join(' '));
   fc.assert(
     fc.property(text, (response) => {
@@ -128,7 +158,6 @@ test('a response of a megabyte is read in a moment', () => {
     'A is correct ',
     '\ufdfa',
   ]) {
-    // prettier-ignore
     const began = processorTime_ms();
     letterIn(part.repeat(2 ** 20 / part.length));
     const took = processorTime_ms() - began;

@@ -169,7 +169,24 @@ describe('every text verifier', () => {
   };
   const megabyte = 2 ** 20;
   /** Each makes a naive pattern look at every place from every place. */
-  const long = ['a', ' ', '\n', '$', '\\text{', '\\boxed{', 'Answer', 'Answer: ', 'Answer ', '<answer>', '<think></think>\n', '=', '}', '1,', 'frac', 'sqrt'].map((text) => text.repeat(megabyte / text.length)); // prettier-ignore
+  const long = [
+    'a',
+    ' ',
+    '\n',
+    '$',
+    '\\text{',
+    '\\boxed{',
+    'Answer',
+    'Answer: ',
+    'Answer ',
+    '<answer>',
+    '<think></think>\n',
+    '=',
+    '}',
+    '1,',
+    'frac',
+    'sqrt',
+  ].map((text) => text.repeat(megabyte / text.length));
 
   for (const [name, verify] of Object.entries(verifiers)) {
     test(`${name} rejects a ground truth that is missing or no text, by its name`, async () => {

@@ -28,7 +28,15 @@ async function open(
 const textsIn = (retriever: Retriever): string[] =>
   retriever.search('', { num_results: 100 }).map(({ text }) => text);
 
-const DOCUMENTS = ['a cat', 'a dog and a cat', 'Größe 😀\u2028', '', 'the cat sat on the mat '.repeat(9), 'a\nb\tc', 'nothing else']; // prettier-ignore
+const DOCUMENTS = [
+  'a cat',
+  'a dog and a cat',
+  'Größe 😀\u2028',
+  '',
+  'the cat sat on the mat '.repeat(9),
+  'a\nb\tc',
+  'nothing else',
+];
 
 describe('a corpus', () => {
   const same: [name: string, split?: string][] = [
@@ -39,12 +47,19 @@ describe('a corpus', () => {
     ['saved-dict/train'],
     ['hub', 'train'],
     ['hub/data', 'train'],
-    ...['none', 'gzip', 'zstd', 'brotli', 'lz4', 'v2'].map((name): [string] => [`files/${name}.parquet`]), // prettier-ignore
-    ...['large', 'dictionary', 'view', 'replaced', 'file-format'].map((name): [string] => [`files/${name}.arrow`]), // prettier-ignore
+    ...['none', 'gzip', 'zstd', 'brotli', 'lz4', 'v2'].map((name): [string] => [
+      `files/${name}.parquet`,
+    ]),
+    ...['large', 'dictionary', 'view', 'replaced', 'file-format'].map((name): [string] => [
+      `files/${name}.arrow`,
+    ]),
   ];
   for (const [name, split] of same) {
     test(`as ${name}${split === undefined ? '' : `, split ${split},`} has the documents of the others, and their answers`, async (t) => {
-      const retriever = await open(t, { corpus: golden(name), ...(split !== undefined && { split }) }); // prettier-ignore
+      const retriever = await open(t, {
+        corpus: golden(name),
+        ...(split !== undefined && { split }),
+      });
       assert.deepEqual(textsIn(retriever), DOCUMENTS);
       const plain = await open(t, { corpus: golden('files/plain.jsonl') });
       for (const query of ['cat', 'the dog', 'MAT cat', 'zebra'])
@@ -54,14 +69,27 @@ describe('a corpus', () => {
 
   test('is the split that is named', async (t) => {
     for (const corpus of ['saved-dict', 'hub'])
-      assert.deepEqual(textsIn(await open(t, { corpus: golden(corpus), split: 'test' })), ['a horse', 'a cow']); // prettier-ignore
+      assert.deepEqual(textsIn(await open(t, { corpus: golden(corpus), split: 'test' })), [
+        'a horse',
+        'a cow',
+      ]);
   });
 
   test('may have any column of texts', async (t) => {
-    for (const corpus of ['files/plain.jsonl', 'saved', 'files/zstd.parquet', 'files/file-format.arrow']) // prettier-ignore
-      assert.equal(textsIn(await open(t, { corpus: golden(corpus), text_column: 'title' }))[6], 'Title 6'); // prettier-ignore
+    for (const corpus of [
+      'files/plain.jsonl',
+      'saved',
+      'files/zstd.parquet',
+      'files/file-format.arrow',
+    ])
+      assert.equal(
+        textsIn(await open(t, { corpus: golden(corpus), text_column: 'title' }))[6],
+        'Title 6',
+      );
   });
 
+  // One case a line.
+  // prettier-ignore
   const refused: [what: { corpus: string; split?: string; text_column?: string }, problem: RegExp][] = [
     [{ corpus: 'hub' }, /hub: split: required, because hub has test, train$/],
     [{ corpus: 'saved-dict' }, /split: required, because saved-dict has train, test$/],
@@ -75,7 +103,7 @@ describe('a corpus', () => {
     [{ corpus: 'files/none.parquet', text_column: 'id' }, /\.parquet row 1: id: expected a string, got 0$/],
     [{ corpus: 'files/null.parquet' }, /null\.parquet row 3: body: expected a string, got null$/],
     [{ corpus: 'files/null.arrow' }, /null\.arrow row 3: body: expected a string, got null$/],
-  ]; // prettier-ignore
+  ];
   for (const [{ corpus, ...settings }, problem] of refused) {
     test(`is refused: ${JSON.stringify({ corpus, ...settings })}`, async (t) => {
       await assert.rejects(open(t, { corpus: golden(corpus), ...settings }), problem);
@@ -90,9 +118,13 @@ describe('a corpus', () => {
     const folder = await indexFolder(t);
     for (const name of ['plain.jsonl', 'none.parquet']) {
       const bytes = await readFile(golden(`files/${name}`));
-      for (let at = bytes.indexOf('nothing'); at !== -1; at = bytes.indexOf('nothing')) bytes[at] = 0xff; // prettier-ignore
+      for (let at = bytes.indexOf('nothing'); at !== -1; at = bytes.indexOf('nothing'))
+        bytes[at] = 0xff;
       await writeFile(path.join(folder, name), bytes);
-      await assert.rejects(open(t, { corpus: path.join(folder, name) }), new RegExp(`${name}: .*expected UTF-8, got 0xff`)); // prettier-ignore
+      await assert.rejects(
+        open(t, { corpus: path.join(folder, name) }),
+        new RegExp(`${name}: .*expected UTF-8, got 0xff`),
+      );
     }
   });
 
@@ -114,10 +146,28 @@ describe('a corpus', () => {
       [{ 'docs.parquet': one, 'docs-test.parquet': other }, 'train'],
       [{ 'validation/0.parquet': one, 'training.parquet': other }, 'validation'],
       [{ 'dev.parquet': one, 'eval.parquet': other }, 'validation'],
-      [{ 'data/wiki-00000-of-00001.parquet': one, 'data/train-00000-of-00001.parquet': other }, 'wiki'], // prettier-ignore
-      [{ 'data/train_sft-00000-of-00001.parquet': one, 'data/train_gen-00000-of-00001.parquet': other }, 'train_sft'], // prettier-ignore
-      [{ 'wikipedia-train-00000-of-00001.arrow': 'files/file-format.arrow', 'dataset_info.json': '{}' }, undefined], // prettier-ignore
-      [{ 'train.parquet': one, '.cache/huggingface/train.parquet': other, 'README.md': '' }, undefined], // prettier-ignore
+      [
+        { 'data/wiki-00000-of-00001.parquet': one, 'data/train-00000-of-00001.parquet': other },
+        'wiki',
+      ],
+      [
+        {
+          'data/train_sft-00000-of-00001.parquet': one,
+          'data/train_gen-00000-of-00001.parquet': other,
+        },
+        'train_sft',
+      ],
+      [
+        {
+          'wikipedia-train-00000-of-00001.arrow': 'files/file-format.arrow',
+          'dataset_info.json': '{}',
+        },
+        undefined,
+      ],
+      [
+        { 'train.parquet': one, '.cache/huggingface/train.parquet': other, 'README.md': '' },
+        undefined,
+      ],
       [{ 'contest.parquet': one }, 'train'],
     ];
     for (const [files, split] of cases) {
@@ -135,20 +185,32 @@ describe('a corpus', () => {
     const one = 'files/none.parquet';
     const shard = 'train-00000-of-00001.parquet';
     const two = await folderOf(t, { [`en/${shard}`]: one, [`fr/${shard}`]: one });
-    await assert.rejects(open(t, { corpus: two }), /expected the files of train in one folder, got en, fr; name one of them$/); // prettier-ignore
+    await assert.rejects(
+      open(t, { corpus: two }),
+      /expected the files of train in one folder, got en, fr; name one of them$/,
+    );
     assert.deepEqual(textsIn(await open(t, { corpus: path.join(two, 'en') })), DOCUMENTS);
     const none = await folderOf(t, { 'README.md': 'x' });
-    await assert.rejects(open(t, { corpus: none }), /expected files that end in \.jsonl, \.arrow, \.parquet, got none$/); // prettier-ignore
+    await assert.rejects(
+      open(t, { corpus: none }),
+      /expected files that end in \.jsonl, \.arrow, \.parquet, got none$/,
+    );
     const pointer = await folderOf(t, {
       [shard]: 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n',
     });
-    await assert.rejects(open(t, { corpus: pointer }), /got a pointer of Git LFS; run `git lfs pull` there$/); // prettier-ignore
+    await assert.rejects(
+      open(t, { corpus: pointer }),
+      /got a pointer of Git LFS; run `git lfs pull` there$/,
+    );
     for (const name of ['torn.arrow', 'torn.parquet']) {
       const torn = await folderOf(t, { [name]: 'no such thing' });
       await assert.rejects(open(t, { corpus: torn }), new RegExp(`${name}: `));
     }
     const renamed = await folderOf(t, { [shard]: one });
     await rename(path.join(renamed, shard), path.join(renamed, 'documents.arrow'));
-    await assert.rejects(open(t, { corpus: renamed }), /documents\.arrow: expected an Arrow file, as `datasets` saves it$/); // prettier-ignore
+    await assert.rejects(
+      open(t, { corpus: renamed }),
+      /documents\.arrow: expected an Arrow file, as `datasets` saves it$/,
+    );
   });
 });

@@ -53,7 +53,10 @@ describe('a kept index', () => {
       assert.equal(again.retriever.search('cat')[0]?.text, 'a cat');
     }
     const { retriever } = await openIn(folder, settings);
-    assert.deepEqual(retriever.search('dog cat', { num_results: 4 }), built.retriever.search('dog cat', { num_results: 4 })); // prettier-ignore
+    assert.deepEqual(
+      retriever.search('dog cat', { num_results: 4 }),
+      built.retriever.search('dog cat', { num_results: 4 }),
+    );
     assert.equal((await readdir(folder)).length, 1);
   });
 

@@ -33,12 +33,17 @@ export function queriesOf(count: number): string[] {
 const ROWS_EACH = 1000;
 
 /** The same documents in a file of each format, in batches or groups of rows as `datasets` writes them. */
-export const WRITERS: Readonly<Record<string, (file: string, texts: readonly string[]) => Promise<void>>> = {
+export const WRITERS: Readonly<
+  Record<string, (file: string, texts: readonly string[]) => Promise<void>>
+> = {
   jsonl: (file, texts) => pipeline(linesOf(texts), createWriteStream(file)),
   arrow: async (file, texts) => {
     const parts: Uint8Array[] = [];
     for (let from = 0; from < texts.length; from += ROWS_EACH) {
-      const table = tableFromArrays({ text: texts.slice(from, from + ROWS_EACH) }, { types: { text: utf8() } });
+      const table = tableFromArrays(
+        { text: texts.slice(from, from + ROWS_EACH) },
+        { types: { text: utf8() } },
+      );
       const bytes = tableToIPC(table, { format: 'stream' });
       if (bytes === null) throw new Error('no stream');
       // Each part is a stream of its own: a schema, a batch, and its end.
@@ -48,9 +53,12 @@ export const WRITERS: Readonly<Record<string, (file: string, texts: readonly str
   },
   parquet: (file, texts) => {
     const columnData = [{ name: 'text', data: [...texts], type: 'STRING' as const }];
-    return writeFile(file, new Uint8Array(parquetWriteBuffer({ columnData, rowGroupSize: ROWS_EACH })));
+    return writeFile(
+      file,
+      new Uint8Array(parquetWriteBuffer({ columnData, rowGroupSize: ROWS_EACH })),
+    );
   },
-}; // prettier-ignore
+};
 
 function* linesOf(texts: readonly string[]): Generator<string> {
   for (const [id, text] of texts.entries()) yield `${JSON.stringify({ id, text })}\n`;

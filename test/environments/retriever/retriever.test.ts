@@ -83,7 +83,10 @@ describe('BM25', () => {
   test('finds nothing better than the first documents for words that are nowhere, and for no words', async (t) => {
     const settings = await corpusFile(t, { text: linesOf(['a b', 'c', 'd']), num_results: 2 });
     const retriever = await openOne(t, settings);
-    const first = [{ id: 0, text: 'a b', score: 0 }, { id: 1, text: 'c', score: 0 }]; // prettier-ignore
+    const first = [
+      { id: 0, text: 'a b', score: 0 },
+      { id: 1, text: 'c', score: 0 },
+    ];
     assert.deepEqual(retriever.search('zebra'), first);
     assert.deepEqual(retriever.search(''), first);
     assert.deepEqual(
@@ -109,7 +112,9 @@ describe('BM25', () => {
 
   test('finds the same as a sort of everything, search after search', async (t) => {
     const word = (i: number): string => `w${(i * 7919) % 13}`;
-    const documents = Array.from({ length: 200 }, (_, i) => Array.from({ length: 1 + (i % 9) }, (_, j) => word(i * i + 3 * j)).join(' ')); // prettier-ignore
+    const documents = Array.from({ length: 200 }, (_, i) =>
+      Array.from({ length: 1 + (i % 9) }, (_, j) => word(i * i + 3 * j)).join(' '),
+    );
     const retriever = await openOne(t, await corpusFile(t, { text: linesOf(documents) }));
     for (const query of ['w1', 'w2 w3 w2', 'w4 w5 w6 w7 w8', 'w1']) {
       const all = retriever.search(query, { num_results: 200 });
@@ -180,7 +185,12 @@ describe('the retrievers of a worker', () => {
   test('share an index where they search the same corpus in the same way', async (t) => {
     const settings = await corpusFile(t, { text: linesOf(['a a', 'b', 'c']) });
     const reports: string[] = [];
-    const environments = { one: settings, two: { ...settings, num_results: 1 }, three: { ...settings, k1: 2 }, four: { ...settings, text_column: 'id' } }; // prettier-ignore
+    const environments = {
+      one: settings,
+      two: { ...settings, num_results: 1 },
+      three: { ...settings, k1: 2 },
+      four: { ...settings, text_column: 'id' },
+    };
     const open = await opener(t, { environments, reports });
     const [one, two] = await Promise.all([open('one'), open('two'), open('one')]);
     assert.equal(reports.length, 1);

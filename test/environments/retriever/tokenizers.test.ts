@@ -7,9 +7,32 @@ import { corpusFile, indexFolder, linesOf } from './corpus-file.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
 
 const PIECES = [
-  '[PAD]', '[CLS]', '[MASK]', '[UNK]', '[SEP]', 'un', '##aff', '##able', 'play', '##ing', 'new', 'e', '##e', '中', '文',
-  '$', '.', '!', '##!', 'a', '##b', '2', '##0', 'σ', '##σ',
-]; // prettier-ignore
+  '[PAD]',
+  '[CLS]',
+  '[MASK]',
+  '[UNK]',
+  '[SEP]',
+  'un',
+  '##aff',
+  '##able',
+  'play',
+  '##ing',
+  'new',
+  'e',
+  '##e',
+  '中',
+  '文',
+  '$',
+  '.',
+  '!',
+  '##!',
+  'a',
+  '##b',
+  '2',
+  '##0',
+  'σ',
+  '##σ',
+];
 const tokenize = createWordpiece(new Set(PIECES));
 
 describe('word pieces', () => {

@@ -51,7 +51,10 @@ describe('a reward model', () => {
         answer(200, { scores: [left.shift()] })(...exchange);
       });
       const got = await stepEach(environment, { logs: message_logs, metadata: [] });
-      assert.deepEqual(received.map(({ body }) => body), message_logs.map((one) => ({ message_logs: [one] }))); // prettier-ignore
+      assert.deepEqual(
+        received.map(({ body }) => body),
+        message_logs.map((one) => ({ message_logs: [one] })),
+      );
       assert.ok(received[0] !== undefined);
       assert.equal(received[0].method, 'POST');
       assert.equal(received[0].headers['idempotency-key'], 'batch/0-0/0');

@@ -42,7 +42,10 @@ test('the ground truth itself is worth 1, however small, large or far away', () 
       fc.pre(x1 !== x2 && y1 !== y2);
       const box = [Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)];
       const unit = Math.max(...box.map(Math.abs));
-      const sides = [(box[2] ?? 0) / unit - (box[0] ?? 0) / unit, (box[3] ?? 0) / unit - (box[1] ?? 0) / unit]; // prettier-ignore
+      const sides = [
+        (box[2] ?? 0) / unit - (box[0] ?? 0) / unit,
+        (box[3] ?? 0) / unit - (box[1] ?? 0) / unit,
+      ];
       // An area that no double can hold has no share in another.
       fc.pre((sides[0] ?? 0) * (sides[1] ?? 0) > 1e-300);
       assert.equal(rewardFor(JSON.stringify(box), JSON.stringify(box)), 1);
@@ -52,12 +55,27 @@ test('the ground truth itself is worth 1, however small, large or far away', () 
 });
 
 test('every pair of texts is worth something from -1 to 1', () => {
-  const extreme = fc.constantFrom(0, -0, 1, 5e-324, 1e-300, 1e-160, 1e160, 1e200, 1e308, 1.7e308, -1e308); // prettier-ignore
+  const extreme = fc.constantFrom(
+    0,
+    -0,
+    1,
+    5e-324,
+    1e-300,
+    1e-160,
+    1e160,
+    1e200,
+    1e308,
+    1.7e308,
+    -1e308,
+  );
   const number = fc.oneof(extreme, fc.double(), fc.integer({ min: -1000, max: 1000 }));
   const box = fc.array(number, { minLength: 4, maxLength: 4 }).map((all) => `[${all.join(',')}]`);
   const gold = fc
     .tuple(number, number, number, number)
-    .map(([x1, y1, x2, y2]) => `[${[Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)].join(',')}]`); // prettier-ignore
+    .map(
+      ([x1, y1, x2, y2]) =>
+        `[${[Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)].join(',')}]`,
+    );
   fc.assert(
     fc.property(fc.tuple(gold, box), fc.constantFrom(10, 0.5, 0, -1), (boxes, threshold) => {
       const [ground_truth, answer] = boxes;

@@ -7,7 +7,18 @@ import { wireMessage } from '../../../src/gateway/rendering.js';
 
 /** News of six forms behind three answers, and what each of the field's chat templates makes of them. */
 
-const TOOL = { type: 'function', function: { name: 'look', description: 'Looks.', parameters: { type: 'object', properties: { q: { type: 'string', description: 'what' } }, required: ['q'] } } }; // prettier-ignore
+const TOOL = {
+  type: 'function',
+  function: {
+    name: 'look',
+    description: 'Looks.',
+    parameters: {
+      type: 'object',
+      properties: { q: { type: 'string', description: 'what' } },
+      required: ['q'],
+    },
+  },
+};
 const TOOLS = { hash: 'look', tools: [TOOL] };
 
 /** Where the answer's text and the news begin to be unlike everything else. */
@@ -15,17 +26,28 @@ const ANSWER = 'Zanswer';
 const NEWS = 'Ynews';
 const QUESTION: CallMessage = { role: 'user', content: 'What is it?' };
 
-const callOf = (k: number) => ({ id: `call_3_${k}`, name: 'look', arguments: JSON.stringify({ q: ANSWER }) }); // prettier-ignore
-const tool = (k: number, content: string): CallMessage => ({ role: 'tool', content, tool_call_id: `call_3_${k}` }); // prettier-ignore
+const callOf = (k: number) => ({
+  id: `call_3_${k}`,
+  name: 'look',
+  arguments: JSON.stringify({ q: ANSWER }),
+});
+const tool = (k: number, content: string): CallMessage => ({
+  role: 'tool',
+  content,
+  tool_call_id: `call_3_${k}`,
+});
 
 const NEWS_FORMS: Record<string, CallMessage[]> = {
   user: [{ role: 'user', content: `${NEWS} and more` }],
-  'two users': [{ role: 'user', content: NEWS }, { role: 'user', content: 'and more' }],
+  'two users': [
+    { role: 'user', content: NEWS },
+    { role: 'user', content: 'and more' },
+  ],
   tool: [tool(0, `${NEWS} seen`)],
   'tool in JSON': [tool(0, `{"${NEWS}": [1, {"a": "<x>"}]}`)],
   'two tools': [tool(0, `${NEWS} seen`), tool(1, 'also seen')],
   'tool, user': [tool(0, `${NEWS} seen`), { role: 'user', content: 'go on' }],
-}; // prettier-ignore
+};
 
 const ANSWER_FORMS: Record<string, (news: readonly CallMessage[]) => CallMessage> = {
   text: () => ({ role: 'assistant', content: `It is ${ANSWER}` }),
@@ -33,9 +55,11 @@ const ANSWER_FORMS: Record<string, (news: readonly CallMessage[]) => CallMessage
   calls: (news) => ({
     role: 'assistant',
     content: '',
-    tool_calls: news.flatMap(({ role }, k) => (role === 'tool' ? [callOf(k)] : [])).concat(news.some(({ role }) => role === 'tool') ? [] : [callOf(0)]),
+    tool_calls: news
+      .flatMap(({ role }, k) => (role === 'tool' ? [callOf(k)] : []))
+      .concat(news.some(({ role }) => role === 'tool') ? [] : [callOf(0)]),
   }),
-}; // prettier-ignore
+};
 
 /** For each form of news, one answer after the other. */
 export const everyCase = (): { answer: CallMessage; news: readonly CallMessage[] }[] =>
@@ -95,7 +119,11 @@ export async function verdictOf(
 ): Promise<Verdict> {
   const { encode, isEnd } = createVocabulary();
   const render = async (messages: readonly CallMessage[], add_generation_prompt = true) => {
-    const rendered = await renderText({ messages: messages.map(wireMessage), tools: TOOLS.tools, add_generation_prompt }); // prettier-ignore
+    const rendered = await renderText({
+      messages: messages.map(wireMessage),
+      tools: TOOLS.tools,
+      add_generation_prompt,
+    });
     if ('error' in rendered)
       throw new Fault({ type: 'GenerationRejected', message: rendered.error });
     return encode(rendered.text);
@@ -130,14 +158,24 @@ export async function verdictOf(
 const earlier = ({ calls, news, ...joint }: Joint): Joint => ({
   ...joint,
   calls: calls.map(({ name }, k) => ({ name, id: `call_2_${k}` })),
-  news: news.map((one, k) => ({ ...one, content: k === 0 ? 'Before' : one.content, ...(one.tool_call_id !== undefined && { tool_call_id: `call_2_${k}` }) })),
-}); // prettier-ignore
+  news: news.map((one, k) => ({
+    ...one,
+    content: k === 0 ? 'Before' : one.content,
+    ...(one.tool_call_id !== undefined && { tool_call_id: `call_2_${k}` }),
+  })),
+});
 
 const same = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((id, at) => id === b[at]);
 
 const shown = (ids: readonly number[]): string =>
-  JSON.stringify(ids.map((id) => (id >= 0x11_0000 ? `<${id - 0x11_0000}>` : String.fromCodePoint(Math.max(0, id)))).join('')); // prettier-ignore
+  JSON.stringify(
+    ids
+      .map((id) =>
+        id >= 0x11_0000 ? `<${id - 0x11_0000}>` : String.fromCodePoint(Math.max(0, id)),
+      )
+      .join(''),
+  );
 
 /** Behind the last place where `part` stands; 0: nowhere. */
 function lastOf(ids: readonly number[], part: readonly number[]): number {

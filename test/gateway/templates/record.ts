@@ -26,7 +26,10 @@ const ask = (question: Question & { name: string }): Promise<Rendered> => {
   return answer;
 };
 
-const names = (await readdir(folder)).filter((file) => file.endsWith('.jinja') && !file.endsWith('_training.jinja')).map((file) => path.basename(file, '.jinja')).sort(); // prettier-ignore
+const names = (await readdir(folder))
+  .filter((file) => file.endsWith('.jinja') && !file.endsWith('_training.jinja'))
+  .map((file) => path.basename(file, '.jinja'))
+  .sort();
 const recorded: Record<string, Record<string, [shared: number, rest: string] | string>> = {};
 for (const name of names) {
   const texts: (typeof recorded)[string] = {};

@@ -11,7 +11,11 @@ import { firstFreePort } from '../../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 /** Two of NeMo Gym's data sets with their servers: one answer, and a tool call before it. */
-const CONFIGS = ['responses_api_models/vllm_model/configs/vllm_model_for_training.yaml', 'resources_servers/mcqa/configs/mcqa.yaml', 'resources_servers/example_multi_step/configs/example_multi_step.yaml']; // prettier-ignore
+const CONFIGS = [
+  'responses_api_models/vllm_model/configs/vllm_model_for_training.yaml',
+  'resources_servers/mcqa/configs/mcqa.yaml',
+  'resources_servers/example_multi_step/configs/example_multi_step.yaml',
+];
 export const AGENTS = ['mcqa_simple_agent', 'example_multi_step_simple_agent'] as const;
 /** As long as a busy machine needs. */
 const START_MS = 1_200_000;
@@ -52,13 +56,35 @@ export async function startGym(
   t: Ending,
   { dir, folder, delay_ms = 20 }: { dir: string; folder: string; delay_ms?: number },
 ): Promise<GymStack> {
-  const env = { ...process.env, PATH: `${dir}/venv/bin:${process.env['PATH'] ?? ''}`, RAY_AUTH_MODE: 'disabled', RAY_USAGE_STATS_ENABLED: '0', RAY_raylet_start_wait_time_s: '1200' }; // prettier-ignore
+  const env = {
+    ...process.env,
+    PATH: `${dir}/venv/bin:${process.env['PATH'] ?? ''}`,
+    RAY_AUTH_MODE: 'disabled',
+    RAY_USAGE_STATS_ENABLED: '0',
+    RAY_raylet_start_wait_time_s: '1200',
+  };
   const gymDir = path.join(dir, 'gym');
   const captures = path.join(folder, 'captures');
   const model = await startModel(t, delay_ms);
   const ray = await startRay(t, env);
   const head = { host: '127.0.0.1', port: await firstFreePort(0) };
-  const servers = started(t, { command: 'ng_run', args: [`+config_paths=[${CONFIGS.join(',')}]`, `+policy_base_url=http://127.0.0.1:${model}/v1`, '+policy_api_key=none', '+policy_model_name=stub', '+skip_venv_if_present=true', '+observability_enabled=true', `+model_call_capture_dir=${captures}`, `+ray_head_node_address=127.0.0.1:${ray}`, `+head_server.host=${head.host}`, `+head_server.port=${head.port}`], env, cwd: gymDir }); // prettier-ignore
+  const servers = started(t, {
+    command: 'ng_run',
+    args: [
+      `+config_paths=[${CONFIGS.join(',')}]`,
+      `+policy_base_url=http://127.0.0.1:${model}/v1`,
+      '+policy_api_key=none',
+      '+policy_model_name=stub',
+      '+skip_venv_if_present=true',
+      '+observability_enabled=true',
+      `+model_call_capture_dir=${captures}`,
+      `+ray_head_node_address=127.0.0.1:${ray}`,
+      `+head_server.host=${head.host}`,
+      `+head_server.port=${head.port}`,
+    ],
+    env,
+    cwd: gymDir,
+  });
   await until(() => /All \d+ \/ \d+ servers ready/.test(servers.output()), servers);
   const url = `http://${head.host}:${head.port}`;
   return {
@@ -67,7 +93,10 @@ export async function startGym(
     gym: (command, { args, cwd }) => {
       const { child, output } = started(t, { command, args, env, cwd });
       // Not `close`: what it started outside its group may hold its pipes.
-      const ended = once(child, 'exit').then(([code]) => ({ code: code as number | null, output: output() })); // prettier-ignore
+      const ended = once(child, 'exit').then(([code]) => ({
+        code: code as number | null,
+        output: output(),
+      }));
       const kill = (): Promise<Ran> => {
         signalGroup(child, 'SIGKILL');
         return ended;
@@ -93,7 +122,12 @@ function started(
     cwd,
   }: { command: string; args: readonly string[]; env: NodeJS.ProcessEnv; cwd: string },
 ): Started {
-  const child = spawn(command, args, { env, cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] }); // prettier-ignore
+  const child = spawn(command, args, {
+    env,
+    cwd,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));
@@ -139,10 +173,33 @@ async function startRay(t: Ending, env: NodeJS.ProcessEnv): Promise<number> {
   const ports: number[] = [];
   for (let i = 0; i < 5; i++) ports.push(await firstFreePort(0));
   const [head = 0, ...others] = ports;
-  const names = ['dashboard-agent-grpc-port', 'metrics-export-port', 'dashboard-agent-listen-port', 'runtime-env-agent-port']; // prettier-ignore
+  const names = [
+    'dashboard-agent-grpc-port',
+    'metrics-export-port',
+    'dashboard-agent-listen-port',
+    'runtime-env-agent-port',
+  ];
   const given = names.flatMap((name, index) => [`--${name}`, String(others[index])]);
   const workers = ['--min-worker-port', '0', '--max-worker-port', '0'];
-  const ray = started(t, { command: 'ray', args: ['start', '--head', '--port', String(head), ...given, ...workers, '--include-dashboard=false', '--num-cpus', '2', '--object-store-memory', '200000000', '--block'], env, cwd: PROJECT_ROOT }); // prettier-ignore
+  const ray = started(t, {
+    command: 'ray',
+    args: [
+      'start',
+      '--head',
+      '--port',
+      String(head),
+      ...given,
+      ...workers,
+      '--include-dashboard=false',
+      '--num-cpus',
+      '2',
+      '--object-store-memory',
+      '200000000',
+      '--block',
+    ],
+    env,
+    cwd: PROJECT_ROOT,
+  });
   await until(() => ray.output().includes('Ray runtime started'), ray);
   return head;
 }
@@ -157,25 +214,34 @@ async function movingHead(
   }: { url: string; env: NodeJS.ProcessEnv; gymDir: string; supervisor: number },
 ): Promise<{ port: number; move: (agent: string) => Promise<void> }> {
   const [config, instances] = await Promise.all(
-    ['global_config_dict_yaml', 'server_instances'].map(async (name) => (await fetch(`${url}/${name}`)).json()), // prettier-ignore
+    ['global_config_dict_yaml', 'server_instances'].map(async (name) =>
+      (await fetch(`${url}/${name}`)).json(),
+    ),
   );
   let yaml = config as string;
   const server = createServer((_, response) => response.end(JSON.stringify(yaml)));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close());
-  const places = new Map((instances as Instance[]).map((instance) => [instance.config_path, instance])); // prettier-ignore
+  const places = new Map(
+    (instances as Instance[]).map((instance) => [instance.config_path, instance]),
+  );
   const move = async (agent: string): Promise<void> => {
     const found = places.get(agent);
     if (found === undefined) throw new Error(`no server ${agent}`);
     const own = environmentOf(found.pid);
     const port = await firstFreePort(0);
-    const moved = (text: string): string => text.replaceAll(`port: ${found.port}\n`, `port: ${port}\n`); // prettier-ignore
+    const moved = (text: string): string =>
+      text.replaceAll(`port: ${found.port}\n`, `port: ${port}\n`);
     // `ng_run` looks each minute, and ends all servers when one is gone.
     process.kill(supervisor, 'SIGSTOP');
     process.kill(found.pid, 'SIGKILL');
     await sleep(3000);
-    const again = { ...env, ...own, NEMO_GYM_CONFIG_DICT: moved(own['NEMO_GYM_CONFIG_DICT'] ?? '') }; // prettier-ignore
+    const again = {
+      ...env,
+      ...own,
+      NEMO_GYM_CONFIG_DICT: moved(own['NEMO_GYM_CONFIG_DICT'] ?? ''),
+    };
     const cwd = path.join(gymDir, 'responses_api_agents', 'simple_agent');
     const { child } = started(t, { command: 'python', args: ['app.py'], env: again, cwd });
     places.set(agent, { config_path: agent, pid: child.pid ?? 0, port });

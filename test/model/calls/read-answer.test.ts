@@ -13,6 +13,8 @@ const LS = '{"name": "ls", "arguments": {"path": "."}}';
 const called = { name: 'ls', arguments: '{"path": "."}' };
 
 describe('tool calls', () => {
+  // One case a line.
+  // prettier-ignore
   const whole: Record<string, [text: string, content: string, calls: object[], malformed?: number, calls_at?: number[]]> = {
     'none: the text as it is': ['hello \n', 'hello \n', []],
     'one behind words': [`I look.\n${call(LS)}`, 'I look.', [called]],
@@ -32,34 +34,51 @@ describe('tool calls', () => {
     'one within another': [`<tool_call>{"name": ${call(LS)}`, '<tool_call>{"name":', [called], 1],
     'a call behind a malformed one': [`<tool_call>x ${call(LS)}`, '<tool_call>x', [called], 1],
     'as deep as a stack': [call(`{"name":"f","arguments":{"a":${'['.repeat(9999)}${']'.repeat(9999)}}}`), call(`{"name":"f","arguments":{"a":${'['.repeat(9999)}${']'.repeat(9999)}}}`), [], 1],
-  }; // prettier-ignore
+  };
   for (const [what, [text, content, calls, malformed = 0, calls_at]] of Object.entries(whole))
     test(what, () => {
       assert.deepEqual(read(text), { content, calls, ...(calls_at && { calls_at }), malformed });
     });
 
   test('take time that is linear in the text, whatever a policy writes', () => {
-    for (const piece of ['<tool_call>', '<tool_call>{"', '<tool_call>{"a":"', '<tool_call>{"a":[', '<tool_call>{"",'])
-      assert.equal(read(piece.repeat(20_000)).calls.length, 0); // prettier-ignore
+    for (const piece of [
+      '<tool_call>',
+      '<tool_call>{"',
+      '<tool_call>{"a":"',
+      '<tool_call>{"a":[',
+      '<tool_call>{"",',
+    ])
+      assert.equal(read(piece.repeat(20_000)).calls.length, 0);
   });
 
   test('have ids that are a function of the answer', () => {
     const { tool_calls } = saidIn(`${call(LS)}${call(LS)}`, { ...parsers, turn: 7 });
-    assert.deepEqual(tool_calls.map(({ id }) => id), ['call_7_0', 'call_7_1']); // prettier-ignore
+    assert.deepEqual(
+      tool_calls.map(({ id }) => id),
+      ['call_7_0', 'call_7_1'],
+    );
   });
 });
 
 describe('thoughts', () => {
-  const cases: Record<string, [text: string, reasoning: string | undefined, content: string, parser?: Parsers['reasoning_parser']]> = {
+  const cases: Record<
+    string,
+    [
+      text: string,
+      reasoning: string | undefined,
+      content: string,
+      parser?: Parsers['reasoning_parser'],
+    ]
+  > = {
     'before the answer': ['<think>\nfive\n</think>\n\nsix', 'five', 'six'],
-    'none': ['six', undefined, 'six'],
-    'empty': ['<think>\n\n</think>\n\nsix', '', 'six'],
-    'cut': ['<think>\nfive', 'five', ''],
+    none: ['six', undefined, 'six'],
+    empty: ['<think>\n\n</think>\n\nsix', '', 'six'],
+    cut: ['<think>\nfive', 'five', ''],
     'opened by the prompt': ['five\n</think>\n\nsix', 'five', 'six', 'deepseek_r1'],
     'opened twice': ['<think>five</think>six', 'five', 'six', 'deepseek_r1'],
     'in the middle: no thoughts': ['a <think>b</think>', undefined, 'a <think>b</think>'],
     'not read': ['<think>a</think>b', undefined, '<think>a</think>b', 'none'],
-  }; // prettier-ignore
+  };
   for (const [what, [text, reasoning, content, reasoning_parser = 'qwen3']] of Object.entries(
     cases,
   ))
@@ -69,7 +88,26 @@ describe('thoughts', () => {
     });
 });
 
-const piece = fc.constantFrom('<tool_call>', '</tool_call>', '<think>', '</think>', LS, call(LS), `\n${call('{"name":"f","arguments":{"a":"<tool_call>"}}')}`, '{"name":"f","arguments":{', '}', '"', '<', '</', '<tool', ' ', '\n', 'word', 'é𝒳', '\\"'); // prettier-ignore
+const piece = fc.constantFrom(
+  '<tool_call>',
+  '</tool_call>',
+  '<think>',
+  '</think>',
+  LS,
+  call(LS),
+  `\n${call('{"name":"f","arguments":{"a":"<tool_call>"}}')}`,
+  '{"name":"f","arguments":{',
+  '}',
+  '"',
+  '<',
+  '</',
+  '<tool',
+  ' ',
+  '\n',
+  'word',
+  'é𝒳',
+  '\\"',
+);
 const text = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
 const anyParsers = fc.record<Parsers>({
   tool_parser: fc.constantFrom('hermes', 'hermes', 'none'),

@@ -28,7 +28,10 @@ const targetOf = (version: number) =>
 
 /** Weights 1, and then these adapters on these replicas. */
 function played(versions: readonly number[], on: readonly string[] = [A, B]): PolicyRecord {
-  const based = [A, B].reduce((record, replica) => withReplica(record, { replica, state: 'current', version: 1 }), firstRecord([A, B])); // prettier-ignore
+  const based = [A, B].reduce(
+    (record, replica) => withReplica(record, { replica, state: 'current', version: 1 }),
+    firstRecord([A, B]),
+  );
   const published = Publish.parse({ version: 1, weights: { kind: 'checkpoint', path: '/1' } });
   return versions.reduce(
     (record, version) => {
@@ -36,14 +39,22 @@ function played(versions: readonly number[], on: readonly string[] = [A, B]): Po
       const lora = adapterNamed(record, { service: 'default', target })!;
       const kept = withKept(record, { version, path: target.weights.path });
       const aimed = withTarget(kept, { ...target, lora });
-      const brought = on.reduce((next, replica) => withAdapter(next, { replica, adapter: { version, name: lora.name }, ...lora }), aimed); // prettier-ignore
+      const brought = on.reduce(
+        (next, replica) =>
+          withAdapter(next, { replica, adapter: { version, name: lora.name }, ...lora }),
+        aimed,
+      );
       return concluded(brought);
     },
     concluded(withTarget(based, published)),
   );
 }
 const entryOf = (record: PolicyRecord, url = A) => record.replicas[url]!;
-const sentUnder = (record: PolicyRecord) => ({ replica: A, epoch: entryOf(record).epoch, adapter: adapterOf(entryOf(record)) }); // prettier-ignore
+const sentUnder = (record: PolicyRecord) => ({
+  replica: A,
+  epoch: entryOf(record).epoch,
+  adapter: adapterOf(entryOf(record)),
+});
 
 describe('an adapter', () => {
   test('is named by service, version and content, and is for the weights below the version before', () => {
@@ -88,7 +99,10 @@ describe('an adapter', () => {
     assert.deepEqual(deletablePaths(played([2, 3, 4])), []);
     assert.deepEqual(deletablePaths(played([2, 3, 4, 5])), ['/adapter-2']);
     assert.deepEqual(deletablePaths(played([2, 3, 4, 5, 6])), ['/adapter-3']);
-    assert.deepEqual(deletablePaths(withReplica(played([2, 3, 4, 5]), { replica: B, state: 'away' })), ['/adapter-2']); // prettier-ignore
+    assert.deepEqual(
+      deletablePaths(withReplica(played([2, 3, 4, 5]), { replica: B, state: 'away' })),
+      ['/adapter-2'],
+    );
   });
 
   test('is brought to a replica that lacks it, whoever has the weights below', () => {

@@ -55,7 +55,9 @@ describe('the files of a version', () => {
   });
 
   test('that are too large to be read are told apart by their time, on any host', () => {
-    const large = concluded(withTarget(firstRecord(URLS), { ...publish(5), files: files({ whole: false }) })); // prettier-ignore
+    const large = concluded(
+      withTarget(firstRecord(URLS), { ...publish(5), files: files({ whole: false }) }),
+    );
     assert.equal(refusal(files({ whole: false }), large), null);
     const later = files({ whole: false, modified: '2027-01-01T00:00:00.000Z', host: 'b' });
     assert.match(refusal(later, large) ?? '', /got others \(10 bytes, written at 2027/);
@@ -78,11 +80,16 @@ describe('the files of a version', () => {
 });
 
 test('a version has a bound far below the last exact number, and a record at it names the way back', () => {
-  assert.ok(Publish.safeParse({ version: 10 ** 15, weights: { kind: 'checkpoint', path: '/w' } }).success); // prettier-ignore
+  assert.ok(
+    Publish.safeParse({ version: 10 ** 15, weights: { kind: 'checkpoint', path: '/w' } }).success,
+  );
   for (const version of [10 ** 15 + 1, Number.MAX_SAFE_INTEGER])
     assert.ok(!Publish.safeParse({ version, weights: { kind: 'checkpoint', path: '/w' } }).success);
   const used = { ...published(5), target: Number.MAX_SAFE_INTEGER };
-  assert.match(refusalOfTarget(used, publish(6)) ?? '', /got 6; there is no higher one: give the service another name/); // prettier-ignore
+  assert.match(
+    refusalOfTarget(used, publish(6)) ?? '',
+    /got 6; there is no higher one: give the service another name/,
+  );
   assert.doesNotMatch(refusalOfTarget(published(5), publish(4)) ?? '', /another name/);
 });
 

@@ -143,11 +143,18 @@ describe('a replica that leaves', () => {
     assert.deepEqual(urlsOf(withoutOverdue(drains, limits)), [FILE]);
     assert.equal(withoutOverdue(drains, { ...limits, at: AT - 1 }), drains);
     const away = (url: string, since: number) =>
-      withReplica(examined(join(served(), { url: A }), A), { replica: url, state: 'away', away_since: since }); // prettier-ignore
+      withReplica(examined(join(served(), { url: A }), A), {
+        replica: url,
+        state: 'away',
+        away_since: since,
+      });
     assert.deepEqual(urlsOf(withoutOverdue(away(A, AT - 1000), limits)), [FILE]);
     assert.deepEqual(urlsOf(withoutOverdue(away(A, AT - 999), limits)), [A, FILE]);
     assert.deepEqual(urlsOf(withoutOverdue(away(FILE, 0), limits)), [A, FILE]);
-    assert.deepEqual(urlsOf(withoutOverdue(away(A, 0), { ...limits, forget_after_ms: null })), [A, FILE]); // prettier-ignore
+    assert.deepEqual(urlsOf(withoutOverdue(away(A, 0), { ...limits, forget_after_ms: null })), [
+      A,
+      FILE,
+    ]);
   });
 
   test('is forgotten in time also where a transfer has found it away', () => {

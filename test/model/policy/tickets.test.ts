@@ -21,7 +21,16 @@ const beginOf = (given: object = {}) => Begin.parse({ holder: HOLDER, ...given }
 
 /** Version 18 was tried last; `served`: an engine has it. */
 const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER }): PolicyRecord => {
-  const weights = { '18': { weights: { kind: 'transfer' as const }, cache: 'reset' as const, probe: null, pause_limit: '10m', files: null, lora: null } }; // prettier-ignore
+  const weights = {
+    '18': {
+      weights: { kind: 'transfer' as const },
+      cache: 'reset' as const,
+      probe: null,
+      pause_limit: '10m',
+      files: null,
+      lora: null,
+    },
+  };
   const record = { ...firstRecord([A]), version: 17, target: 18, weights };
   if (!served) return record;
   const last = { nonce: 'n', version: 18, fleet: 'f', holder: by, is_whole: true };
@@ -30,16 +39,70 @@ const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER })
 };
 
 describe('the number of a transfer', () => {
-  const rows: { name: string; record: PolicyRecord | null; begin: object; refusal: RegExp | null; version: number }[] = [
-    { name: 'is the first one without a record', record: null, begin: {}, refusal: null, version: 1 },
-    { name: 'follows the last one tried', record: tried({ served: false }), begin: {}, refusal: null, version: 19 },
-    { name: 'may be any higher one', record: tried({ served: true }), begin: { version: 40 }, refusal: null, version: 40 },
-    { name: 'may be tried again where no engine has served it', record: tried({ served: false }), begin: { version: 18 }, refusal: null, version: 18 },
-    { name: 'is spent once an engine has', record: tried({ served: true }), begin: { version: 18 }, refusal: /name those that lack it with `only`/, version: 18 },
-    { name: 'may get more engines by the same process', record: tried({ served: true }), begin: { version: 18, only: [A] }, refusal: null, version: 18 },
-    { name: 'gets none by another process', record: tried({ served: true, by: { name: 'grpo', incarnation: 'two' } }), begin: { version: 18, only: [A] }, refusal: /more than 18, which engines have served, got 18/, version: 18 },
-    { name: 'never falls', record: tried({ served: false }), begin: { version: 17 }, refusal: /more than 18, the last one tried, got 17/, version: 17 },
-  ]; // prettier-ignore
+  const rows: {
+    name: string;
+    record: PolicyRecord | null;
+    begin: object;
+    refusal: RegExp | null;
+    version: number;
+  }[] = [
+    {
+      name: 'is the first one without a record',
+      record: null,
+      begin: {},
+      refusal: null,
+      version: 1,
+    },
+    {
+      name: 'follows the last one tried',
+      record: tried({ served: false }),
+      begin: {},
+      refusal: null,
+      version: 19,
+    },
+    {
+      name: 'may be any higher one',
+      record: tried({ served: true }),
+      begin: { version: 40 },
+      refusal: null,
+      version: 40,
+    },
+    {
+      name: 'may be tried again where no engine has served it',
+      record: tried({ served: false }),
+      begin: { version: 18 },
+      refusal: null,
+      version: 18,
+    },
+    {
+      name: 'is spent once an engine has',
+      record: tried({ served: true }),
+      begin: { version: 18 },
+      refusal: /name those that lack it with `only`/,
+      version: 18,
+    },
+    {
+      name: 'may get more engines by the same process',
+      record: tried({ served: true }),
+      begin: { version: 18, only: [A] },
+      refusal: null,
+      version: 18,
+    },
+    {
+      name: 'gets none by another process',
+      record: tried({ served: true, by: { name: 'grpo', incarnation: 'two' } }),
+      begin: { version: 18, only: [A] },
+      refusal: /more than 18, which engines have served, got 18/,
+      version: 18,
+    },
+    {
+      name: 'never falls',
+      record: tried({ served: false }),
+      begin: { version: 17 },
+      refusal: /more than 18, the last one tried, got 17/,
+      version: 17,
+    },
+  ];
   for (const { name, record, begin, refusal, version } of rows)
     test(name, () => {
       const got = refusalOfBegin(record, beginOf(begin));
@@ -51,15 +114,35 @@ describe('the number of a transfer', () => {
 
 test('engines have their places in as many collectives as the trainer says', () => {
   const engines = [2, 1, 4].map((world_size) => ({ world_size }));
-  const places = (groups: number | null) => placed(engines, groups).map((one) => [one.group, one.rank_offset]); // prettier-ignore
-  assert.deepEqual(places(null), [[0, 1], [1, 1], [2, 1]]); // prettier-ignore
-  assert.deepEqual(places(1), [[0, 1], [0, 3], [0, 4]]); // prettier-ignore
-  assert.deepEqual(places(2), [[0, 1], [0, 3], [1, 1]]); // prettier-ignore
+  const places = (groups: number | null) =>
+    placed(engines, groups).map((one) => [one.group, one.rank_offset]);
+  assert.deepEqual(places(null), [
+    [0, 1],
+    [1, 1],
+    [2, 1],
+  ]);
+  assert.deepEqual(places(1), [
+    [0, 1],
+    [0, 3],
+    [0, 4],
+  ]);
+  assert.deepEqual(places(2), [
+    [0, 1],
+    [0, 3],
+    [1, 1],
+  ]);
 });
 
 test('a group holds only where all of its engines do', () => {
-  const engines = [{ url: 'a', group: 0 }, { url: 'b', group: 0 }, { url: 'c', group: 1 }]; // prettier-ignore
-  assert.deepEqual(wholeGroups(engines, (url) => url !== 'b'), [1]); // prettier-ignore
+  const engines = [
+    { url: 'a', group: 0 },
+    { url: 'b', group: 0 },
+    { url: 'c', group: 1 },
+  ];
+  assert.deepEqual(
+    wholeGroups(engines, (url) => url !== 'b'),
+    [1],
+  );
 });
 
 test('a collective is used again only for the same fleet after a whole transfer', () => {
@@ -82,7 +165,10 @@ test('the final label is accepted only of an attempt that has begun to set it', 
 
 describe('engines agree about their weights', () => {
   const RULE = { tolerance: 0.05, same: false };
-  const told = (before: number | null, after: number) => ({ before: before === null ? null : [before, -1], after: [after, -1] }); // prettier-ignore
+  const told = (before: number | null, after: number) => ({
+    before: before === null ? null : [before, -1],
+    after: [after, -1],
+  });
   const wrong = (of: Record<string, ReturnType<typeof told>>, rule: object = {}): string[] =>
     Object.keys(disagreements(of, { ...RULE, ...rule }));
 

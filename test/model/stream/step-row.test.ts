@@ -4,7 +4,17 @@ import type { Row } from '../../../src/model/results/row.js';
 import type { Summary } from '../../../src/model/results/summary.js';
 import { inStep, lagMetrics, overtakenNote } from '../../../src/model/stream/step-row.js';
 
-const row = { row: 3, message_log: [], prompt_tokens: 0, train_mask: [], policy_versions: [{ start: 0, end: 4, version: '5' }, { start: 4, end: 6, version: null }, { start: 6, end: 9, version: '8' }] } as unknown as Row; // prettier-ignore
+const row = {
+  row: 3,
+  message_log: [],
+  prompt_tokens: 0,
+  train_mask: [],
+  policy_versions: [
+    { start: 0, end: 4, version: '5' },
+    { start: 4, end: 6, version: null },
+    { start: 6, end: 9, version: '8' },
+  ],
+} as unknown as Row;
 const summary = { row: 3, stop_reason: 'terminated' } as unknown as Summary;
 const step = { step: 2, version: 9, max_lag: 1, born: new Map([[3, 6]]), sample_row: 1, epoch: 0 };
 
@@ -18,7 +28,8 @@ test('a row of a stream says its sample, epoch and step, and which tokens are to
 });
 
 test('a row says how old its oldest token is, if anybody knows it', () => {
-  const lag = (more: object): unknown => inStep({ row, summary }, { ...step, masks: false, ...more }).row['token_lag']; // prettier-ignore
+  const lag = (more: object): unknown =>
+    inStep({ row, summary }, { ...step, masks: false, ...more }).row['token_lag'];
   assert.equal(lag({}), 4);
   assert.equal(lag({ born: new Map([[3, 2]]) }), 7, 'that of a token without a version');
   assert.equal(lag({ born: new Map() }), null);
@@ -28,7 +39,11 @@ test('a row says how old its oldest token is, if anybody knows it', () => {
 });
 
 describe('groups that faster versions have overtaken', () => {
-  const of = (group: number, versions: Record<string, number>): Summary => ({ ...summary, row: group, versions }); // prettier-ignore
+  const of = (group: number, versions: Record<string, number>): Summary => ({
+    ...summary,
+    row: group,
+    versions,
+  });
   const rule = { step: 3, version: 9, max_lag: 1, masks: false, before: 5, versions_per_step: 1 };
 
   test('are named with how old they are, and with the jump', () => {

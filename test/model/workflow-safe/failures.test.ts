@@ -25,7 +25,13 @@ test('a message of any length takes little room in a signal', () => {
 test('a failure names the first rollout that has it, if anyone said which', () => {
   const of = (example: string) => oneFailure({ type: 'StoreFault', message: 'disk full', example });
   const says = (...all: ReturnType<typeof of>[]) => mostFrequentText(sumOf(all));
-  assert.equal(says(of('b/3-0'), of('b/1-0')), 'most frequent failure: StoreFault (2 rollouts, such as b/3-0): disk full'); // prettier-ignore
+  assert.equal(
+    says(of('b/3-0'), of('b/1-0')),
+    'most frequent failure: StoreFault (2 rollouts, such as b/3-0): disk full',
+  );
   const silent = oneFailure({ type: 'StoreFault', message: 'older' });
-  assert.equal(says(silent, of('b/1-0')), 'most frequent failure: StoreFault (2 rollouts, such as b/1-0): older'); // prettier-ignore
+  assert.equal(
+    says(silent, of('b/1-0')),
+    'most frequent failure: StoreFault (2 rollouts, such as b/1-0): older',
+  );
 });

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { limitsProblem, maxInFlightProblem, rolloutTimeoutMs, turnLimitsOf } from '../../../src/model/workflow-safe/limits.js'; // prettier-ignore
+import {
+  limitsProblem,
+  maxInFlightProblem,
+  rolloutTimeoutMs,
+  turnLimitsOf,
+} from '../../../src/model/workflow-safe/limits.js';
 
 describe('the input of set_limits', () => {
   const good = [
@@ -28,11 +33,14 @@ describe('the input of set_limits', () => {
     [{ max_new_tokens: 0 }, /^max_new_tokens: expected an integer of at least 1, got 0$/],
     [{ max_seq_len: '512' }, /^max_seq_len: expected an integer of at least 1, got "512"$/],
     [{ max_seq_len: 512, max_new_tokens: null }, /^max_new_tokens: .*, got null$/],
-    [{ rollout_timeout: 90 }, /^rollout_timeout: expected a duration such as "30s" or "1h", got 90$/],
+    [
+      { rollout_timeout: 90 },
+      /^rollout_timeout: expected a duration such as "30s" or "1h", got 90$/,
+    ],
     [{ rollout_timeout: '0s' }, /^rollout_timeout: expected a duration .*, got "0s"$/],
     [{ rollout_timeout: '20y' }, /^rollout_timeout: .* at most 10 years, got "20y"$/],
     [{ max_seq_len: 'x'.repeat(500) }, /^max_seq_len: .*got "x{79}…$/],
-  ]; // prettier-ignore
+  ];
   for (const [input, message] of bad) {
     test(`${JSON.stringify({ input }).slice(0, 50)} is refused, and the message names what is wrong`, () => {
       assert.match(limitsProblem(input) ?? '', message);
@@ -43,7 +51,10 @@ describe('the input of set_limits', () => {
 describe('the input of set_max_in_flight', () => {
   test('is a positive integer under its name', () => {
     assert.equal(maxInFlightProblem({ max_in_flight: 1 }), null);
-    assert.match(maxInFlightProblem({ max_in_flight: 0 }) ?? '', /^max_in_flight: .* at least 1, got 0$/); // prettier-ignore
+    assert.match(
+      maxInFlightProblem({ max_in_flight: 0 }) ?? '',
+      /^max_in_flight: .* at least 1, got 0$/,
+    );
     assert.match(maxInFlightProblem({ in_flight: 4 }) ?? '', /^in_flight: unknown field/);
     assert.match(maxInFlightProblem(64) ?? '', /^expected an object with max_in_flight, got 64$/);
   });

@@ -12,13 +12,48 @@ describe('slicesOf', () => {
   const cases = [
     { samples: 1, num_repeats: 1, slices: [[0, 0]] },
     { samples: 128, num_repeats: 1, slices: [[0, 127]] },
-    { samples: 129, num_repeats: 1, slices: [[0, 127], [128, 128]] },
+    {
+      samples: 129,
+      num_repeats: 1,
+      slices: [
+        [0, 127],
+        [128, 128],
+      ],
+    },
     { samples: 2, num_repeats: 64, slices: [[0, 1]] },
-    { samples: 3, num_repeats: 64, slices: [[0, 1], [2, 2]] },
-    { samples: 4, num_repeats: 60, slices: [[0, 1], [2, 3]] },
-    { samples: 2, num_repeats: 128, slices: [[0, 0], [1, 1]] },
-    { samples: 2, num_repeats: 300, slices: [[0, 0], [1, 1]] },
-  ]; // prettier-ignore
+    {
+      samples: 3,
+      num_repeats: 64,
+      slices: [
+        [0, 1],
+        [2, 2],
+      ],
+    },
+    {
+      samples: 4,
+      num_repeats: 60,
+      slices: [
+        [0, 1],
+        [2, 3],
+      ],
+    },
+    {
+      samples: 2,
+      num_repeats: 128,
+      slices: [
+        [0, 0],
+        [1, 1],
+      ],
+    },
+    {
+      samples: 2,
+      num_repeats: 300,
+      slices: [
+        [0, 0],
+        [1, 1],
+      ],
+    },
+  ];
   for (const { slices, ...batch } of cases) {
     test(`${batch.samples} samples, ${batch.num_repeats} repeats: rows ${slices.map((slice) => slice.join(' to ')).join(', ')}`, () => {
       assert.deepEqual(

@@ -90,9 +90,12 @@ describe('a name that no rule has', () => {
 
 test('rules are read strictly', () => {
   for (const text of ['8000', '1-65535']) assert.equal(portsProblem(text), null);
-  for (const text of ['', '8000-', '9-8', '70000', '8000,9000']) assert.notEqual(portsProblem(text), null); // prettier-ignore
+  for (const text of ['', '8000-', '9-8', '70000', '8000,9000'])
+    assert.notEqual(portsProblem(text), null);
   for (const text of ['10.0.0.0/8', '::1/128']) assert.equal(cidrProblem(text), null);
-  for (const text of ['10.0.0.0', '10.0.0/8', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', 'a/8']) assert.notEqual(cidrProblem(text), null); // prettier-ignore
+  for (const text of ['10.0.0.0', '10.0.0/8', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', 'a/8'])
+    assert.notEqual(cidrProblem(text), null);
   for (const text of ['gpu-1', '*.ml.svc']) assert.equal(hostProblem(text), null);
-  for (const text of ['*', 'a.*.b', '10.0.0.1', 'A', 'a..b']) assert.notEqual(hostProblem(text), null); // prettier-ignore
+  for (const text of ['*', 'a.*.b', '10.0.0.1', 'A', 'a..b'])
+    assert.notEqual(hostProblem(text), null);
 });

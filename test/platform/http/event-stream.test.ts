@@ -72,7 +72,9 @@ describe('events', () => {
       yield 'data: 1\n\ndata: [DONE]\n\ndata: 2\n\n';
       for (;;) yield ': more\n\n'.repeat(1000);
     })();
-    const body = Readable.from(endless, { objectMode: true }).map((text: string) => Buffer.from(text)); // prettier-ignore
+    const body = Readable.from(endless, { objectMode: true }).map((text: string) =>
+      Buffer.from(text),
+    );
     const events: string[] = [];
     await readEvents(body, { ...BOUNDS, take: (event) => events.push(event.toString()) });
     assert.deepEqual(events, ['data: 1\n\n', 'data: [DONE]\n\n']);

@@ -21,12 +21,36 @@ const signal = new AbortController().signal;
 describe('a server with which TLS fails', { skip: noOpenssl }, () => {
   let folder: TemporaryDirectory;
   const servers: Server[] = [];
-  const ports: Record<'own' | 'plain' | 'closing', number> = { own: 0, plain: 0, closing: 0 }; // prettier-ignore
+  const ports: Record<'own' | 'plain' | 'closing', number> = { own: 0, plain: 0, closing: 0 };
 
   const certificate = (name: string, subject: string) => {
     const file = (what: string): string => path.join(folder.path, `${name}.${what}`);
-    const given = ['-subj', `/CN=${subject}`, '-addext', `subjectAltName=DNS:${subject}`, '-days', '2']; // prettier-ignore
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', file('key'), '-out', file('pem'), ...given], { stdio: 'pipe' }); // prettier-ignore
+    const given = [
+      '-subj',
+      `/CN=${subject}`,
+      '-addext',
+      `subjectAltName=DNS:${subject}`,
+      '-days',
+      '2',
+    ];
+    execFileSync(
+      'openssl',
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-keyout',
+        file('key'),
+        '-out',
+        file('pem'),
+        ...given,
+      ],
+      { stdio: 'pipe' },
+    );
     return { key: readFileSync(file('key')), cert: readFileSync(file('pem')) };
   };
   const listening = async (server: Server): Promise<number> => {
@@ -36,7 +60,9 @@ describe('a server with which TLS fails', { skip: noOpenssl }, () => {
   };
   before(async () => {
     folder = await makeTemporaryDirectory('tls');
-    ports.own = await listening(createTls(certificate('own', 'gpu-1.example'), (_, to) => to.end('{}'))); // prettier-ignore
+    ports.own = await listening(
+      createTls(certificate('own', 'gpu-1.example'), (_, to) => to.end('{}')),
+    );
     ports.plain = await listening(createPlain((_, to) => to.end('{}')));
     ports.closing = await listening(createPlain(({ socket }) => socket.destroy()));
   });
@@ -50,7 +76,9 @@ describe('a server with which TLS fails', { skip: noOpenssl }, () => {
     [
       'whose authority is unknown: the certificate and NODE_EXTRA_CA_CERTS',
       () => `https://127.0.0.1:${ports.own}`,
-      new RegExp(`${OWN} is not accepted: self-signed certificate \\(DEPTH_ZERO_SELF_SIGNED_CERT\\); start this process with NODE_EXTRA_CA_CERTS=<PEM file of the authority that signed it>$`),
+      new RegExp(
+        `${OWN} is not accepted: self-signed certificate \\(DEPTH_ZERO_SELF_SIGNED_CERT\\); start this process with NODE_EXTRA_CA_CERTS=<PEM file of the authority that signed it>$`,
+      ),
     ],
     [
       'by https where it speaks plain HTTP: the scheme',
@@ -60,14 +88,16 @@ describe('a server with which TLS fails', { skip: noOpenssl }, () => {
     [
       'by http where it speaks TLS: the scheme',
       () => `http://127.0.0.1:${ports.own}`,
-      new RegExp(`it speaks TLS, with ${OWN} \\(.*\\): write https:// instead of http:// in its URL$`),
+      new RegExp(
+        `it speaks TLS, with ${OWN} \\(.*\\): write https:// instead of http:// in its URL$`,
+      ),
     ],
     [
       'that only closes connections: nothing about TLS',
       () => `http://127.0.0.1:${ports.closing}`,
       /other side closed \(UND_ERR_SOCKET\)$/,
     ],
-  ]; // prettier-ignore
+  ];
   for (const [what, url, said] of cases) {
     test(`an engine ${what}`, async () => {
       const limits = { first_token_timeout_ms: 5000, idle_timeout_ms: 5000 };
@@ -90,10 +120,19 @@ describe('a server with which TLS fails', { skip: noOpenssl }, () => {
 
 test('a Temporal server with which TLS fails: what to set', () => {
   const remedies = [
-    ['No connection established. Last error: Error: self-signed certificate', /^name the file of the authority .* TEMPORAL_TLS_SERVER_CA_CERT_PATH/],
-    ['No connection established. Last error: Error: unable to verify the first certificate', /TEMPORAL_TLS_SERVER_CA_CERT_PATH/],
-    ['80EC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', /^it speaks no TLS: set TEMPORAL_TLS=false/],
+    [
+      'No connection established. Last error: Error: self-signed certificate',
+      /^name the file of the authority .* TEMPORAL_TLS_SERVER_CA_CERT_PATH/,
+    ],
+    [
+      'No connection established. Last error: Error: unable to verify the first certificate',
+      /TEMPORAL_TLS_SERVER_CA_CERT_PATH/,
+    ],
+    [
+      '80EC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number',
+      /^it speaks no TLS: set TEMPORAL_TLS=false/,
+    ],
     ['connect ECONNREFUSED 127.0.0.1:7233', /^start one \(temporal-rollout up\)/],
-  ] as const; // prettier-ignore
+  ] as const;
   for (const [said, remedy] of remedies) assert.match(addressRemedy(said, 'X'), remedy);
 });

@@ -59,7 +59,10 @@ describe('a text of another process', () => {
     ];
     for (const text of texts) {
       const before = process.cpuUsage();
-      assert.match(shapeProblem(text) ?? '', /^expected at most 524288 different names of members, got more$/); // prettier-ignore
+      assert.match(
+        shapeProblem(text) ?? '',
+        /^expected at most 524288 different names of members, got more$/,
+      );
       const { user, system } = process.cpuUsage(before);
       assert.ok((user + system) / 1e6 < 2, `took ${(user + system) / 1e6} s of processor time`);
     }

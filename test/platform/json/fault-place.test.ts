@@ -18,7 +18,26 @@ const broken = fc
     text: fc.json(),
     at: fc.nat(40),
     cut: fc.nat(3),
-    put: fc.constantFrom('', ',', '"', '}', ']', ':', '\\', '\\u12', '\n', '\t', '01', '-', '.5', 'nul', 'é', '\u0000', '{', '['), // prettier-ignore
+    put: fc.constantFrom(
+      '',
+      ',',
+      '"',
+      '}',
+      ']',
+      ':',
+      '\\',
+      '\\u12',
+      '\n',
+      '\t',
+      '01',
+      '-',
+      '.5',
+      'nul',
+      'é',
+      '\u0000',
+      '{',
+      '[',
+    ),
   })
   .map(({ text, at, cut, put }) => {
     const place = at % (text.length + 1);
@@ -41,7 +60,9 @@ describe('where a text stops to be JSON', () => {
         const found = jsonFault(text);
         if (found === null) return;
         const lines = text.split('\n');
-        const before = lines.slice(0, found.line - 1).reduce((sum, line) => sum + line.length + 1, 0); // prettier-ignore
+        const before = lines
+          .slice(0, found.line - 1)
+          .reduce((sum, line) => sum + line.length + 1, 0);
         const head = text.slice(0, before + found.column - 1);
         // What it begins with may be JSON that something forbidden follows.
         const again = jsonFault(head);

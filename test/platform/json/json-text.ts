@@ -3,18 +3,60 @@ import fc from 'fast-check';
 /** JSON texts as others write them, and what they say, token by token, found another way than the project does. */
 
 const NUMBERS = [
-  '0', '-0', '1', '-1', '1.0', '0.1', '1e5', '1E+05', '1e400', '-1e400', '1e-400', '0e400', '0.0', '1e-7', '1e-07',
-  '9007199254740991', '9007199254740992', '9007199254740993', '-9223372036854775783', '0.30000000000000004',
-  '0.1000', '123456789012345', '1e21', '100000000000000000000', '5e-324',
-]; // prettier-ignore
+  '0',
+  '-0',
+  '1',
+  '-1',
+  '1.0',
+  '0.1',
+  '1e5',
+  '1E+05',
+  '1e400',
+  '-1e400',
+  '1e-400',
+  '0e400',
+  '0.0',
+  '1e-7',
+  '1e-07',
+  '9007199254740991',
+  '9007199254740992',
+  '9007199254740993',
+  '-9223372036854775783',
+  '0.30000000000000004',
+  '0.1000',
+  '123456789012345',
+  '1e21',
+  '100000000000000000000',
+  '5e-324',
+];
 /**
  * None ends in a backslash: where an object had such a name, `JSON.parse` of Node.js 24.21 takes a name in the next one of
  * its shape that goes on with an escaped quotation mark for it.
  */
 const NAMES = [
-  'a', 'b', 'metadata', '0', '1', '3', '10', '01', '-1', '4294967295', '99999999999999999', '__proto__', '', 'toJSON',
-  'constructor', '*', 'é', '\u2028', '"', '\\a', '{"', ']',
-]; // prettier-ignore
+  'a',
+  'b',
+  'metadata',
+  '0',
+  '1',
+  '3',
+  '10',
+  '01',
+  '-1',
+  '4294967295',
+  '99999999999999999',
+  '__proto__',
+  '',
+  'toJSON',
+  'constructor',
+  '*',
+  'é',
+  '\u2028',
+  '"',
+  '\\a',
+  '{"',
+  ']',
+];
 
 const quoted = (text: string, isEscaped: boolean): string =>
   isEscaped

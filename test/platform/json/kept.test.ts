@@ -136,7 +136,10 @@ describe('the writer', () => {
     const kept = [new KeptJson('1.0'), new KeptJson('{"1.0":2.0}')];
     const all = Array.from({ length: 0x300 }, (_, at) => String.fromCharCode(at)).join('');
     const text = writeJson({ all, kept, again: [all, kept[0]] });
-    assert.equal(text, `{"all":${JSON.stringify(all)},"kept":[1.0,{"1.0":2.0}],"again":[${JSON.stringify(all)},1.0]}`); // prettier-ignore
+    assert.equal(
+      text,
+      `{"all":${JSON.stringify(all)},"kept":[1.0,{"1.0":2.0}],"again":[${JSON.stringify(all)},1.0]}`,
+    );
   });
 });
 
@@ -170,7 +173,6 @@ describe('text that is kept', () => {
       '{"9007199254740993":"9007199254740993"}',
       '9007199254740991',
     ])
-      // prettier-ignore
       assert.equal(firstLostNumber(text), null, text);
   });
 });

@@ -51,7 +51,23 @@ describe('rows of others', () => {
         return String(error);
       }
     };
-    const numbers = fc.oneof(fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom('-0', '1.50', '1E3', '1e-7', '-1.5e+300', '01', '.5', 'NaN', '12345678901234567890')).map(String); // prettier-ignore
+    const numbers = fc
+      .oneof(
+        fc.integer(),
+        fc.double({ noNaN: true, noDefaultInfinity: true }),
+        fc.constantFrom(
+          '-0',
+          '1.50',
+          '1E3',
+          '1e-7',
+          '-1.5e+300',
+          '01',
+          '.5',
+          'NaN',
+          '12345678901234567890',
+        ),
+      )
+      .map(String);
     const names = fc.constantFrom('a', 'b', '__proto__', 'constructor', '\\u0061');
     const members = fc.array(fc.tuple(names, numbers), { maxLength: 5 });
     const lists = fc.array(numbers, { maxLength: 5 });

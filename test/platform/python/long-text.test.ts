@@ -22,11 +22,17 @@ const TEXTS: Record<string, string> = {
 
 const STATE = {
   size: 2,
-  grid: [[1, 2], [3, 0]],
-  solution: [[1, 2], [3, 0]],
+  grid: [
+    [1, 2],
+    [3, 0],
+  ],
+  solution: [
+    [1, 2],
+    [3, 0],
+  ],
   empty_pos: [1, 1],
   commands: {},
-}; // prettier-ignore
+};
 
 /** Each answers, or throws an error that says what it expects; none may overflow the stack. */
 const READERS: Record<string, (text: string) => unknown> = {
@@ -46,7 +52,10 @@ describe('text of 16 million characters', () => {
         try {
           read(text);
         } catch (error) {
-          assert.ok(error instanceof Error && !(error instanceof RangeError), `${name}: ${String(error).slice(0, 200)}`); // prettier-ignore
+          assert.ok(
+            error instanceof Error && !(error instanceof RangeError),
+            `${name}: ${String(error).slice(0, 200)}`,
+          );
         }
         const took_ms = processorTime_ms() - began;
         assert.ok(took_ms < 10_000, `${name}: ${took_ms} ms`);
@@ -69,7 +78,10 @@ describe('a number', () => {
     assert.equal(parseIntText(`${most}1`), null);
     assert.equal(parseIntText(`-0_${'0'.repeat(4298)}7`), -7);
     assert.deepEqual(parseOverrideValue(most), new LosslessNumber(most));
-    assert.throws(() => parseOverrideValue(`-${most}1`), /expected a number of at most 4300 digits, got 4301: quote it/); // prettier-ignore
+    assert.throws(
+      () => parseOverrideValue(`-${most}1`),
+      /expected a number of at most 4300 digits, got 4301: quote it/,
+    );
     assert.deepEqual(parseYaml(`a: ${'1'.repeat(4300)}`, 'a.yaml'), {
       a: new LosslessNumber(most),
     });

@@ -55,11 +55,35 @@ describe('digits', () => {
 
 describe('a float', () => {
   const cases: [text: string, value: number | null][] = [
-    ['8', 8], ['  8.5\n', 8.5], ['.5', 0.5], ['5.', 5], ['-1e3', -1000], ['+1E-2', 0.01], ['1_000', 1000],
-    ['1_0.2_5e1_0', 10.25e10], ['٣.٥', 3.5], ['𝟙', 1], ['inf', Infinity], ['-Infinity', -Infinity], ['nan', NaN],
-    ['+NaN', NaN], ['', null], ['.', null], ['1__0', null], ['_1', null], ['1_', null], ['0x10', null], ['1e', null],
-    ['1 0', null], ['1,000', null], ['infinit', null], ['²', null], ['--1', null], ['e5', null], ['1e1000', Infinity],
-  ]; // prettier-ignore
+    ['8', 8],
+    ['  8.5\n', 8.5],
+    ['.5', 0.5],
+    ['5.', 5],
+    ['-1e3', -1000],
+    ['+1E-2', 0.01],
+    ['1_000', 1000],
+    ['1_0.2_5e1_0', 10.25e10],
+    ['٣.٥', 3.5],
+    ['𝟙', 1],
+    ['inf', Infinity],
+    ['-Infinity', -Infinity],
+    ['nan', NaN],
+    ['+NaN', NaN],
+    ['', null],
+    ['.', null],
+    ['1__0', null],
+    ['_1', null],
+    ['1_', null],
+    ['0x10', null],
+    ['1e', null],
+    ['1 0', null],
+    ['1,000', null],
+    ['infinit', null],
+    ['²', null],
+    ['--1', null],
+    ['e5', null],
+    ['1e1000', Infinity],
+  ];
   for (const [text, value] of cases) {
     test(`is read from ${JSON.stringify(text)} as ${value}`, () => {
       assert.ok(Object.is(parseFloatText(text), value), String(parseFloatText(text)));
@@ -69,11 +93,24 @@ describe('a float', () => {
 
 describe('a number with fixed digits', () => {
   const cases: [value: number, digits: number, text: string][] = [
-    [0.125, 2, '0.12'], [0.375, 2, '0.38'], [2.5, 0, '2'], [3.5, 0, '4'], [-0.125, 2, '-0.12'], [1.005, 2, '1.00'],
-    [0.5, 2, '0.50'], [8.000_000_5, 2, '8.00'], [-0, 2, '-0.00'], [-0.001, 2, '-0.00'], [NaN, 2, 'nan'],
-    [-Infinity, 5, '-inf'], [1e22, 2, '10000000000000000000000.00'], [1e-10, 5, '0.00000'], [1002, 5, '1002.00000'],
-    [0.000_005, 5, '0.00001'], [1 / 3, 5, '0.33333'],
-  ]; // prettier-ignore
+    [0.125, 2, '0.12'],
+    [0.375, 2, '0.38'],
+    [2.5, 0, '2'],
+    [3.5, 0, '4'],
+    [-0.125, 2, '-0.12'],
+    [1.005, 2, '1.00'],
+    [0.5, 2, '0.50'],
+    [8.000_000_5, 2, '8.00'],
+    [-0, 2, '-0.00'],
+    [-0.001, 2, '-0.00'],
+    [NaN, 2, 'nan'],
+    [-Infinity, 5, '-inf'],
+    [1e22, 2, '10000000000000000000000.00'],
+    [1e-10, 5, '0.00000'],
+    [1002, 5, '1002.00000'],
+    [0.000_005, 5, '0.00001'],
+    [1 / 3, 5, '0.33333'],
+  ];
   for (const [value, digits, text] of cases) {
     test(`writes ${value} with ${digits} as ${text}`, () => {
       assert.equal(formatFixed(value, digits), text);

@@ -4,7 +4,10 @@ import { workerIdentity, processOf } from '../../../src/platform/pollers.js';
 import type { RunningActivities } from '../../../src/workers/deaths/give-up.js';
 import { careFor } from '../../../src/workers/deaths/keep.js';
 
-const IDENTITY = workerIdentity({ pid: 1, host: 'h', run: 'aaaaaa-10000000', store: 'ab', results: null }, null); // prettier-ignore
+const IDENTITY = workerIdentity(
+  { pid: 1, host: 'h', run: 'aaaaaa-10000000', store: 'ab', results: null },
+  null,
+);
 const DEAD = processOf(IDENTITY);
 const LOOK_S = 2;
 

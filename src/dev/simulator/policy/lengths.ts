@@ -44,7 +44,10 @@ function beyond(length: number, { median, sigma }: LogNormal): number {
 function normalTail(x: number): number {
   const z = Math.abs(x) / Math.SQRT2;
   const t = 1 / (1 + z / 2);
-  const powers = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277]; // prettier-ignore
+  const powers = [
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
+    1.48851587, -0.82215223, 0.17087277,
+  ];
   const series = powers.reduceRight((sum, factor) => sum * t + factor, 0);
   const tail = (t * Math.exp(-z * z + series)) / 2;
   return x >= 0 ? tail : 1 - tail;

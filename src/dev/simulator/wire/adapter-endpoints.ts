@@ -11,7 +11,9 @@ export function createAdapterEndpoints(weights: WeightStore, max_loras: number) 
       POST: async (exchange: Exchange): Promise<void> => {
         const { lora_name: name, lora_path: file } = await readBody(exchange, Load);
         if (weights.adapters().includes(name))
-          throw badRequest(`The lora adapter '${name}' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.`); // prettier-ignore
+          throw badRequest(
+            `The lora adapter '${name}' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.`,
+          );
         if (weights.adapters().length >= max_loras)
           throw badRequest(`The simulator has ${max_loras} adapters already, and swaps none`);
         try {

@@ -41,7 +41,10 @@ export function createSleep(
           engine.sleeps(false);
           engine.resume();
         }
-        const body = { status: isAwake ? 'awake' : 'sleeping', tags: tags.length === 0 ? null : tags }; // prettier-ignore
+        const body = {
+          status: isAwake ? 'awake' : 'sleeping',
+          tags: tags.length === 0 ? null : tags,
+        };
         sendJson(exchange, { status: 200, body });
       },
     },

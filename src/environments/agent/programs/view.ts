@@ -48,7 +48,11 @@ function pythonsOf(mounts: readonly string[]): string[] {
 
 /** A mount with programs in it, a virtual environment or `node_modules`, has them found by their names. */
 export function variablesWith(mounts: readonly string[]): Record<string, string> {
-  const folders = mounts.flatMap((mount) => [path.join(mount, 'bin'), path.join(mount, '.bin'), mount]); // prettier-ignore
+  const folders = mounts.flatMap((mount) => [
+    path.join(mount, 'bin'),
+    path.join(mount, '.bin'),
+    mount,
+  ]);
   const found = folders.filter((folder) => /\/\.?bin$/.test(folder) && isFolder(folder));
   return {
     PATH: [...new Set(found), '/usr/local/bin', '/usr/bin', '/bin'].join(':'),

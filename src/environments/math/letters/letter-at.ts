@@ -61,7 +61,6 @@ export function letterAfter(
   text: string,
   { from, words = MOST_WORDS }: { from: number; words?: number },
 ): Read {
-  // prettier-ignore
   let at = from;
   for (let left = words; ; left--) {
     at = skipDecoration(text, at);

@@ -19,7 +19,8 @@ export function letterOf(ground_truth: string): string | null {
   const text = ground_truth.normalize('NFKC').trim();
   const at = skipDecoration(text, 0);
   const read = letterAt(text, at);
-  const isAlone = skipDecoration(text.replace(/[.\s]+$/, ''), at + 1) >= text.replace(/[.\s]+$/, '').length; // prettier-ignore
+  const isAlone =
+    skipDecoration(text.replace(/[.\s]+$/, ''), at + 1) >= text.replace(/[.\s]+$/, '').length;
   return read === null || read === 'several' || !isAlone ? null : read.letter;
 }
 
@@ -105,7 +106,9 @@ function chosen(text: string): Read {
     const at = skipDecoration(text, place);
     const behind = text.slice(at + 1, at + 49);
     if (isChoice) return WRONG.test(behind) ? null : read;
-    return /^[*_`~$)\]}"'”’.!\s]{0,8}(?:\n|$)/.test(behind) && /[A-Z]/.test(text[at] ?? '') ? read : null; // prettier-ignore
+    return /^[*_`~$)\]}"'”’.!\s]{0,8}(?:\n|$)/.test(behind) && /[A-Z]/.test(text[at] ?? '')
+      ? read
+      : null;
   });
 }
 

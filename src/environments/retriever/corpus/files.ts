@@ -78,7 +78,9 @@ async function filesBySplit({ corpus, split }: Wanted): Promise<CorpusFiles> {
   const own = files.filter((file) => splitOf(file) === name);
   const folders = [...new Set(own.map((file) => path.dirname(file)))];
   if (folders.length > 1)
-    throw new Error(`expected the files of ${name} in one folder, got ${folders.join(', ')}; name one of them`); // prettier-ignore
+    throw new Error(
+      `expected the files of ${name} in one folder, got ${folders.join(', ')}; name one of them`,
+    );
   const extensions = [...new Set(own.map((file) => path.extname(file)))].filter(isFormat);
   const [extension] = extensions;
   if (extension === undefined || extensions.length > 1)

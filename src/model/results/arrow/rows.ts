@@ -88,7 +88,13 @@ function restOf(
   row: Row,
   { message_log, others }: { message_log: unknown; others: readonly object[] },
 ): object {
-  const kept = { ...row, message_log, ...(row.sequences !== undefined && { sequences: others.map((one) => without(one, IN_COLUMNS_OF_OTHERS)) }) }; // prettier-ignore
+  const kept = {
+    ...row,
+    message_log,
+    ...(row.sequences !== undefined && {
+      sequences: others.map((one) => without(one, IN_COLUMNS_OF_OTHERS)),
+    }),
+  };
   const { logprobs_mode, policy_versions } = row;
   return { ...FIRST, ...without(kept, IN_COLUMNS), logprobs_mode, policy_versions };
 }

@@ -91,7 +91,13 @@ function whyNotFull(state: PacingState & { version: number }, settings: PacingSe
     return { kind: 'starved', out, failures, more: groupsUntilStarved(settings) };
   }
   if (!isUsedUp && groups.length < groups_per_step && served + max_lag < version)
-    return { kind: 'publish', version, served, max_lag, publish: publishable(state, { version, max_lag }) }; // prettier-ignore
+    return {
+      kind: 'publish',
+      version,
+      served,
+      max_lag,
+      publish: publishable(state, { version, max_lag }),
+    };
   return { kind: 'running', step, groups_per_step, ...countsOf(state) };
 }
 

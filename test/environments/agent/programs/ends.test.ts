@@ -95,7 +95,10 @@ describe('when it ends', { skip }, () => {
     t.after(() => worker.kill('SIGKILL'));
     await once(worker.stdout, 'data');
     const folder = path.dirname(path.dirname(fileOfLife(name)));
-    await eventually({ what: 'its program and what that started', timeout_ms: 10_000 }, () => processesNamed(name).length === 2); // prettier-ignore
+    await eventually(
+      { what: 'its program and what that started', timeout_ms: 10_000 },
+      () => processesNamed(name).length === 2,
+    );
     worker.kill('SIGKILL');
     await eventually({ what: 'nothing is left', timeout_ms: 20_000 }, () => {
       return processesNamed(name).length === 0 && !existsSync(folder);

@@ -32,7 +32,9 @@ describe('what a mount brings', { skip }, () => {
     const folder = folderFor(t);
     const modules = path.join(folder, 'node_modules');
     mkdirSync(path.join(modules, '.bin'), { recursive: true });
-    writeFileSync(path.join(modules, 'own.js'), "#!/usr/bin/env node\nconsole.log('own');\n", { mode: 0o755 }); // prettier-ignore
+    writeFileSync(path.join(modules, 'own.js'), "#!/usr/bin/env node\nconsole.log('own');\n", {
+      mode: 0o755,
+    });
     symlinkSync('../own.js', path.join(modules, '.bin', 'own'));
     const life = await openLife(programs(t, { mounts: [modules] }));
     assert.equal((await run(life, ['own'])).text, 'own\n');

@@ -117,7 +117,11 @@ describe('what others report of sandboxes for agents', { skip }, () => {
     test(report, async () => {
       const name = `late-${process.pid}`;
       const began = performance.now();
-      const { text } = await run(life, ['/bin/bash', '-c', `cp /bin/sleep ./${name}; ${left.replace('NAME', name)}`]); // prettier-ignore
+      const { text } = await run(life, [
+        '/bin/bash',
+        '-c',
+        `cp /bin/sleep ./${name}; ${left.replace('NAME', name)}`,
+      ]);
       assert.equal(text, 'late\n');
       assert.ok(performance.now() - began < 40_000);
       assert.deepEqual(processesNamed(name), []);

@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'; // prettier-ignore
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -34,11 +42,20 @@ describe('another local user who takes every name of a sandbox’s folder', { sk
     const [python] = pythons;
     assert.ok(python !== undefined, 'there is no Python on this machine');
     const modules = await readProgram();
-    const worker = () => createFolders({ python, modules, report: (said) => { assert.equal(said, ''); } }); // prettier-ignore
+    const worker = () =>
+      createFolders({
+        python,
+        modules,
+        report: (said) => {
+          assert.equal(said, '');
+        },
+      });
     const workers = [worker(), worker()];
     const claims = (
       await Promise.all(
-        workers.map((folders) => Promise.all(Array.from({ length: 40 }, () => folders.claim(true)))), // prettier-ignore
+        workers.map((folders) =>
+          Promise.all(Array.from({ length: 40 }, () => folders.claim(true))),
+        ),
       )
     ).flat();
     assert.equal(new Set(claims.map(({ uid }) => uid)).size, 80);

@@ -131,7 +131,10 @@ async function poison(t: Ends, level: Level): Promise<void> {
   const marker = path.join(scratch, `poison-${randomBytes(4).toString('hex')}`);
   const name = path.basename(marker);
   const control = mkdtempSync(path.join(scratch, 'control-'));
-  execFileSync('python3', ['-c', poisoned(marker)], { cwd: control, env: { ...process.env, HOME: control } }); // prettier-ignore
+  execFileSync('python3', ['-c', poisoned(marker)], {
+    cwd: control,
+    env: { ...process.env, HOME: control },
+  });
   spawnSync('python3', ['-c', 'import colorsys'], { cwd: control });
   assert.ok(readdirSync(scratch).includes(name), 'with nothing around it it runs');
   rmSync(marker);

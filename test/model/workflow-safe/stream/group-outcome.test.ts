@@ -28,7 +28,10 @@ describe('the outcome of a group', () => {
   });
 
   test('agrees with float32 arrays for any rewards', () => {
-    const reward = fc.oneof(fc.double({ noNaN: true, min: -2, max: 2 }), fc.constantFrom(0.3, 0.1 + 0.2, 0, 1));
+    const reward = fc.oneof(
+      fc.double({ noNaN: true, min: -2, max: 2 }),
+      fc.constantFrom(0.3, 0.1 + 0.2, 0, 1),
+    );
     fc.assert(
       fc.property(fc.array(reward, { minLength: 2, maxLength: 5 }), (rewards) => {
         const [first, ...others] = new Float32Array(rewards);
@@ -36,7 +39,7 @@ describe('the outcome of a group', () => {
         assert.equal(outcomeOf(rewards), isFlat ? 'filtered' : 'complete');
       }),
     );
-  }); // prettier-ignore
+  });
 
   test('is untrained where none of its valid members has a token to train on, whatever their rewards', () => {
     const of = (rewards: number[], untrained: number) =>

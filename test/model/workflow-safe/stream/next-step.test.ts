@@ -145,7 +145,8 @@ describe('a stream that starves', () => {
   };
 
   test('names the reasons, as often as it is asked until they have been answered', () => {
-    const why = 'no group to deliver among the last ones (15 filtered, 5 failed): ask again to try 20 more; filtered: all members have the same reward; failed: too few members are valid'; // prettier-ignore
+    const why =
+      'no group to deliver among the last ones (15 filtered, 5 failed): ask again to try 20 more; filtered: all members have the same reward; failed: too few members are valid';
     assert.equal(whyOf(nextStep(starving(), SETTINGS)), why);
     assert.equal(whyOf(nextStep(withAsk(starving(), {}), SETTINGS)), why);
   });
@@ -154,7 +155,13 @@ describe('a stream that starves', () => {
     const fails = (type: string, rollouts: number) => ({
       [type]: { rollouts, message: `why ${type}`, example: `s/${rollouts}-0` },
     });
-    const failures = sumOf([fails('A', 1), fails('B', 9), fails('C', 4), fails('D', 2), fails('C', 3)]); // prettier-ignore
+    const failures = sumOf([
+      fails('A', 1),
+      fails('B', 9),
+      fails('C', 4),
+      fails('D', 2),
+      fails('C', 3),
+    ]);
     const why = whyOf(nextStep({ ...starving(), failures }, SETTINGS));
     const texts = [
       'B (9 rollouts, such as s/9-0): why B',
@@ -169,7 +176,10 @@ describe('a stream that starves', () => {
     for (let group = 0; group < 20; group++)
       state = withOut(state, { group, outcome: 'untrained' });
     assert.equal(roomForAdmission(state, SETTINGS), 0);
-    assert.match(whyOf(nextStep(withAsk(state, {}), SETTINGS)), /\(20 untrained\).*untrained: no token trains, because loss_multiplier is 0 or nothing was sampled$/); // prettier-ignore
+    assert.match(
+      whyOf(nextStep(withAsk(state, {}), SETTINGS)),
+      /\(20 untrained\).*untrained: no token trains, because loss_multiplier is 0 or nothing was sampled$/,
+    );
     assert.equal(state.out.untrained, 20);
   });
 

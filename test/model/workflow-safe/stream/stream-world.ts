@@ -6,7 +6,11 @@ import {
   samplesLeft,
   versionOfNextStep,
 } from '../../../../src/model/workflow-safe/stream/pacing.js';
-import type { Out, PacingSettings, PacingState } from '../../../../src/model/workflow-safe/stream/state.js'; // prettier-ignore
+import type {
+  Out,
+  PacingSettings,
+  PacingState,
+} from '../../../../src/model/workflow-safe/stream/state.js';
 import * as changes from '../../../../src/model/workflow-safe/stream/state.js';
 import { modelOfRoom, modelOfStep } from './pacing-model.js';
 
