@@ -8,6 +8,13 @@ import { filesBelow } from './fingerprint.mjs';
 
 const COMPILED = ['src', 'gym', 'demos', 'test', 'bench', 'chaos'];
 const LINKED = ['examples', 'python', 'tools'];
+const OPTIONS = {
+  format: 'esm',
+  platform: 'node',
+  target: 'node20',
+  sourcemap: 'inline',
+  logLevel: 'error',
+};
 
 /** Returns this process's folder; those of processes that are gone are removed. */
 export async function compileTests(root) {
@@ -25,11 +32,7 @@ export async function compileTests(root) {
     entryPoints: files.filter((file) => file.endsWith('.ts')),
     outbase: '.',
     outdir: target,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    sourcemap: 'inline',
-    logLevel: 'error',
+    ...OPTIONS,
   });
   // Sources too: some tests run or read a file beside them.
   for (const file of [...files, ...LINKED]) {
@@ -37,6 +40,12 @@ export async function compileTests(root) {
     symlinkSync(path.join(root, file), path.join(target, file));
   }
   return target;
+}
+
+/** Another text of one of these files, compiled like them. */
+export async function compileText(text, file) {
+  const { transform } = await import('esbuild');
+  return (await transform(text, { ...OPTIONS, loader: 'ts', sourcefile: file })).code;
 }
 
 function isRunning(pid) {

@@ -5,15 +5,14 @@
  * a file with a failure runs a second time, alone, and is named. Ends with the slowest files and `N passed, N failed, N
  * skipped`, for any reporter.
  */
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { compileTests } from './compile-tests.mjs';
-import { filesBelow } from './fingerprint.mjs';
 import { ensureNode } from './node-version.mjs';
+import { playFiles, sourceOfEvent, testFilesOf } from './play-files.mjs';
 import { groupTests } from './test-groups.mjs';
 import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
@@ -32,9 +31,8 @@ const {
 const needsServer = (file) => /^(gym\/)?test\/(e2e|interop|long)\//.test(file);
 const asked = long ? 'long' : e2e ? 'e2e' : 'rest';
 const runOf = (file) => /^(?:gym\/)?test\/(e2e|long)\//.exec(file)?.[1] ?? 'rest';
-const files = ['test', 'gym/test']
-  .flatMap((folder) => filesBelow(path.join(root, folder)).map((file) => `${folder}/${file}`))
-  .filter((file) => file.endsWith('.test.ts') && (major === undefined || !needsServer(file)))
+const files = testFilesOf(root)
+  .filter((file) => major === undefined || !needsServer(file))
   .filter((file) => (asked !== 'rest' || filters.length === 0 ? runOf(file) === asked : true))
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
 
@@ -57,6 +55,7 @@ const program =
     ? process.execPath
     : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
 const compiled = await compileTests(root);
+const sourceOf = sourceOfEvent({ root, compiled });
 const first = await runTests({ files, concurrency });
 const again = first.code !== 0 && process.env.CI ? await runAgain(first) : null;
 const { code, counts } = again ?? first;
@@ -82,50 +81,16 @@ async function runAgain(first) {
   return { code: 0, counts: { passed: passed + failures, failed: 0, skipped } };
 }
 
-/** The interpreter itself comes first: a version manager's `python3` is slower to find it than it is to start. */
-function withPython({ PATH = '' }) {
-  const asked = spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], {
-    encoding: 'utf8',
-  });
-  const found = asked.status === 0 ? asked.stdout.trim() : '';
-  return found === '' ? PATH : `${path.dirname(found)}${path.delimiter}${PATH}`;
-}
-
-/** Events name the source or the compiled file: not every version follows source maps. */
-function sourceOf(file) {
-  const folder = file.startsWith(compiled) ? compiled : root;
-  return path.relative(folder, file).replace(/\.js$/, '.ts');
-}
-
 async function runTests({ files, concurrency, isAlone = false }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
-  const report = path.join(scratch, 'report.jsonl');
-  const job = path.join(scratch, 'job.json');
   const programs = isAlone
     ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
     : groupTests({ compiled, files, times: readTimes(root) });
-  writeFileSync(job, JSON.stringify({ report, files: programs, concurrency, timeout: TIMEOUT_MS }));
-  const args = ['--enable-source-maps', path.join(root, 'tools', 'run-files.mjs'), job];
   const server = files.some(needsServer) ? await startServer({ files, scratch }) : null;
-  const env = {
-    ...process.env,
-    PATH: withPython(process.env),
-    ...(server !== null && { TEST_TEMPORAL_ADDRESS: server.address }),
-  };
+  const env = server === null ? {} : { TEST_TEMPORAL_ADDRESS: server.address };
+  const job = { files: programs, concurrency, timeout: TIMEOUT_MS };
   try {
-    const code = await new Promise((resolve, reject) => {
-      const child = spawn(program, args, {
-        cwd: root,
-        env,
-        stdio: ['ignore', 'inherit', 'inherit'],
-      });
-      child.once('error', reject);
-      child.once('close', (exit) => resolve(exit));
-    });
-    const lines = readFileSync(report, 'utf8')
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const { code, lines } = await playFiles({ root, program, env, job });
     return { code, lines, counts: countsOf(lines) };
   } finally {
     await server?.stop();

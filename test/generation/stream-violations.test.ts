@@ -71,9 +71,9 @@ describe('a reply that can not be trained on is a fault that says what was expec
       /logprob of token 2: expected .* got -9999/,
     ],
     [
-      'a positive logprob',
-      [chunk({ logprobs: { token_logprobs: [-1, 0.01] } })],
-      /logprob of token 1: expected .* got 0\.01/,
+      'a logprob above 0 by more than rounding',
+      [chunk({ logprobs: { token_logprobs: [-1, 2e-6] } })],
+      /logprob of token 1: expected .* got 0\.000002/,
     ],
     [
       'an infinite logprob',
