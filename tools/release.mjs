@@ -12,8 +12,8 @@ import { parseArgs } from 'node:util';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const say = (line) => console.log(`release: ${line}`);
 
-/** Has the tree that `.ci/run` has passed last. */
-const PASSED = '.rollouts/ci-passed';
+/** Files with the tree that has passed last, and what it has passed. */
+const PASSED = { '.ci/run': '.rollouts/ci-passed', 'npm run test:full': '.rollouts/full-passed' };
 
 /** Every place of the version: what precedes it, and how often it is there at least. */
 const PLACES = [
@@ -48,10 +48,12 @@ function problems(version) {
     found.push(`tag v${version} is there: choose another version`);
   const changed = git('status', '--porcelain');
   if (changed !== '') found.push(`expected a clean tree, got\n${changed}\ncommit it, or stash it`);
-  const passed = existsSync(path.join(root, PASSED)) ? read(PASSED).trim() : 'nothing';
   const tree = git('rev-parse', 'HEAD^{tree}');
-  if (passed !== tree)
-    found.push(`.ci/run has passed ${passed}, and this tree is ${tree}: run .ci/run first`);
+  for (const [command, file] of Object.entries(PASSED)) {
+    const passed = existsSync(path.join(root, file)) ? read(file).trim() : 'no tree';
+    if (passed !== tree)
+      found.push(`${command} has passed ${passed}, and this tree is ${tree}: run ${command} first`);
+  }
   if (!/^## Unreleased\n\n(?!## )\S/m.test(read('CHANGELOG.md')))
     found.push('CHANGELOG.md has no section "## Unreleased" with lines: say what has changed');
   for (const [file, pattern, times] of PLACES) {

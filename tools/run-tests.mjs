@@ -1,9 +1,9 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [--e2e | --long] [--node MAJOR] [part of a file name …]`. Without an option,
- * all but those of whole stacks (folders `e2e`) and the long ones; with one, only those. With `--node`, those that start
- * no Temporal server, on that version of Node.js. With a part of a name, any file that has it. In CI, on shared machines,
- * a file with a failure runs a second time, alone, and is named. Ends with the slowest files and `N passed, N failed, N
- * skipped`, for any reporter.
+ * Runs the tests: `node tools/run-tests.mjs [--tier unit|e2e|long|interop] [--ninth] [--node MAJOR] [part of a file name
+ * …]`. Without an option, those of tier `unit`: all that need no whole stack; with parts of names alone, any file that
+ * has one. `--ninth` plays one of nine parts of the tier, chosen by what the tree holds. `--node` plays what starts no
+ * Temporal server, on that version of Node.js. In CI, on shared machines, a file with a failure runs a second time,
+ * alone, and is named. Ends with the slowest files and `N passed, N failed, N skipped`, for any reporter.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { compileTests } from './compile-tests.mjs';
 import { ensureNode } from './node-version.mjs';
 import { playFiles, sourceOfEvent, testFilesOf } from './play-files.mjs';
-import { groupTests } from './test-groups.mjs';
+import { groupTests, ninthOf, tierOf } from './test-groups.mjs';
 import { keepTimes, readTimes, slowestOf, timesOf } from './test-times.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -23,32 +23,36 @@ const FAILED_AGAIN = 8;
 
 const {
   positionals: filters,
-  values: { node: major, e2e, long },
+  values: { tier, ninth, node: major },
 } = parseArgs({
-  options: { node: { type: 'string' }, e2e: { type: 'boolean' }, long: { type: 'boolean' } },
+  options: {
+    tier: { type: 'string' },
+    ninth: { type: 'boolean' },
+    node: { type: 'string' },
+  },
   allowPositionals: true,
 });
-const needsServer = (file) => /^(gym\/)?test\/(e2e|interop|long)\//.test(file);
-const asked = long ? 'long' : e2e ? 'e2e' : 'rest';
-const runOf = (file) => /^(?:gym\/)?test\/(e2e|long)\//.exec(file)?.[1] ?? 'rest';
-const files = testFilesOf(root)
-  .filter((file) => major === undefined || !needsServer(file))
-  .filter((file) => (asked !== 'rest' || filters.length === 0 ? runOf(file) === asked : true))
+const isOfWhole = (file) => tierOf(file) !== 'unit';
+const asked = tier ?? (filters.length === 0 ? 'unit' : null);
+const times = readTimes(root);
+const chosen = testFilesOf(root)
+  .filter((file) => major === undefined || !isOfWhole(file))
+  .filter((file) => asked === null || tierOf(file) === asked)
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
+const files = ninth ? ninthOf({ root, files: chosen, times }) : chosen;
 
 if (files.length === 0) {
   console.error(
     filters.length === 0
-      ? 'no test files under test/ and gym/test/'
+      ? `no test files of tier ${asked} under test/ and gym/test/`
       : `no test file's name contains ${filters.join(' or ')}`,
   );
   process.exit(1);
 }
 
-// They wait more than they compute; long ones hold loads that other work would disturb.
-const concurrency = long
-  ? Math.min(3, availableParallelism() + 1)
-  : Math.min(8, 3 * availableParallelism());
+// They wait more than they compute; long ones hold loads that other work would disturb, and real engines are large.
+const most = { interop: 1, long: Math.min(3, availableParallelism() + 1) };
+const concurrency = most[tier] ?? Math.min(8, 3 * availableParallelism());
 
 const program =
   major === undefined
@@ -59,9 +63,9 @@ const sourceOf = sourceOfEvent({ root, compiled });
 const first = await runTests({ files, concurrency });
 const again = first.code !== 0 && process.env.CI ? await runAgain(first) : null;
 const { code, counts } = again ?? first;
-const times = timesOf(first.lines, sourceOf);
-keepTimes(root, times);
-console.log(`\n${slowestOf(times)}`);
+const took = timesOf(first.lines, sourceOf);
+keepTimes(root, took);
+console.log(`\n${slowestOf(took)}`);
 console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 rmSync(compiled, { recursive: true });
 // A runner that was killed has failed, whatever it counted.
@@ -85,9 +89,12 @@ async function runTests({ files, concurrency, isAlone = false }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
   const programs = isAlone
     ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
-    : groupTests({ compiled, files, times: readTimes(root) });
-  const server = files.some(needsServer) ? await startServer({ files, scratch }) : null;
-  const env = server === null ? {} : { TEST_TEMPORAL_ADDRESS: server.address };
+    : groupTests({ compiled, files, times });
+  const server = files.some(isOfWhole) ? await startServer({ files, scratch }) : null;
+  const env = {
+    TEST_SCRATCH: scratch,
+    ...(server !== null && { TEST_TEMPORAL_ADDRESS: server.address }),
+  };
   const job = { files: programs, concurrency, timeout: TIMEOUT_MS };
   try {
     const { code, lines } = await playFiles({ root, program, env, job });
@@ -109,7 +116,7 @@ async function startServer({ files, scratch }) {
     ports: await chooseServerPorts({ server: 0, ui: 0 }),
     dbFile: null,
     headless: true,
-    namespaces: files.filter(needsServer).map((file) => path.basename(file, '.test.ts')),
+    namespaces: files.filter(isOfWhole).map((file) => path.basename(file, '.test.ts')),
     logFile: path.join(scratch, 'temporal.log'),
   });
 }

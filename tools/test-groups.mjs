@@ -1,31 +1,62 @@
 /**
- * What runs in which process, and in which order. A small test file spends most of its time on Node.js and the packages
- * that it loads, so those of a room share a process, one after the other. Files that change or measure their process,
- * start servers, or take long have their own. The longest start first, so that no core is idle at the end.
+ * Which tests belong together: the tiers, the ninth of a tier that a change plays, and what runs in which process. A
+ * small test file spends most of its time on Node.js and the packages that it loads, so those of a room share a process,
+ * one after the other. Files that change or measure their process, start servers, or take long have their own. The
+ * longest start first, so that no core is idle at the end.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { filesBelow, fingerprint } from './fingerprint.mjs';
 
 const ALONE =
   /^((gym\/)?test\/(e2e|interop|long)|test\/(dev|demos|environments\/code|platform|chaos)|gym\/test\/serve)\//;
-const MOST_FILES = 10;
-/** Seconds; a longer file would hold up the others of its group. */
-const LONG = 8;
+/** Seconds of a group; a file that takes half of that holds up no others. */
+const GROUP_S = 24;
+/** What the committed times leave out. */
+const QUICK_S = 1;
+
+const PARTS = 9;
+
+/** `unit`, or the folder of tests that start a whole stack: `e2e`, `long`, `interop`. */
+export const tierOf = (file) => /^(?:gym\/)?test\/(e2e|long|interop)\//.exec(file)?.[1] ?? 'unit';
+
+/**
+ * One of nine parts of about the same length. What the tree holds decides which, so that a change is tried with the
+ * same part again, and changes together try all of them.
+ */
+export function ninthOf({ root, files, times }) {
+  const tree = ['src', 'gym', 'python', 'test'].flatMap((folder) =>
+    filesBelow(path.join(root, folder))
+      .filter((file) => /\.(ts|py|json)$/.test(file))
+      .map((file) => `${folder}/${file}`),
+  );
+  const part = Number.parseInt(fingerprint(root, tree).slice(0, 8), 16) % PARTS;
+  const parts = Array.from({ length: PARTS }, () => ({ seconds: 0, files: [] }));
+  const secondsOf = secondsFrom(times);
+  for (const file of [...files].sort((a, b) => secondsOf(b) - secondsOf(a))) {
+    const shortest = parts.reduce((a, b) => (b.seconds < a.seconds ? b : a));
+    shortest.files.push(file);
+    shortest.seconds += secondsOf(file);
+  }
+  console.log(`part ${part + 1} of ${PARTS}: ${parts[part].files.join(', ')}`);
+  return parts[part].files;
+}
 
 /** Paths of compiled test files, each a file of the given ones or a group of them. */
 export function groupTests({ compiled, files, times }) {
-  const secondsOf = (file) => times.get(file) ?? (/\/(e2e|long)\//.test(file) ? 60 : 2);
-  const groups = new Map();
+  const secondsOf = secondsFrom(times);
+  const byRoom = new Map();
   for (const file of files) {
     const room = file.split('/').slice(0, 2).join('/');
-    const key = ALONE.test(file) || secondsOf(file) > LONG ? file : room;
-    groups.set(key, [...(groups.get(key) ?? []), file]);
+    const key = ALONE.test(file) || secondsOf(file) > GROUP_S / 2 ? file : room;
+    byRoom.set(key, [...(byRoom.get(key) ?? []), file]);
   }
-  const parts = [...groups].flatMap(([room, members]) => {
-    const count = Math.ceil(members.length / MOST_FILES);
+  const parts = [...byRoom].flatMap(([room, members]) => {
+    const sum = members.reduce((seconds, file) => seconds + secondsOf(file), 0);
+    const count = Math.ceil(sum / GROUP_S);
     return Array.from({ length: count }, (_, k) => {
       const part = members.filter((_, i) => i % count === k);
-      const seconds = part.reduce((sum, file) => sum + secondsOf(file), 0);
+      const seconds = part.reduce((total, file) => total + secondsOf(file), 0);
       return { name: `${room.replaceAll('/', '-')}-${k}`, part, seconds };
     });
   });
@@ -39,3 +70,6 @@ export function groupTests({ compiled, files, times }) {
     return group;
   });
 }
+
+const secondsFrom = (times) => (file) =>
+  times.get(file) ?? (tierOf(file) === 'unit' ? QUICK_S : 60);

@@ -59,8 +59,11 @@ async function repository(t: TestContext) {
     git,
     commit,
     read: (file: string) => readFile(at(file), 'utf8'),
-    /** As .ci/run ends. */
-    passes: () => writeFile(at('.rollouts/ci-passed'), `${git('rev-parse', 'HEAD^{tree}')}\n`),
+    /** As .ci/run and `npm run test:full` end. */
+    passes: async () => {
+      for (const what of ['ci', 'full'])
+        await writeFile(at(`.rollouts/${what}-passed`), `${git('rev-parse', 'HEAD^{tree}')}\n`);
+    },
     release: (...args: string[]) => {
       const run = spawnSync(process.execPath, ['tools/release.mjs', ...args], {
         cwd: folder,
@@ -111,7 +114,11 @@ describe('a release', () => {
       assert.equal(said.trim().split(/^release: /m).length - 1, reasons.length, said);
     };
     refused('7.0', /expected a version such as 0\.2\.0, got "7\.0"/);
-    refused('7.0.0', /\.ci\/run has passed nothing.*run \.ci\/run first/);
+    refused(
+      '7.0.0',
+      /\.ci\/run has passed no tree.*run \.ci\/run first/,
+      /npm run test:full has passed no tree.*run npm run test:full first/,
+    );
     await repo.passes();
     refused('0.0.9', /expected a version from \d+\.\d+\.\d+ on, got 0\.0\.9/);
     await writeFile(repo.at('new.txt'), '');
