@@ -92,10 +92,7 @@ describe('a life of a program', () => {
     };
     const bench = await programBench(t, { program: lost, request: { attempts: { agent: 1 } } });
     const opened = bench.opened();
-    await eventually(
-      { what: 'an answer', timeout_ms: 5000 },
-      async () => (await bench.lines('answer')).length > 0,
-    );
+    await eventually('an answer', async () => (await bench.lines('answer')).length > 0);
     bench.agents.forget();
     await opened;
     const end = await bench.playsOn();
@@ -114,7 +111,7 @@ describe('a life of a program', () => {
       program: (running) => (running.run.endsWith('.1') ? untilStopped(running) : once(running)),
     });
     const attempt = bench.opened();
-    await eventually({ what: 'the first life', timeout_ms: 5000 }, () => bench.agents.polls() > 0);
+    await eventually('the first life', () => bench.agents.polls() > 0);
     await bench.moves();
     await bench.playsOn();
     await attempt.catch(() => undefined);

@@ -77,10 +77,7 @@ describe('kills', () => {
   test('strike both again and again until what is played has ended, and leave both started', async () => {
     const { target, said } = scriptedTarget();
     const times = (what: string): number => said.filter((text) => text === what).length;
-    const played = eventually(
-      { what: 'the third kill', timeout_ms: 30_000 },
-      () => times('player killed') === 3,
-    );
+    const played = eventually('the third kill', () => times('player killed') === 3);
     const { result, kills } = await killUntilEnd({ seed: 3, every_ms: 600, target }, played);
     assert.equal(result, true);
     assert.equal(kills.length, 3);

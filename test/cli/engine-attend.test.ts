@@ -56,10 +56,7 @@ async function started({
     said,
     verbs,
     ended,
-    joined: () =>
-      eventually({ what: 'a join', timeout_ms: 60_000 }, () =>
-        Promise.resolve(verbs().includes('join')),
-      ),
+    joined: () => eventually('a join', () => Promise.resolve(verbs().includes('join'))),
     pid: async () => Number(await (await fetch(`http://127.0.0.1:${port}/pid`)).text()),
   };
 }
@@ -67,9 +64,7 @@ async function started({
 describe('engine attend', () => {
   test('makes a process join when it is healthy, as an instance of its own', async () => {
     const first = await started({ refuses: 1 });
-    await eventually({ what: 'a second try', timeout_ms: 60_000 }, () =>
-      Promise.resolve(first.verbs().length >= 2),
-    );
+    await eventually('a second try', () => Promise.resolve(first.verbs().length >= 2));
     process.kill(await first.pid(), 'SIGTERM');
     assert.equal(await first.ended, 7);
     assert.deepEqual(first.verbs(), ['join', 'join', 'leave']);
@@ -95,9 +90,7 @@ describe('engine attend', () => {
     const engine = await started({ runs: 3 });
     await engine.joined();
     process.kill(process.pid, 'SIGTERM');
-    await eventually({ what: 'a drain', timeout_ms: 60_000 }, () =>
-      Promise.resolve(engine.verbs().includes('drain')),
-    );
+    await eventually('a drain', () => Promise.resolve(engine.verbs().includes('drain')));
     process.kill(process.pid, 'SIGINT');
     // The engine has no handler for SIGINT.
     assert.equal(await engine.ended, 130);

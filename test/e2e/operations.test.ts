@@ -44,7 +44,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
   const progressOf = (handle: WorkflowHandle): Promise<BatchProgress | null> =>
     handle.query<BatchProgress>('progress').catch(() => null);
   const untilRunning = (handle: WorkflowHandle, running: number): Promise<BatchProgress> =>
-    eventually({ what: `${running} rollouts that run`, timeout_ms: 60_000 }, async () => {
+    eventually(`${running} rollouts that run`, async () => {
       const progress = await progressOf(handle);
       return progress?.running === running && progress.turns > 0 && progress;
     });
@@ -88,10 +88,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const request = puzzleRequest({ samples: 1, num_repeats: 2 }, { rollout_timeout: '15s' });
     const began = Date.now();
     const { handle, outcome } = await startBatch(bed.batch('half', HALF), request);
-    const waiting = await eventually(
-      { what: 'waiting', timeout_ms: 60_000 },
-      async () => (await progressOf(handle))?.waiting,
-    );
+    const waiting = await eventually('waiting', async () => (await progressOf(handle))?.waiting);
     const planned_ms = 3000;
     assert.ok(Date.now() - began < 10_000 + planned_ms, `said after ${Date.now() - began} ms`);
     assert.equal(waiting.service, `a worker of task queue ${HALF}-generation`);
@@ -126,10 +123,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const service = `a worker of task queue ${HALF}-generation`;
     for (const handle of [alone.handle, stream.handle()]) {
       const what = `the wait of ${handle.workflowId}`;
-      const waiting = await eventually(
-        { what, timeout_ms: 60_000 },
-        async () => (await progressOf(handle))?.waiting,
-      );
+      const waiting = await eventually(what, async () => (await progressOf(handle))?.waiting);
       assert.equal(waiting.service, service);
     }
     const starts_ms = 3000;
@@ -155,10 +149,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     const { handle, outcome } = await slowly('terminated', 12);
     await untilRunning(handle, 2);
     await bed.server.client.workflow.getHandle('terminated/0-0').terminate('by hand');
-    await eventually(
-      { what: 'one rollout', timeout_ms: 30_000 },
-      async () => (await progressOf(handle))?.running === 1,
-    );
+    await eventually('one rollout', async () => (await progressOf(handle))?.running === 1);
     // Its journal would have been silent for long enough by now.
     await sleep(33_000);
     assert.equal((await progressOf(handle))?.waiting, null);
@@ -187,7 +178,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
       ...how,
     );
     // A namespace has one such operation at a time.
-    await eventually({ what: 'the end of the reset', timeout_ms: 30_000 }, () =>
+    await eventually('the end of the reset', () =>
       temporal('workflow', 'terminate', '--query', found('by-query/0-1'), ...how).then(
         () => true,
         () => false,
@@ -213,13 +204,10 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
       firstTaskAfter('activityTaskCompletedEventAttributes'),
     );
     const again = client.workflow.getHandle('reset');
-    const { rollouts, failures } = await eventually(
-      { what: 'rows', timeout_ms: 120_000 },
-      async () => {
-        if ((await again.describe()).status.name === 'RUNNING') return null;
-        return await outcome();
-      },
-    );
+    const { rollouts, failures } = await eventually('rows', async () => {
+      if ((await again.describe()).status.name === 'RUNNING') return null;
+      return await outcome();
+    });
     assert.deepEqual([rollouts.length, failures.length], [2, 0]);
     const { counts } = (await again.result()) as { counts: { completed: number } };
     assert.equal(counts.completed, 2);
@@ -270,9 +258,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     ];
     const way = 'paused is paused; temporal workflow unpause --workflow-id paused ends the pause';
     for (const command of [result, watch])
-      await eventually({ what: 'the way out', timeout_ms: 60_000 }, () =>
-        command.output().includes(way),
-      );
+      await eventually('the way out', () => command.output().includes(way));
     assert.equal(
       await outputOf(['stop', 'paused', ...at]),
       `stop was sent, but ${way}; its results so far are kept\n`,
@@ -303,7 +289,7 @@ describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, ()
     ].join('\n');
     const python = startPython(program, bed.server);
     const way = /paused-here is paused; temporal workflow unpause --workflow-id paused-here ends/;
-    await eventually({ what: 'the way out', timeout_ms: 60_000 }, () => way.test(python.output()));
+    await eventually('the way out', () => way.test(python.output()));
     await pause('paused-here', true);
     assert.equal(await python.exited, 0, python.output());
     assert.equal(python.stdout(), 'Paused\n2\n2\n');

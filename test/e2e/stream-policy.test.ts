@@ -53,8 +53,7 @@ test(
     const names = (text: string): void => {
       assert.ok(text.includes(why) && text.includes('no such file') && text.includes(remedy), text);
     };
-    const waits = { what: 'the stream to say it', timeout_ms: 60_000 };
-    const progress = await eventually(waits, async () => {
+    const progress = await eventually('the stream to say it', async () => {
       const now = await stream.progress();
       return now.waiting?.message.startsWith('no replica serves') && now;
     });
@@ -69,7 +68,7 @@ test(
     assert.ok(!answer.ready);
     names(answer.why);
 
-    await eventually({ what: 'the batch to say it', timeout_ms: 60_000 }, async () => {
+    await eventually('the batch to say it', async () => {
       const { waiting } = await batch.progress();
       return waiting?.service === 'policy default' && (names(waiting.message), true);
     });
@@ -77,10 +76,7 @@ test(
     await bed.publish(await bed.weights(2));
     const { result } = await batch.outcome();
     assert.equal(result?.counts.completed, 4, 'rollout_timeout does not run while nothing serves');
-    await eventually(
-      { what: 'nothing to wait for', timeout_ms: 60_000 },
-      async () => (await stream.progress()).waiting === null,
-    );
+    await eventually('nothing to wait for', async () => (await stream.progress()).waiting === null);
     assert.ok(
       !streamTable('unserved', await stream.progress())
         .join('\n')
@@ -160,10 +156,7 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
   test('says aloud which groups a jump has made too old: with their step, and in each row', async () => {
     const stream = await started('jumps', { max_lag: 1 });
     const before = (await stream.step(0, version)).version ?? 0;
-    await eventually(
-      { what: 'a whole step', timeout_ms: 60_000 },
-      async () => (await stream.progress()).banked >= 2,
-    );
+    await eventually('a whole step', async () => (await stream.progress()).banked >= 2);
     for (let i = 0; i < 3; i++) await publish();
     const { notes, metrics } = await stream.step(1, version);
     assert.deepEqual([metrics['lag/over'], metrics['lag/max']], [2, 3]);
@@ -228,10 +221,7 @@ test(
     t.after(() => bed.end());
     const waits = await startOn(bed, { id: 'waits', max_lag: 1 });
     const masks = await startOn(bed, { id: 'masks', max_lag: 1, when_stale: 'mask' });
-    await eventually(
-      { what: 'a whole step', timeout_ms: 60_000 },
-      async () => (await waits.progress()).banked >= 2,
-    );
+    await eventually('a whole step', async () => (await waits.progress()).banked >= 2);
     assert.equal((await masks.progress()).admitted, 0, 'what would only be masked is not played');
     for (const version of [1, 2, 3, 4, 5]) await bed.publish(await bed.weights(version));
     const { metrics, version } = await waits.step(0);

@@ -28,7 +28,7 @@ describe('weights that a trainer sends itself', () => {
     return report;
   };
   const currentAt = (version: number): Promise<unknown> =>
-    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () => {
+    eventually(`every replica at ${version}`, async () => {
       const entries = Object.values((await bed.record())?.replicas ?? {});
       return (
         entries.length > 0 &&
@@ -44,7 +44,7 @@ describe('weights that a trainer sends itself', () => {
     await bed
       .batch('two-versions')
       .start(puzzleBatch({ samples: 6, repeats: 2, max_rollout_turns: 4 }));
-    await eventually({ what: 'tokens in a journal', timeout_ms: 60_000 }, async () => {
+    await eventually('tokens in a journal', async () => {
       const report = await bed.check('two-versions').catch(() => null);
       return (report?.tokens ?? 0) > 100;
     });
@@ -147,7 +147,7 @@ describe('weights that a trainer sends itself', () => {
         await paced(2);
         await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
         // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
-        await eventually({ what: 'tokens of its streams', timeout_ms: 60_000 }, async () => {
+        await eventually('tokens of its streams', async () => {
           const texts = await textsInFolder(bed.journals(name));
           const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
           return lines.some((line) => line?.kind === 'chunk' && line.replica === url);

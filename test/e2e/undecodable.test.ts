@@ -47,7 +47,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
   const hold = async (rollouts: number): Promise<void> => {
     const body = JSON.stringify({ fault: 'hold', times: null });
     assert.ok((await fetch(faults, { method: 'POST', body })).ok);
-    await eventually({ what: 'turns that wait', timeout_ms: 90_000 }, async () => {
+    await eventually('turns that wait', async () => {
       const seen = (await (await fetch(faults)).json()) as { faults: { hits: number }[] };
       return seen.faults.reduce((sum, { hits }) => sum + hits, 0) >= rollouts;
     });
@@ -122,7 +122,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     const { handle, outcome } = await startBatch(bed.batch(id, QUEUE), { ...request, generation });
     const rollout = bed.server.client.workflow.getHandle(`${id}/0-0`);
     const isAt = (turn: number) =>
-      eventually({ what: `turn ${turn}`, timeout_ms: 90_000 }, async () => {
+      eventually(`turn ${turn}`, async () => {
         const progress = await rollout.query<RolloutProgress>('progress').catch(() => null);
         return progress !== null && progress.turn >= turn;
       });
@@ -158,7 +158,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
       taskQueue: QUEUE,
       args: [{ service: 'default' }],
     });
-    await eventually({ what: 'a group', timeout_ms: 30_000 }, async () => {
+    await eventually('a group', async () => {
       const progress = await stream.query<StreamProgress>('progress').catch(() => null);
       return (progress?.admitted ?? 0) > 0;
     });

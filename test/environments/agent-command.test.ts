@@ -166,12 +166,10 @@ describe('a program that a worker starts', () => {
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
     const base = await eventually(
-      { what: 'a folder', timeout_ms: 20_000 },
+      'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
     );
-    await eventually({ what: 'its processes', timeout_ms: 20_000 }, () =>
-      isThere(path.join(base, 'where')),
-    );
+    await eventually('its processes', () => isThere(path.join(base, 'where')));
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
     assert.deepEqual(await program.wait(name, { seconds: 0, signal }), { state: 'running' });
     await program.stop(name, signal);
@@ -190,10 +188,10 @@ describe('a program that a worker starts', () => {
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
     const base = await eventually(
-      { what: 'a folder', timeout_ms: 20_000 },
+      'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
     );
-    const guard = await eventually({ what: 'its guard', timeout_ms: 20_000 }, () =>
+    const guard = await eventually('its guard', () =>
       readFile(path.join(base, 'guard'), 'utf8').catch(() => null),
     );
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');

@@ -37,7 +37,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
     after(() => bed.end());
     const next = async () => bed.weights((version += 1));
     const currentAt = (wanted: number): Promise<unknown> =>
-      eventually({ what: `every replica at ${wanted}`, timeout_ms: 60_000 }, async () => {
+      eventually(`every replica at ${wanted}`, async () => {
         const record = await bed.record();
         const entries = Object.values(record?.replicas ?? {});
         return (
@@ -58,7 +58,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
     test('what was sampled before anything was published has no version that came after', async () => {
       await bed.batch('unpublished').start(batchOf(6));
       const what = 'tokens in a journal';
-      await eventually({ what, timeout_ms: 60_000 }, async () => {
+      await eventually(what, async () => {
         // There may be no journal yet.
         const report = await bed.check('unpublished').catch(() => null);
         return (report?.tokens ?? 0) > 0;
@@ -168,7 +168,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
           await reasonOf(bed.publish(await next())),
           /was not reached.*(probe|load|cache): /s,
         );
-        await eventually({ what: 'every replica to serve', timeout_ms: 60_000 }, async () =>
+        await eventually('every replica to serve', async () =>
           Object.values((await bed.record())?.replicas ?? {}).every(
             ({ state }) => state === 'current',
           ),

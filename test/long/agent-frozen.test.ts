@@ -104,14 +104,11 @@ describe(
       });
       const begun = (): number =>
         new Set(heard.filter(({ text }) => text !== '').map(({ run }) => run)).size;
-      await eventually(
-        { what: 'a beginning of each rollout', timeout_ms: 60_000 },
-        () => begun() === ROLLOUTS,
-      );
+      await eventually('a beginning of each rollout', () => begun() === ROLLOUTS);
       frozen.pause();
       await sleep(FROZEN_MS);
       frozen.resume();
-      outcome = await batch.outcome(180_000);
+      outcome = await batch.outcome();
       for (let row = 0; row < ROLLOUTS; row++) {
         const trajectory = emptyTrajectory();
         for (const line of await readJournal(bed.store_root, { batch_id: BATCH, row, repeat: 0 }))

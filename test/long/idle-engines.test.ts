@@ -78,15 +78,15 @@ describe(
         const waits = await start(state, WAITING);
         const progress = () => waits.handle.query<BatchProgress>('progress');
         const journals = path.join(bed.store_root, waits.batch_id, 'journals');
-        await eventually({ what: 'a rollout in each slot', timeout_ms: 120_000 }, async () => {
+        await eventually('a rollout in each slot', async () => {
           const opened = await readdir(journals).catch(() => []);
           return opened.length >= SLOTS;
         });
-        const { result } = await (await start('awake', 4)).outcome(150_000);
+        const { result } = await (await start('awake', 4)).outcome();
         assert.equal(result?.counts.completed, 4);
         assert.equal((await progress()).done, 0);
         await comesBack();
-        const { result: later } = await waits.outcome(120_000);
+        const { result: later } = await waits.outcome();
         assert.equal(later?.counts.completed, WAITING);
       });
   },

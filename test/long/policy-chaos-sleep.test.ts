@@ -54,8 +54,7 @@ describe('a sleep that loses a part in the middle', () => {
       if (victim === 'trainer') await engine.process().clearFaults();
       else await strikesOn(bed)[victim](engine);
       await first;
-      if (victim !== 'trainer')
-        await eventually({ what: 'wake', timeout_ms: 120_000 }, () => settled(trainer.wake()));
+      if (victim !== 'trainer') await eventually('wake', () => settled(trainer.wake()));
       await allServe(bed);
       count.add(cell, await batch.judge());
     });

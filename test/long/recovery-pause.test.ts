@@ -13,7 +13,6 @@ import { eventually } from '../harness/waiting.js';
 const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'paused';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 16 });
-const VISIBLE_MS = 5000;
 
 describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, () => {
   let bed: RecoveryBed;
@@ -45,7 +44,7 @@ describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, ()
         await batch.start(REQUEST);
         await untilTurn(Math.ceil(0.3 * countTurns(undisturbed)));
         await eventually(
-          { what: 'generations that run', timeout_ms: 10_000 },
+          'generations that run',
           async () => (await bed.simulator().runningRequests()) > 2,
         );
         await control(`/pause?mode=${mode}`);
@@ -75,8 +74,7 @@ describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, ()
   }
 
   async function showsWaiting(): Promise<void> {
-    const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
-    const waiting = await eventually(visible, async () => {
+    const waiting = await eventually('progress.waiting of a rollout', async () => {
       for (const { rollout_id } of undisturbed.rollouts) {
         const handle = bed.server().client.workflow.getHandle(rollout_id);
         const { status } = await handle.describe();

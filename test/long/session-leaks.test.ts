@@ -141,7 +141,7 @@ describe(
         await environment.start();
 
         const outcomes = {} as Record<Name, BatchOutcome>;
-        for (const name of BATCHES) outcomes[name] = await batches[name].outcome(WAIT_MS);
+        for (const name of BATCHES) outcomes[name] = await batches[name].outcome();
         for (const name of BATCHES) if (name !== 'terminated') assertEachOnce(outcomes[name], SIZE);
         assert.equal(outcomes.played.rollouts.length, SIZE.samples);
         for (const { failure } of outcomes['timed-out'].failures)
@@ -170,7 +170,7 @@ describe(
         const before = (await environment.events()).length;
         await environment.letEnd();
         await batches.terminated.start(requestOf('terminated'));
-        const { rollouts } = await batches.terminated.outcome(WAIT_MS);
+        const { rollouts } = await batches.terminated.outcome();
         assert.equal(rollouts.length, SIZE.samples);
         await assertAllEnded(BATCHES);
         const since = (await environment.events()).slice(before);

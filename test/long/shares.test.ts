@@ -32,7 +32,7 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
     } finally {
       await client.close();
     }
-    await batch.outcome(240_000);
+    await batch.outcome();
     await stream.handle().signal('stop');
     await stream.handle().result();
 
@@ -53,7 +53,7 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
     await start('one', { max_in_flight: MANY, share: 0.5 });
     await untilPlayed('one', SLOTS);
     const three = await start('three', { max_in_flight: MANY, share: 1.5 });
-    await three.outcome(240_000);
+    await three.outcome();
     const [began = 0] = await timesOf('three', 'generation');
     const ends = await timesOf('three', 'end');
     const got = await shareOf(['three', 'one'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);

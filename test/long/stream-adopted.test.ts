@@ -40,17 +40,14 @@ test(
       return status.name === 'RUNNING' ? runId : null;
     };
     await stream.start(request);
-    const first = await eventually({ what: 'its first group', timeout_ms: 30_000 }, () =>
-      runOf().catch(() => null),
-    );
+    const first = await eventually('its first group', () => runOf().catch(() => null));
     await stream.handle().terminate();
     await stream.start(request);
     const asked = stream.ask({ step: 0, version: 1, wait: '10m' }).catch(() => undefined);
     await sleep(LATE_MS);
     assert.equal(await runOf(), first, 'it was adopted');
     await operatorOf(bed.server).terminate('adopted/0');
-    const wait = { what: 'a new run of the group', timeout_ms: 60_000 };
-    assert.notEqual(await eventually(wait, runOf), first);
+    assert.notEqual(await eventually('a new run of the group', runOf), first);
     await stream.handle().signal('stop');
     await stream.handle().result();
     await asked;

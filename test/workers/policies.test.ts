@@ -51,7 +51,7 @@ async function kept(t: TestContext) {
     for (let i = 0; i < times; i++) {
       const { looked } = world;
       mock.timers.tick(3000);
-      await eventually({ what: 'a look', timeout_ms: 20_000 }, () => world.looked > looked);
+      await eventually('a look', () => world.looked > looked);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     return world.woken;

@@ -76,7 +76,7 @@ describe('a simulator that is sent weights', () => {
     await call(`${url}/simulator/faults`, { method: 'POST', body: { fault: 'hang' } });
     await post('/start_weight_update');
     const update = post('/update_weights', part(0));
-    await eventually({ what: 'an update that hangs', timeout_ms: 20_000 }, async () => {
+    await eventually('an update that hangs', async () => {
       const { faults } = await callJson<{ faults: { hits: number }[] }>(`${url}/simulator/faults`);
       return faults[0]?.hits === 1;
     });

@@ -194,12 +194,12 @@ describe('the run of an agent', () => {
     const controller = new AbortController();
     const running = run({ signal: controller.signal });
     running.catch(() => undefined);
-    const arrived = { what: 'the request', timeout_ms: 5000 };
-    await eventually(arrived, () => server.events.length > 0);
+    await eventually('the request', () => server.events.length > 0);
     controller.abort(new Error('enough'));
     await assert.rejects(running, /^Error: enough$/);
-    const closed = { what: 'the end of the connection', timeout_ms: 5000 };
-    await eventually(closed, () => server.events.some(({ event }) => event === 'closed'));
+    await eventually('the end of the connection', () =>
+      server.events.some(({ event }) => event === 'closed'),
+    );
   });
 });
 

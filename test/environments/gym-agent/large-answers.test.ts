@@ -84,8 +84,7 @@ describe('a run', () => {
     const request = { url: server.url, body: BODY, attempt: 0, signal: controller.signal };
     const running = answerOf(agents, request);
     running.catch(() => undefined);
-    const answered = { what: 'the answer', timeout_ms: 5000 };
-    await eventually(answered, () => server.events.some(({ event }) => event === 'answered'));
+    await eventually('the answer', () => server.events.some(({ event }) => event === 'answered'));
     await sleep(50);
     controller.abort(new Error('enough'));
     await assert.rejects(running, /^Error: enough$/);

@@ -210,7 +210,7 @@ describe('an exchange', () => {
     const { accepted } = connections;
     assert.ok(accepted <= 2, `${accepted} connections`);
     // The server announces a minute.
-    await eventually({ what: 'their end', timeout_ms: 5000 }, () => connections.open === 0);
+    await eventually('their end', () => connections.open === 0);
     await exchange({ url });
     assert.equal(connections.accepted, accepted + 1);
   });

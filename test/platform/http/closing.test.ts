@@ -10,7 +10,7 @@ import { eventually } from '../../harness/waiting.js';
 type Step = () => void;
 
 const thereIs = (what: string, steps: Step[]): Promise<unknown> =>
-  eventually({ what, timeout_ms: 30_000 }, () => Promise.resolve(steps.length > 0));
+  eventually(what, () => Promise.resolve(steps.length > 0));
 
 async function takeNext(what: string, steps: Step[]): Promise<void> {
   await thereIs(what, steps);

@@ -49,7 +49,7 @@ threading.Thread(target=count, daemon=True).start()`);
   await sleep(1500);
   assert.deepEqual(processesNamed(name).slice(0, 1), [pid], 'it rests, and is left alone');
   // On a busy machine it may be stopped again before it has used much.
-  await eventually({ what: 'it is ended', timeout_ms: 20_000 }, () => {
+  await eventually('it is ended', () => {
     const is_there = processesNamed(name).includes(pid);
     signalTo(pid, 'SIGCONT');
     return !is_there;
