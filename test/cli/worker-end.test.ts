@@ -73,7 +73,7 @@ async function moduleThat(t: TestContext, does: string): Promise<WorkerConfig> {
   return config({ environments: { slow: { kind: 'module', path: file } } });
 }
 
-describe('a worker that receives a signal to end', { timeout: 120_000, concurrency: 4 }, () => {
+describe('a worker that receives a signal to end', { concurrency: 4 }, () => {
   test('while it waits for a Temporal server ends in order', async (t) => {
     const run = await startWorker(t, config());
     await until('it waits', () => run.output().includes('waiting for the Temporal server'));

@@ -11,7 +11,7 @@ import { operatorOf, taskAt } from '../harness/operator.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
-describe('a workflow whose task fails', { timeout: 120_000, concurrency: 4 }, () => {
+describe('a workflow whose task fails', { concurrency: 4 }, () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   let client: BatchClient;

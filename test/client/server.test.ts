@@ -83,7 +83,7 @@ test('a look that got no answer names the server or the worker only where that i
   );
 });
 
-describe('a look at a batch', { timeout: 120_000 }, () => {
+describe('a look at a batch', () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   let client: BatchClient;

@@ -34,7 +34,7 @@ const living = async (pids: readonly number[]): Promise<number[]> => {
   return found.filter(({ command }) => command !== '').map(({ pid }) => pid);
 };
 
-describe('programs that a worker starts', { timeout: 180_000 }, () => {
+describe('programs that a worker starts', () => {
   let bed: Testbed;
   let marks = '';
   let worker: WorkerProcess;

@@ -101,7 +101,7 @@ const sampleOf = (does: string, task_name = 'own') => ({
   extra_env_info: { does, ground_truth: '4' },
 });
 
-describe('programs that own their loop', { timeout: 120_000 }, () => {
+describe('programs that own their loop', () => {
   let bed: Testbed;
   let service: AgentService;
   let judgeServer: JsonServer;

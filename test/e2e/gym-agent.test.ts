@@ -78,7 +78,7 @@ const FAILURES: Record<string, Partial<Extract<AgentOutcome, { kind: 'failure' }
   '4-0': { type: 'EnvironmentUnavailable', attempt: 1, terminal: false },
 };
 
-describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
+describe('a batch that an agent server plays', () => {
   let bed: Testbed;
   let agent: GymAgentProcess;
 

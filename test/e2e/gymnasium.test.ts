@@ -14,7 +14,7 @@ const ANSWERS = ['oak tree', 'birch bark', 'elm leaf', 'pine cone', 'ash wood'];
 const TASKS = ['knowing', 'knowing', 'forgetful', 'forgetful'];
 const STEP_MS = 400;
 
-describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, () => {
+describe('a batch that plays Gym’s gymnasium servers', () => {
   /** One recognises a repeated step by its request id, the other does not. */
   let knowing: GymnasiumServer;
   let forgetful: GymnasiumServer;

@@ -39,7 +39,7 @@ const HISTORY = /^[^/]+\/histories\/[^/]+\.json$/;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
-describe('histories', { timeout: 240_000 }, () => {
+describe('histories', () => {
   let bed: Testbed;
 
   before(async () => {

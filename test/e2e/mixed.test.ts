@@ -71,7 +71,7 @@ function killAll(pids: number[]): void {
   for (const pid of pids) signalTo(pid, 'SIGKILL');
 }
 
-describe('a batch of several environments', { timeout: 300_000, skip }, () => {
+describe('a batch of several environments', { skip }, () => {
   let bed: RecoveryBed;
   let python: PythonServer | null = null;
   let port = 0;

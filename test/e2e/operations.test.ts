@@ -23,7 +23,7 @@ import { eventually } from '../harness/waiting.js';
 const QUEUE = 'operations';
 const HALF = 'operations-half';
 
-describe('in the hands of an operator', { timeout: 600_000, concurrency: 4 }, () => {
+describe('in the hands of an operator', { concurrency: 4 }, () => {
   let bed: Testbed;
 
   before(async () => {

@@ -10,7 +10,7 @@ import { puzzleBatch } from '../harness/recovery-bed.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 import { eventually } from '../harness/waiting.js';
 
-describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
+describe('a checkpoint on S3', { skip: noS3 }, () => {
   const ends: (() => unknown)[] = [];
   const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
   let bed: PolicyBed;

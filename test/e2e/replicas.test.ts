@@ -45,7 +45,7 @@ const assertMostStay = ({ rollouts }: BatchOutcome): void => {
   assert.ok(stayed.length >= rollouts.length / 4, `${stayed.length} of ${rollouts.length}`);
 };
 
-describe('a batch on two replicas', { timeout: 400_000 }, () => {
+describe('a batch on two replicas', () => {
   let bed: Testbed;
   let worker: WorkerProcess;
   let a: Replica;

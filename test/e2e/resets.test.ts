@@ -16,7 +16,7 @@ import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'resets';
 
-describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 4 }, () => {
+describe('reset to any of its workflow tasks', { concurrency: 4 }, () => {
   let bed: Testbed;
 
   before(async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { MANY, SLOTS, sharesBed } from '../harness/shares-bed.js';
 
-describe('at the places of one engine', { timeout: 240_000 }, () => {
+describe('at the places of one engine', () => {
   const { start, timesOf, untilPlayed, shareOf } = sharesBed();
 
   test('a batch of a lower priority number gets most of them, beside one with four times as many in flight', async () => {

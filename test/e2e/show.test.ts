@@ -28,7 +28,7 @@ const QUEUE = 'show';
 /** Too little memory for a program that holds a long page's text besides its journal. */
 const SMALL_HEAP = ['--max-old-space-size=96'];
 
-describe('a batch whose worker and server are dead', { timeout: 240_000 }, () => {
+describe('a batch whose worker and server are dead', () => {
   let directory: TemporaryDirectory;
   let simulator: Simulator;
   let server: OwnServer;
@@ -159,7 +159,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
 /** All characters except line ends that a terminal does not show as they are. */
 const COMMANDS = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
 
-describe('show', { timeout: 120_000 }, () => {
+describe('show', () => {
   const a = author('a');
 
   /** A store with this batch of one row, and how commands reach it. */

@@ -19,7 +19,7 @@ const REQUESTED = {
   rollout_timeout: '1h',
 };
 
-describe('while it runs', { timeout: 300_000 }, () => {
+describe('while it runs', () => {
   let bed: Testbed;
 
   before(async () => {

@@ -14,7 +14,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream';
 
-describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
+describe('a stream', { concurrency: 4 }, () => {
   let bed: Testbed;
   before(async () => {
     bed = await startTestbed('stream');

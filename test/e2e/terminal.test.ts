@@ -18,7 +18,7 @@ interface Ended {
   output: string;
 }
 
-describe('without a temporal.yaml', { timeout: 300_000 }, () => {
+describe('without a temporal.yaml', () => {
   let directory: TemporaryDirectory;
   let server: TestServer;
 

@@ -65,7 +65,7 @@ function arraysOf(row: Row): Arrays {
   return arrays;
 }
 
-describe('the example trainer', { skip, timeout: 300_000 }, () => {
+describe('the example trainer', { skip }, () => {
   let bed: Testbed;
   let command: string[];
   let batch_id: string;

@@ -21,7 +21,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'undecodable';
 
-describe('what nobody can read', { timeout: 240_000 }, () => {
+describe('what nobody can read', () => {
   let bed: Testbed;
   /** Where the slow engine is told of faults. */
   let faults: string;

@@ -40,7 +40,7 @@ function startEnvironment(isMended: () => boolean): Promise<Server> {
   });
 }
 
-describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
+describe('a batch whose rollouts wait', () => {
   let bed: Testbed;
   let simulator: Simulator;
   let environment: Server;

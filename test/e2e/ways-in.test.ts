@@ -17,7 +17,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'ways-in';
 
-describe('a batch', { timeout: 180_000 }, () => {
+describe('a batch', () => {
   let bed: Testbed;
   let temporal: Temporal;
   let input: string;

@@ -66,7 +66,7 @@ async function scene(t: TestContext, name: string) {
   return { attempt, step, hang, ran };
 }
 
-const waits = { skip, timeout: 60_000, concurrency: 3 };
+const waits = { skip, concurrency: 3 };
 
 describe('one of four siblings hangs in a Python environment', waits, () => {
   test('that takes one call at a time: it fails before the worker gives up, and the others go through', async (t) => {

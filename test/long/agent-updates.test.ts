@@ -28,7 +28,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
 
 const task = (content: string) => ({ role: 'user', content });
 
-describe('a program whose policy is updated', { timeout: 600_000 }, () => {
+describe('a program whose policy is updated', () => {
   let bed: PolicyBed;
   let service: AgentService;
   let play: ServedProgram = () => assert.fail('no program');

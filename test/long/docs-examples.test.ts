@@ -43,7 +43,7 @@ def score(rows):
 client = Client.connect()
 `;
 
-describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
+describe('examples that need a stack', { skip }, () => {
   let directory: TemporaryDirectory;
   let evaluation: Simulator;
   let up: Child;

@@ -15,7 +15,7 @@ const FILES = 256;
 
 const skip = process.platform === 'linux' ? false : 'open files are counted in /proc';
 
-describe('a worker that may open 256 files', { timeout: 200_000, skip }, () => {
+describe('a worker that may open 256 files', { skip }, () => {
   let bed: Testbed;
   let simulator: SimulatorProcess;
 

@@ -40,7 +40,7 @@ async function startBusyEngine(): Promise<{ url: string; close: () => void }> {
   return { url: `http://127.0.0.1:${port}/v1`, close: () => server.close() };
 }
 
-describe('a deployment holds against', { timeout: 400_000 }, () => {
+describe('a deployment holds against', () => {
   let bed: Testbed;
   let simulator: Simulator;
   let busy: { url: string; close: () => void };

@@ -27,7 +27,7 @@ const REQUEST = {
   max_rollout_turns: TURNS,
 };
 
-describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => {
+describe('a rollout of many turns', { concurrency: 2 }, () => {
   let bed: Testbed;
 
   before(async () => {

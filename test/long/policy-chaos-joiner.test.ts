@@ -101,7 +101,7 @@ describe('an engine that joins while a part is lost', () => {
   };
 
   for (const cell of policyCells('joiner'))
-    test(`moment and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`moment and victim: ${nameOf(cell)}`, async () => {
       // Files, from which a joiner is loaded.
       await bed.publish(await publishNext());
       const batch = await startCellBatch(bed, { cell, samples: 8, turns: 4 });

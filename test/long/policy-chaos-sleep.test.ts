@@ -35,7 +35,7 @@ describe('a sleep that loses a part in the middle', () => {
   });
 
   for (const cell of policyCells('asleep'))
-    test(`moment and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`moment and victim: ${nameOf(cell)}`, async () => {
       const { phase, victim } = cell;
       const [engine] = bed.engines;
       assert.ok(engine !== undefined);

@@ -85,7 +85,7 @@ describe('a transfer that loses a part in the middle', () => {
   };
 
   for (const cell of policyCells('transfer'))
-    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, async () => {
       const { victim } = cell;
       const batch = await startCellBatch(bed, { cell });
       if (victim === 'trainer') await succeed(cell);

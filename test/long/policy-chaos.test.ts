@@ -102,7 +102,7 @@ describe('an update that loses a part in the middle of a phase', () => {
   };
 
   for (const cell of policyCells('update')) {
-    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, async () => {
       const pauses = bed.watchPauses();
       const batch = await startCellBatch(bed, { cell, samples: 8, turns: 4 });
       version += 1;

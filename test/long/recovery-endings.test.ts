@@ -17,7 +17,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 6 });
 const SLOW = { tokens_per_second: 60 };
 const FAST = { tokens_per_second: 0 };
 
-describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
+describe('a batch that is ended before its time', () => {
   let bed: RecoveryBed;
   let worker: KeptWorker;
 

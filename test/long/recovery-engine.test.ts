@@ -28,7 +28,7 @@ function asFailure(error: unknown): ApplicationFailure {
   return error.cause;
 }
 
-describe('a batch whose engine is away', { timeout: 400_000 }, () => {
+describe('a batch whose engine is away', () => {
   let bed: RecoveryBed;
   let undisturbed: BatchOutcome;
 

@@ -28,7 +28,7 @@ const REQUEST = {
   generation: { greedy: true, max_new_tokens: 64 },
 };
 
-describe('a batch with an environment behind HTTP', { timeout: 400_000 }, () => {
+describe('a batch with an environment behind HTTP', () => {
   let environment: CountdownEnvironment;
   let bed: RecoveryBed;
 

@@ -28,60 +28,56 @@ async function unheardLines(file: string): Promise<number> {
   return unheard;
 }
 
-describe(
-  'a batch one of whose workers is frozen in the midst of streams, and wakes up',
-  { timeout: 300_000 },
-  () => {
-    let bed: RecoveryBed;
-    let undisturbed: BatchOutcome;
-    let outcome: BatchOutcome;
-    let own_ends = 0;
+describe('a batch one of whose workers is frozen in the midst of streams, and wakes up', () => {
+  let bed: RecoveryBed;
+  let undisturbed: BatchOutcome;
+  let outcome: BatchOutcome;
+  let own_ends = 0;
 
-    before(async () => {
-      bed = await startRecoveryBed({ name: 'frozen' });
-      await bed.observed(async () => {
-        undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-        await bed.simulator().change({ tokens_per_second: 30 });
-        const workers = [
-          await bed.startWorker('disturbed', 'first'),
-          await bed.startWorker('disturbed', 'second'),
-        ];
-        const batch = bed.batch('disturbed', BATCH);
-        const untilTurn = await createTurnClock(bed);
-        await batch.start(REQUEST);
-        await untilTurn(Math.ceil(0.2 * countTurns(undisturbed)));
-        workers[0]!.pause();
-        await sleep(FROZEN_MS);
-        workers[0]!.resume();
-        await sleep(1000);
-        await bed.simulator().change({ tokens_per_second: 1000 });
-        outcome = await batch.outcome();
-        own_ends = workers.reduce((sum, worker) => sum + worker.ownEnds(), 0);
-        await Promise.all(workers.map((worker) => worker.stop()));
-      });
+  before(async () => {
+    bed = await startRecoveryBed({ name: 'frozen' });
+    await bed.observed(async () => {
+      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+      await bed.simulator().change({ tokens_per_second: 30 });
+      const workers = [
+        await bed.startWorker('disturbed', 'first'),
+        await bed.startWorker('disturbed', 'second'),
+      ];
+      const batch = bed.batch('disturbed', BATCH);
+      const untilTurn = await createTurnClock(bed);
+      await batch.start(REQUEST);
+      await untilTurn(Math.ceil(0.2 * countTurns(undisturbed)));
+      workers[0]!.pause();
+      await sleep(FROZEN_MS);
+      workers[0]!.resume();
+      await sleep(1000);
+      await bed.simulator().change({ tokens_per_second: 1000 });
+      outcome = await batch.outcome();
+      own_ends = workers.reduce((sum, worker) => sum + worker.ownEnds(), 0);
+      await Promise.all(workers.map((worker) => worker.stop()));
     });
-    after(() => bed.end());
+  });
+  after(() => bed.end());
 
-    test('completes with the rows of an undisturbed run, and ends no worker', () => {
-      assertComplete(outcome, SIZE);
-      assertSameOutcome(outcome, undisturbed);
-      assert.equal(own_ends, 0);
-    });
+  test('completes with the rows of an undisturbed run, and ends no worker', () => {
+    assertComplete(outcome, SIZE);
+    assertSameOutcome(outcome, undisturbed);
+    assert.equal(own_ends, 0);
+  });
 
-    test('has lines of the woken one in its journals, which count for nothing', async () => {
-      let [unheard, taken_over] = [0, 0];
-      for (const { row, repeat, attempts } of outcome.rollouts) {
-        const name = path.join(
-          bed.storeRoot('disturbed'),
-          BATCH,
-          'journals',
-          `${row}-${repeat}.jsonl`,
-        );
-        unheard += await unheardLines(name);
-        taken_over += Number(attempts > 1);
-      }
-      assert.ok(taken_over > 0, 'no attempt was taken for dead');
-      assert.ok(unheard > 0, 'the woken worker wrote nothing');
-    });
-  },
-);
+  test('has lines of the woken one in its journals, which count for nothing', async () => {
+    let [unheard, taken_over] = [0, 0];
+    for (const { row, repeat, attempts } of outcome.rollouts) {
+      const name = path.join(
+        bed.storeRoot('disturbed'),
+        BATCH,
+        'journals',
+        `${row}-${repeat}.jsonl`,
+      );
+      unheard += await unheardLines(name);
+      taken_over += Number(attempts > 1);
+    }
+    assert.ok(taken_over > 0, 'no attempt was taken for dead');
+    assert.ok(unheard > 0, 'the woken worker wrote nothing');
+  });
+});

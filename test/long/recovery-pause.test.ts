@@ -14,7 +14,7 @@ const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'paused';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 16 });
 
-describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, () => {
+describe('a batch whose engine is paused in its midst', () => {
   let bed: RecoveryBed;
   let undisturbed: BatchOutcome;
 

@@ -23,7 +23,7 @@ const KILLS = 10;
 const BATCH = 'ten-kills';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 64 });
 
-describe('a batch whose worker is killed ten times at random moments', { timeout: 400_000 }, () => {
+describe('a batch whose worker is killed ten times at random moments', () => {
   // Seed of the moments; RECOVERY_SEED repeats those of another run, as far as a machine can.
   const seed = Number(process.env['RECOVERY_SEED'] ?? randomInt(1_000_000));
   const copies: JournalsCopy[] = [];

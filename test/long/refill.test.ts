@@ -44,7 +44,7 @@ interface Script {
   held?: ReadonlyMap<string, Promise<unknown>>;
 }
 
-describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
+describe('a batch of completion policy refill', () => {
   let bed: Testbed;
   let worker: WorkerProcess;
   let startWorker: () => Promise<WorkerProcess>;

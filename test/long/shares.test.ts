@@ -7,7 +7,7 @@ import { puzzleRequest } from '../harness/puzzle-request.js';
 import { MANY, QUEUE, SLOTS, sharesBed } from '../harness/shares-bed.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 
-describe('at the places of one engine', { timeout: 600_000 }, () => {
+describe('at the places of one engine', () => {
   const { bed, start, timesOf, untilPlayed, shareOf } = sharesBed();
 
   test('a stream with 8 rollouts in flight gets twice its part of all in flight, beside a batch with 64', async () => {

@@ -30,7 +30,7 @@ interface Measured {
   tokens_lost: number | null;
 }
 
-describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
+describe('in a turn of ten minutes', () => {
   const measured: Measured[] = [];
   let bed: Testbed;
   let url = '';

@@ -10,7 +10,7 @@ import { within } from '../harness/waiting.js';
 
 const KILLS = Number(process.env['STREAM_KILLS'] ?? 6);
 
-describe('a stream', { timeout: 600_000 + KILLS * 60_000 }, () => {
+describe('a stream', () => {
   let bed: PolicyBed;
   before(async () => {
     bed = await startPolicyBed({ name: 'stream-kills', own_server: true, replicas: 1 });

@@ -32,7 +32,7 @@ const MOMENTS: readonly Moment[] = [
 
 const GROUPS_PER_STEP = 2;
 
-describe('a stream', { timeout: 900_000 }, () => {
+describe('a stream', () => {
   let bed: PolicyBed;
   before(async () => {
     bed = await startPolicyBed({ name: 'stream-moments', replicas: 1 });

@@ -35,7 +35,7 @@ const STREAM = {
   groups_per_step: 2,
 };
 
-describe('running work', { skip, timeout: 600_000 }, () => {
+describe('running work', { skip }, () => {
   let directory: string;
   let remove: () => Promise<void>;
   let server: TestServer;

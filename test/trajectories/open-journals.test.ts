@@ -57,7 +57,7 @@ const openIn = (folder: string): number =>
 
 const skip = process.platform === 'linux' ? false : 'open files are counted in /proc';
 
-describe('open journals', { skip, timeout: 20_000 }, () => {
+describe('open journals', { skip }, () => {
   test('are as few as allowed once what was written is synced, and the others are opened when they are used', async (t) => {
     const { folder, journals, files } = await journalsOf(t, { count: 6 });
     for (const round of ['a', 'b']) for (const { append } of journals) append(round);

@@ -11,7 +11,7 @@ import { eventually } from '../harness/waiting.js';
 
 const HOUR_MS = 3_600_000;
 
-describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
+describe('a rollout whose workflow task fails', () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {

@@ -27,7 +27,7 @@ function heldLookup(found: Step[]): LookupFunction {
 }
 
 const NAME = 'ends each exchange, also one that was connecting when the last connection closed';
-test(`a client that is closed ${NAME}`, { timeout: 30_000 }, async (t) => {
+test(`a client that is closed ${NAME}`, async (t) => {
   const [ends, names]: [Step[], Step[]] = [[], []];
   const { url } = await startServer((request, response) => {
     response.setHeader('connection', 'close').write('a part');

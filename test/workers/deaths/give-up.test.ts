@@ -20,7 +20,7 @@ const [SCHEDULE_ACTIVITY, CANCEL_ACTIVITY] = [1, 2];
 const LONG = msToTs('10m');
 
 /** Temporal's own server, and workers that are scripts: one of them takes activities and never answers. */
-describe('the activities of a dead worker', { timeout: 120_000 }, () => {
+describe('the activities of a dead worker', () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {
