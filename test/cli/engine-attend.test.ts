@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { attend } from '../../src/cli/engine-attend.js';
 import type { PolicyClient } from '../../src/client/policy-client.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually, within } from '../harness/waiting.js';
 
 /** A process that is healthy as soon as it listens, and ends at SIGTERM. */
 const ENGINE = `
@@ -49,7 +49,7 @@ async function started({
   }) as PolicyClient['update'];
   const url = `http://127.0.0.1:${port}/v1`;
   const engine = command ?? [process.execPath, '-e', ENGINE, String(port), String(runs)];
-  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '30s' });
+  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '1h' });
   const verbs = (): string[] => said.map(({ verb }) => verb);
   return {
     url,
@@ -79,11 +79,9 @@ describe('engine attend', () => {
   test('drains it at SIGTERM, and ends it as soon as nothing runs there', async () => {
     const engine = await started();
     await engine.joined();
-    const began = performance.now();
     process.kill(process.pid, 'SIGTERM');
-    assert.equal(await engine.ended, 7);
+    assert.equal(await within('its end, long before drain_limit', engine.ended), 7);
     assert.deepEqual(engine.verbs(), ['join', 'drain', 'leave']);
-    assert.ok(performance.now() - began < 25_000, 'it did not wait for all of drain_limit');
   });
 
   test('ends it at a second signal, whatever runs there', async () => {

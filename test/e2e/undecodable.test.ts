@@ -17,7 +17,7 @@ import {
   signalUnreadably,
   updateUnreadably,
 } from '../harness/unreadable.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'undecodable';
 
@@ -57,7 +57,7 @@ describe('what nobody can read', () => {
   };
 
   let serial = 0;
-  /** The fault of a workflow that is started with it; it has ten seconds. */
+  /** The fault of a workflow that is started with it. */
   const faultOf = async (type: string, { sent, id }: { sent: Payload; id?: string }) => {
     const workflowId = id ?? `unread-${++serial}`;
     const { workflow } = sending(bed.server.client, sent);
@@ -66,8 +66,7 @@ describe('what nobody can read', () => {
       () => null,
       (error: unknown) => error,
     );
-    const late = new Promise((resolve) => setTimeout(resolve, 10_000, 'it does not end').unref());
-    const error = await Promise.race([ended, late]);
+    const error = await within('its end', ended);
     assert.ok(error instanceof WorkflowFailedError, String(error));
     assert.ok(error.cause instanceof ApplicationFailure, String(error.cause));
     return error.cause;

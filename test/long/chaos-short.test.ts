@@ -96,7 +96,18 @@ interface Run {
 }
 
 function run(store: string): Promise<Run> {
-  const command = ['run', '--silent', 'chaos', '--', '--short', '--store', store, '--json'];
+  const command = [
+    'run',
+    '--silent',
+    'chaos',
+    '--',
+    '--short',
+    '--store',
+    store,
+    '--seed',
+    '1',
+    '--json',
+  ];
   return new Promise((resolve) => {
     const options = { cwd: PROJECT_ROOT, timeout: TIMEOUT_MS, maxBuffer: 64 * 2 ** 20 };
     execFile('npm', command, options, (failure, ...[stdout, stderr]) => {

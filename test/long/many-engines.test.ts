@@ -35,7 +35,7 @@ const BETWEEN_HALVES = 0.35;
 /** Between two changes of the fleet; with those before it, where the machine keeps up, less than a minute in all. */
 const STEP_MS = 3500;
 /** A worker reads the record before it sends; what it has read may be this old when the request arrives. */
-const ON_ITS_WAY_MS = 5000;
+const ON_ITS_WAY_MS = 30_000;
 /** Slow turns: many streams are open at once, and few tokens come. */
 const ENGINE = {
   dev_mode: true,

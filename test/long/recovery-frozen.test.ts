@@ -9,11 +9,12 @@ import type { RecoveryBed } from '../harness/recovery-bed.js';
 import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
 import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
+import { eventually } from '../harness/waiting.js';
 
 const SIZE = { samples: 6, repeats: 2 };
 const BATCH = 'frozen';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 12 });
-/** A worker that says nothing for 2 s is taken for dead, and other attempts need time to claim its journals. */
+/** From the next attempt on: it needs time to claim its journal. */
 const FROZEN_MS = 5000;
 
 /** Lines of a journal that their writers wrote when another one had claimed it. */
@@ -48,6 +49,7 @@ describe('a batch one of whose workers is frozen in the midst of streams, and wa
       await batch.start(REQUEST);
       await untilTurn(Math.ceil(0.2 * countTurns(undisturbed)));
       workers[0]!.pause();
+      await eventually('another attempt', isTakenOver);
       await sleep(FROZEN_MS);
       workers[0]!.resume();
       await sleep(1000);
@@ -58,6 +60,16 @@ describe('a batch one of whose workers is frozen in the midst of streams, and wa
     });
   });
   after(() => bed.end());
+
+  /** Some activity of a rollout runs again. */
+  async function isTakenOver(): Promise<boolean> {
+    const { workflow } = bed.server().client;
+    for (const { rollout_id } of undisturbed.rollouts) {
+      const { raw } = await workflow.getHandle(rollout_id).describe();
+      if (raw.pendingActivities?.some(({ attempt }) => Number(attempt) > 1)) return true;
+    }
+    return false;
+  }
 
   test('completes with the rows of an undisturbed run, and ends no worker', () => {
     assertComplete(outcome, SIZE);

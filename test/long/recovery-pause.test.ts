@@ -21,6 +21,8 @@ describe('a batch whose engine is paused in its midst', () => {
   before(async () => {
     bed = await startRecoveryBed({
       name: 'paused',
+      // None may be missed: an attempt more would be found.
+      worker: { heartbeat_timeout: '8s' },
       simulator: { tokens_per_second: 100, dev_mode: true },
     });
     await bed.observed(async () => {
@@ -69,7 +71,7 @@ describe('a batch whose engine is paused in its midst', () => {
   /** Longer than a heartbeat timeout: an attempt without heartbeats would be given up. */
   async function standsStill(): Promise<void> {
     const before = await countCompletions(bed.directory);
-    await sleep(3000);
+    await sleep(9000);
     assert.equal(await countCompletions(bed.directory), before);
   }
 

@@ -10,7 +10,6 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { puzzleSamples } from '../../bench/samples.js';
 import type { Counts } from '../../src/dev/simulator/request-log.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
@@ -20,6 +19,7 @@ import { install, skip } from '../harness/python-package.js';
 import { answeredBy } from '../harness/simulator-process.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
 
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
 const ROLLOUTS = Number(process.env['SINGLE_ROLLOUTS'] ?? 400);
@@ -85,10 +85,11 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip }, () => {
 
   test('are played once, whoever dies, and come in the order of the request', async () => {
     const first = start();
-    while (first.ended().length < ROLLOUTS / 2) {
+    const wait = { what: 'half of them', timeout_ms: 300_000 + 600 * ROLLOUTS };
+    await eventually(wait, () => {
       assert.equal(first.child.exitCode, null, first.said.join('\n'));
-      await sleep(20);
-    }
+      return first.ended().length >= ROLLOUTS / 2;
+    });
     first.child.kill('SIGKILL');
     await once(first.child, 'close');
 

@@ -15,8 +15,8 @@ import { eventually } from '../harness/waiting.js';
 import type { WorkerProcess } from '../harness/worker-process.js';
 
 const QUEUE = 'long-turns';
-/** A second is what it takes, on cores of its own. The heartbeats that it must not wait for come every minute. */
-const WITHIN_S = 10;
+/** A second is what it takes, on cores of its own. What it must not wait for, heartbeats and turns, takes minutes. */
+const WITHIN_S = 60;
 const TOKENS_PER_S = 10;
 const GENERATION = { max_new_tokens: 8000, seed: 3 };
 const LONG = { generation: GENERATION, max_seq_len: 16_000, max_rollout_turns: 3 };
@@ -43,7 +43,7 @@ describe('in a turn of ten minutes', () => {
       name,
       generation,
       environments: PUZZLES,
-      worker: { turn_slice: '10m', heartbeat_timeout: '60s' },
+      worker: { turn_slice: '10m', heartbeat_timeout: '10m' },
     });
     workers.push(worker);
     return worker;

@@ -24,7 +24,7 @@ function agentsOf(t: TestContext, settings: Partial<AgentsSettings> = {}) {
   const agents = createAgents({
     head_server: null,
     agents: {},
-    timeout_ms: 5000,
+    timeout_ms: 60_000,
     max_answer_bytes: 2_000_000,
     ...settings,
   });
@@ -52,13 +52,13 @@ describe('a worker', () => {
           keeping.add(row);
           most.all = Math.max(most.all, keeping.size);
           most.large = Math.max(most.large, [...keeping].filter((each) => each < 4).length);
+          if (row < 4) await eventually('another beside it', () => most.all > 1);
           await sleep(50);
           keeping.delete(row);
         },
       });
     await Promise.all([0, 1, 2, 3, 4, 5].map(run));
     assert.equal(most.large, 1);
-    assert.ok(most.all > 1);
   });
 });
 

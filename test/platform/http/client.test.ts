@@ -204,7 +204,7 @@ describe('an exchange', () => {
 
   test('goes over a connection of those before, which are closed when they have been idle', async (t) => {
     const { url, connections } = await startServer(answer(200, 'x'));
-    const exchange = clientOf(t, { keep_alive_ms: 200 });
+    const exchange = clientOf(t, { keep_alive_ms: 3000 });
     for (let n = 0; n < 10; n++) await exchange({ url });
     // The second, where the first is not free yet when the next exchange begins.
     const { accepted } = connections;

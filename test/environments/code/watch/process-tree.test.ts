@@ -16,10 +16,10 @@ const RELAY = `import ctypes, os, signal, sys, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 if os.fork() > 0:
-    time.sleep(60)
+    time.sleep(600)
     sys.exit()
 block = b'x' * (64 << 20)
-end = time.monotonic() + 60
+end = time.monotonic() + 600
 while time.monotonic() < end:
     if os.fork() > 0: os._exit(0)`;
 
