@@ -11,8 +11,6 @@ import { startLoop } from './restarted-loop.js';
 import { strike } from './strike.js';
 import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S, requestOf } from './workload.js';
 
-const FINISHED_WITHIN_MS = 150_000;
-
 /** Loops have no store. */
 const NO_STORE = { folder: '', journals: () => Promise.resolve(new Map()), database: null };
 
@@ -40,7 +38,7 @@ export async function playBare(
     const target = { player: loop.player, ...partsOf(bed), ...NO_STORE };
     await strike({ fault, moments, log, target });
     const what = `the end of the loop that restarts ${restart} rollouts, under ${fault.name}`;
-    const { at, played } = await within({ what, timeout_ms: FINISHED_WITHIN_MS }, loop.finished);
+    const { at, played } = await within(what, loop.finished);
     const useful = played.reduce((sum, { tokens }) => sum + tokens, 0);
     const streams = streamsOf(await log.read());
     const sent = streams.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);

@@ -15,21 +15,22 @@ export interface Strikes {
   target: Omit<Target, 'index'>;
 }
 
-const MOMENT_WITHIN_MS = 90_000;
-
-/** Between two turns there may be nothing to interrupt. */
-const OPEN = { what: 'an open stream with tokens', timeout_ms: 30_000 };
 const isOpen = ({ ended_at, sent }: Stream): boolean => ended_at > Date.now() && sent.length > 0;
 
 /** Applies the fault at its moments, one after the other, and always lifts it. */
 export async function strike({ fault, moments, log, target }: Strikes): Promise<Hit[]> {
   const hits: Hit[] = [];
   for (const [index, { after_turns, delay_ms }] of moments.entries()) {
-    const wait = { what: `${after_turns} turns`, timeout_ms: MOMENT_WITHIN_MS };
     if (fault.isDue === undefined) {
-      await eventually(wait, async () => (await log.generations()) >= after_turns);
+      await eventually(
+        `${after_turns} turns`,
+        async () => (await log.generations()) >= after_turns,
+      );
       await sleep(delay_ms);
-      await eventually(OPEN, async () => streamsOf(await log.read()).some(isOpen));
+      // Between two turns there may be nothing to interrupt.
+      await eventually('an open stream with tokens', async () =>
+        streamsOf(await log.read()).some(isOpen),
+      );
     } else await fault.isDue({ ...target, index });
     const at = Date.now();
     await fault.apply({ ...target, index });

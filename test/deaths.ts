@@ -84,7 +84,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${LONG}/recovery-shutdown.test.ts › samples no token again: every request continues where the journal ends`,
     ],
     'Its attempt fails at once: nobody waits for a heartbeat, and the process ends within 5 s.': [
-      `${LONG}/recovery-shutdown.test.ts › is left within 5 s`,
+      `${LONG}/recovery-shutdown.test.ts › is left without a wait for the ends of its turns`,
     ],
     'A run that is cut from this side gives its attempt back.': [
       `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,

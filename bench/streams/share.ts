@@ -34,7 +34,7 @@ const stop = async (bed: PolicyBed, id: string): Promise<void> => {
 };
 
 const untilRunning = (bed: PolicyBed, { id, least }: { id: string; least: number }) =>
-  eventually({ what: `rollouts of ${id}`, timeout_ms: 60_000 }, async () => {
+  eventually(`rollouts of ${id}`, async () => {
     const handle = bed.server().client.workflow.getHandle(id);
     const progress = await handle.query<Record<string, number>>('progress').catch(() => null);
     return (progress?.['running'] ?? progress?.['in_flight'] ?? 0) >= least;

@@ -6,7 +6,7 @@ import type { RealAgent } from './real.js';
 import { processesOf } from './real.js';
 
 /** What ends with its life has ended by then. */
-const LEFT_MS = 15_000;
+const LEFT_MS = 60_000;
 
 /** Processes of agents, their folders, and requests of the engine. Each may take a moment to end. */
 export async function leftBy(

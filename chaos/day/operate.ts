@@ -15,9 +15,6 @@ export interface Operated {
   problems: string[];
 }
 
-/** From an operation until the first token after it: groups and rollouts start again in turn. */
-const PLAYS_WITHIN_MS = 60_000;
-
 /** One operation after the other, each at its moment, while the subject plays. */
 export async function operate(
   subject: Subject,
@@ -58,7 +55,7 @@ async function untilItPlays({ look, played }: Subject, after: string): Promise<v
   let before: number | null = null;
   const what = after === '' ? 'to play' : `to play on after ${after}`;
   try {
-    await eventually({ what, timeout_ms: PLAYS_WITHIN_MS }, async () => {
+    await eventually(what, async () => {
       if (!(await look()).plays) return false;
       // Attempts of an earlier run may write until now.
       before ??= await played();

@@ -23,7 +23,7 @@ export interface Held {
 const START_DELAY = '5s';
 /** Signals have been read by then. */
 const TASK_MS = 1000;
-const CHILD = { what: 'an open child to strike', timeout_ms: 30_000 };
+const CHILD = 'an open child to strike';
 
 /** A child may end just before the blow. */
 async function onChild(

@@ -21,7 +21,6 @@ const SIZE = { samples: 24, num_repeats: 4 };
 /** Few enough to last longer than the operations. */
 const AT_ONCE = 4;
 const AT_ONCE_LATER = 32;
-const ENDS_WITHIN_MS = 120_000;
 /** A batch whose rollouts somebody ended is continued by its id, as the docs say. */
 const MOST_STARTS = 3;
 
@@ -83,8 +82,7 @@ async function untilWhole(
 ): Promise<void> {
   const requested = SIZE.samples * SIZE.num_repeats;
   for (let starts = 1; ; starts++) {
-    const wait = { what: `the end of ${ID}`, timeout_ms: ENDS_WITHIN_MS };
-    const { counts } = (await within(wait, handle().result())) as BatchResult;
+    const { counts } = (await within(`the end of ${ID}`, handle().result())) as BatchResult;
     if (counts.completed === requested || starts === MOST_STARTS) return;
     await start();
   }

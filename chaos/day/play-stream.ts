@@ -24,7 +24,6 @@ const MAX_LAG = 1;
 const JUMP = 3;
 const JUMPS = 0.25;
 const STEPS_AFTER = 2;
-const GROUPS_END_WITHIN_MS = 60_000;
 
 /** A stream that an operator disturbs while a trainer publishes weights and asks for steps. */
 export async function playStream(
@@ -52,8 +51,7 @@ export async function playStream(
     await stream.handle().signal('stop');
     await stream.handle().result();
     // Until then journals and the engine's log may differ.
-    const wait = { what: 'the end of its groups', timeout_ms: GROUPS_END_WITHIN_MS };
-    await eventually(wait, async () => (await subject.children()).length === 0);
+    await eventually('the end of its groups', async () => (await subject.children()).length === 0);
     const { lag, problems, ...judged } = await judgeStream(stream, { steps, ...SIZE });
     problems.push(...lost);
     if (lag.over === 0)

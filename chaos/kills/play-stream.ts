@@ -23,7 +23,7 @@ const GROUPS_PER_STEP = 2;
 const REPEATS = 2;
 const MAX_LAG = 1;
 const STEP_WITHIN_MS = 4 * 60_000;
-/** A call on a broken connection may hang. */
+/** A call on a broken connection may hang; it is asked again. */
 const CALL_WITHIN_MS = 40_000;
 
 /** A trainer that publishes weights, asks for a step, and again, 24 times. */
@@ -48,7 +48,7 @@ export async function playStream(stack: KilledStack, begun: () => void): Promise
     // Groups that are no longer delivered end after it; until then journals and the engine's log may differ.
     const query = `WorkflowId STARTS_WITH '${ID}' AND ExecutionStatus = 'Running'`;
     await eventually(
-      { what: 'the end of its groups', timeout_ms: CALL_WITHIN_MS },
+      'the end of its groups',
       async () => (await client.workflow.count(query)).count === 0,
     );
     return await judge(stream, { steps, stack });

@@ -12,8 +12,6 @@ import { VICTIMS, startKilledStack } from './stack.js';
 import type { Struck } from './striking.js';
 import { strikeInTurn } from './striking.js';
 
-const BACK_WITHIN_MS = 60_000;
-
 /** `npm start`, then kills in turns during a batch, and again during a stream. */
 export async function playKills(
   say: (line: string) => void,
@@ -72,7 +70,7 @@ async function underKills(
 async function whyDown({ ended, pidOf }: KilledStack): Promise<string | null> {
   for (const victim of Object.keys(VICTIMS) as Victim[])
     try {
-      await eventually({ what: victim, timeout_ms: BACK_WITHIN_MS }, () => {
+      await eventually(victim, () => {
         const exit = ended();
         if (exit !== null) throw new Error(`npm start ended ${describeExit(exit)}`);
         return pidOf(victim);

@@ -51,8 +51,6 @@ const simulatorOf = (directory: string) => ({
   log_tokens: true,
 });
 
-const STARTED_WITHIN_MS = 120_000;
-const ENDED_WITHIN_MS = 30_000;
 const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
 
 export async function startKilledStack(): Promise<KilledStack> {
@@ -80,7 +78,6 @@ export async function startKilledStack(): Promise<KilledStack> {
     const { ended } = await untilStarted(up, {
       what: 'npm start',
       logFile,
-      timeout_ms: STARTED_WITHIN_MS,
       look: async () => (await logTail(logFile, 60)).includes('The stack stays up until Ctrl-C'),
     });
     const { temporal, store } = parse(await readFile(config, 'utf8')) as Settings;
@@ -109,8 +106,7 @@ interface Settings {
 async function stopped(up: Child, ended: () => Exit | null): Promise<Exit> {
   const parts = descendantsWith(up.pid, '');
   if (ended() === null) process.kill(up.pid, 'SIGINT');
-  const wait = { what: 'the end of the stack', timeout_ms: ENDED_WITHIN_MS };
-  const exit = await within(wait, up.exited);
+  const exit = await within('the end of the stack', up.exited);
   // Their parent has waited for them.
   await sleep(100);
   const left = parts.filter(isRunning);

@@ -5,8 +5,6 @@ import { VICTIMS } from './stack.js';
 
 export const KILLS = 30;
 const EVERY_MS = 2000;
-/** A victim is there again by then: the longest delay between two starts, and a start on a busy machine. */
-const BACK_WITHIN_MS = 90_000;
 
 export interface Struck {
   kills: Record<Victim, number>;
@@ -31,13 +29,10 @@ export async function strikeInTurn(
   for (let i = 0; i < KILLS; i++) {
     await sleep(EVERY_MS);
     const victim = victims[i % victims.length]!;
-    const pid = await eventually(
-      { what: `the next start of ${victim}`, timeout_ms: BACK_WITHIN_MS },
-      () => {
-        if (ended() !== null) throw new Error('npm start has ended');
-        return pidOf(victim);
-      },
-    );
+    const pid = await eventually(`the next start of ${victim}`, () => {
+      if (ended() !== null) throw new Error('npm start has ended');
+      return pidOf(victim);
+    });
     process.kill(pid, 'SIGKILL');
     struck.kills[victim] += 1;
     if (!isDone()) struck.during += 1;

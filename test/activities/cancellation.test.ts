@@ -13,6 +13,7 @@ import { scriptedAgent } from '../fakes/scripted-agent.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { eventually } from '../harness/waiting.js';
 
 /** Cancels once the journal says that something has happened. */
 const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
@@ -191,7 +192,7 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
     await bench.started({ plays: 'agent', prompt: [], extra_env_info });
     let end = (): void => undefined;
     const hanging = bench.run('playTurns', { input: AT, cancelling: (cancel) => (end = cancel) });
-    while (agent.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await eventually('its request', () => agent.requests.length > 0);
     await bench.result('finishRollout', FINISH);
     end();
     assert.ok((await hanging).error !== undefined);
@@ -208,7 +209,7 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
     const bench = await activityBench(t, { service });
     await bench.started();
     const running = bench.run('generateTurn', { input: AT });
-    while (service.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await eventually('its request', () => service.requests.length > 0);
     await new Promise((resolve) => setTimeout(resolve, 400));
     await bench.result('finishRollout', FINISH);
     const { error, heartbeats } = await running;

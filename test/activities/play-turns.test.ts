@@ -64,17 +64,19 @@ describe('a turn slice', () => {
 
   test('that is used up ends between turns, never in the middle of one', async (t) => {
     const environment = scriptedEnvironment([{}, {}]);
+    let turns = 0;
     const slow = {
       ...environment,
       step: async (...given: Parameters<typeof environment.step>) => {
-        await new Promise((resolve) => setTimeout(resolve, 60));
+        // The slice is over in the middle of the second turn.
+        if (turns++ === 1) await sleep(2050);
         return await environment.step(...given);
       },
     };
     const bench = await activityBench(t, {
       service: scriptedService([says('one'), says('two')]),
       environment: slow,
-      deployment: { turn_slice_ms: 90 },
+      deployment: { turn_slice_ms: 2000 },
     });
     await bench.started();
     const { turn, phase } = await bench.result('playTurns', AT);

@@ -73,7 +73,8 @@ function changingService(replies: readonly (readonly RowRange[])[]) {
   service.generate = async (request, context) => {
     for (const part of left.shift() ?? []) {
       if (part.version !== undefined) version = part.version;
-      if (part.ms !== undefined) await sleep(part.ms);
+      if (part.ms !== undefined)
+        await sleep(part.ms, undefined, { signal: context.signal }).catch(() => undefined);
       context.signal.throwIfAborted();
       context.onDelta(deltaOf(part.text));
       streamed.push(part.text);
@@ -193,7 +194,7 @@ describe('weights that change while a generation streams', () => {
 
   test('end it where the batch does not allow the mixture: it starts over', async (t) => {
     const { service, streamed } = changingService([
-      [{ text: 'old' }, { text: 'new', ms: HELD, version: 'v2' }, { text: 'vain', ms: 100 }],
+      [{ text: 'old' }, { text: 'new', ms: HELD, version: 'v2' }, { text: 'vain', ms: 60_000 }],
       [{ text: 'whole' }],
     ]);
     const bench = await started(t, { service, settings: ONE });

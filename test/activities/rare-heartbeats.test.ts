@@ -9,12 +9,12 @@ describe('heartbeats', () => {
     const service = scriptedService([says('x')]);
     const generate = service.generate.bind(service);
     service.generate = async (...given) => {
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await new Promise((resolve) => setTimeout(resolve, 900));
       return await generate(...given);
     };
     const bench = await activityBench(t, {
       service,
-      silent_ms: 40,
+      silent_ms: 300,
       deployment: { heartbeat_timeout_ms: 600_000 },
     });
     await bench.started();

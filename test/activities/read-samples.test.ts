@@ -11,6 +11,7 @@ import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { faultOf, requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
+import { eventually } from '../harness/waiting.js';
 
 interface Inputs {
   directory: string;
@@ -367,8 +368,7 @@ describe('reading a file', () => {
     await readText(text, 1);
     const before = await openFiles();
     for (let i = 0; i < 5; i++) await readText(text, 1);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    assert.ok((await openFiles()) <= before + 1, 'each batch with a limit keeps a file open');
+    await eventually('those files to be closed', async () => (await openFiles()) <= before + 1);
   });
 
   test('does not end a line at a line separator inside a string, which JSON allows', async (t) => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { dayOf } from '../../chaos/day/day.js';
 import type { Operated } from '../../chaos/day/operate.js';
 import { OPERATIONS } from '../../chaos/day/operations.js';
@@ -9,6 +8,7 @@ import type { Looked } from '../../chaos/day/subject.js';
 import { patienceOf, watchWaits } from '../../chaos/day/watch-waits.js';
 import type { Played } from '../../chaos/played.js';
 import { summarized } from '../../chaos/report.js';
+import { eventually } from '../harness/waiting.js';
 
 const NAMES = OPERATIONS.map(({ name }) => name);
 
@@ -51,7 +51,7 @@ describe('what stands still', () => {
       },
       { onSilence: (text) => said.push(text), every_ms: 1, now: () => now_ms },
     );
-    while (at < states.length) await sleep(1);
+    await eventually('all that it looks at', () => at === states.length);
     await watch.stop();
     return said;
   }

@@ -16,7 +16,6 @@ import { BatchRequest } from '../../src/model/batch-request.js';
 import { createPolicy } from '../../src/dev/simulator/policy/policy.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
 import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
-import { eventually } from '../harness/waiting.js';
 
 describe('the workload', () => {
   test('is a batch request, and each arm draws anew', () => {
@@ -75,12 +74,12 @@ describe('kills', () => {
   });
 
   test('strike both again and again until what is played has ended, and leave both started', async () => {
-    const { target, said } = scriptedTarget();
+    let end: (isOver: boolean) => void = () => undefined;
+    const played = new Promise<boolean>((resolve) => (end = resolve));
+    const { target, said } = scriptedTarget(() => {
+      if (times('player killed') === 3) end(true);
+    });
     const times = (what: string): number => said.filter((text) => text === what).length;
-    const played = eventually(
-      { what: 'the third kill', timeout_ms: 30_000 },
-      () => times('player killed') === 3,
-    );
     const { result, kills } = await killUntilEnd({ seed: 3, every_ms: 600, target }, played);
     assert.equal(result, true);
     assert.equal(kills.length, 3);
@@ -97,10 +96,11 @@ describe('kills', () => {
   });
 });
 
-function scriptedTarget() {
+function scriptedTarget(hear = (): void => undefined) {
   const said: string[] = [];
   const say = (what: string) => () => {
     said.push(what);
+    hear();
     return Promise.resolve();
   };
   const refuse = (): never => assert.fail('nobody asked for this');

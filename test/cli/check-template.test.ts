@@ -38,7 +38,7 @@ async function check(
 
 function run(args: string[]): Promise<{ code: unknown; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const options = { cwd: PROJECT_ROOT, timeout: 120_000 };
+    const options = { cwd: PROJECT_ROOT, timeout: 280_000 };
     execFile(process.execPath, args, options, (failure, ...[stdout, stderr]) => {
       resolve({ code: failure === null ? 0 : failure.code, stdout, stderr });
     });

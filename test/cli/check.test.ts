@@ -33,7 +33,7 @@ describe('a check of an engine that speaks to terminals', { concurrency: 4 }, ()
       await writeFile(file, JSON.stringify({ temporal, generation, environments }));
       const stdout = await new Promise<string>((resolve) => {
         const command = [MAIN, 'check', '--config', file, ...args];
-        const options = { cwd: PROJECT_ROOT, timeout: 120_000 };
+        const options = { cwd: PROJECT_ROOT, timeout: 280_000 };
         execFile(process.execPath, command, options, (_failure, said) => {
           resolve(said);
         });

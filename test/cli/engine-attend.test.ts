@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { attend } from '../../src/cli/engine-attend.js';
 import type { PolicyClient } from '../../src/client/policy-client.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually, within } from '../harness/waiting.js';
 
 /** A process that is healthy as soon as it listens, and ends at SIGTERM. */
 const ENGINE = `
@@ -49,17 +49,14 @@ async function started({
   }) as PolicyClient['update'];
   const url = `http://127.0.0.1:${port}/v1`;
   const engine = command ?? [process.execPath, '-e', ENGINE, String(port), String(runs)];
-  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '30s' });
+  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '1h' });
   const verbs = (): string[] => said.map(({ verb }) => verb);
   return {
     url,
     said,
     verbs,
     ended,
-    joined: () =>
-      eventually({ what: 'a join', timeout_ms: 60_000 }, () =>
-        Promise.resolve(verbs().includes('join')),
-      ),
+    joined: () => eventually('a join', () => Promise.resolve(verbs().includes('join'))),
     pid: async () => Number(await (await fetch(`http://127.0.0.1:${port}/pid`)).text()),
   };
 }
@@ -67,9 +64,7 @@ async function started({
 describe('engine attend', () => {
   test('makes a process join when it is healthy, as an instance of its own', async () => {
     const first = await started({ refuses: 1 });
-    await eventually({ what: 'a second try', timeout_ms: 60_000 }, () =>
-      Promise.resolve(first.verbs().length >= 2),
-    );
+    await eventually('a second try', () => Promise.resolve(first.verbs().length >= 2));
     process.kill(await first.pid(), 'SIGTERM');
     assert.equal(await first.ended, 7);
     assert.deepEqual(first.verbs(), ['join', 'join', 'leave']);
@@ -84,20 +79,16 @@ describe('engine attend', () => {
   test('drains it at SIGTERM, and ends it as soon as nothing runs there', async () => {
     const engine = await started();
     await engine.joined();
-    const began = performance.now();
     process.kill(process.pid, 'SIGTERM');
-    assert.equal(await engine.ended, 7);
+    assert.equal(await within('its end, long before drain_limit', engine.ended), 7);
     assert.deepEqual(engine.verbs(), ['join', 'drain', 'leave']);
-    assert.ok(performance.now() - began < 25_000, 'it did not wait for all of drain_limit');
   });
 
   test('ends it at a second signal, whatever runs there', async () => {
     const engine = await started({ runs: 3 });
     await engine.joined();
     process.kill(process.pid, 'SIGTERM');
-    await eventually({ what: 'a drain', timeout_ms: 60_000 }, () =>
-      Promise.resolve(engine.verbs().includes('drain')),
-    );
+    await eventually('a drain', () => Promise.resolve(engine.verbs().includes('drain')));
     process.kill(process.pid, 'SIGINT');
     // The engine has no handler for SIGINT.
     assert.equal(await engine.ended, 130);

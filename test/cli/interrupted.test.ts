@@ -55,7 +55,7 @@ async function heldAt(t: TestContext, held: string): Promise<string[]> {
   return ['--import', registers!, MAIN];
 }
 
-describe('an interrupt', { timeout: 60_000 }, () => {
+describe('an interrupt', () => {
   for (const [when, held] of [
     ['the list of commands', '/cli/commands'],
     ['the code of the command', '/cli/batch'],

@@ -12,7 +12,7 @@ import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-s
 import { MAIN } from '../harness/command.js';
 
 function run(...args: string[]) {
-  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  const options = { cwd: PROJECT_ROOT, timeout: 280_000, encoding: 'utf8' } as const;
   return spawnSync(process.execPath, [MAIN, ...args], options);
 }
 
@@ -128,7 +128,7 @@ test('show loads nothing that speaks to a server: a list would wait for half a s
     register('data:text/javascript,' + encodeURIComponent(refuses));`,
   );
   const args = ['--import', hooks, MAIN];
-  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  const options = { cwd: PROJECT_ROOT, timeout: 280_000, encoding: 'utf8' } as const;
   const tried = (...more: string[]) =>
     spawnSync(process.execPath, [...args, ...more, '--config', file], options).stderr;
   assert.match(tried('show', 'new'), /^temporal-rollout show: no batch new in /);

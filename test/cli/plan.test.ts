@@ -17,7 +17,7 @@ const EXAMPLE = ['--rollouts', '50000', '--turns', '20', '--turn-time', '6s', '-
 const ASKED: Asked = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };
 
 function plan(...args: string[]) {
-  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  const options = { cwd: PROJECT_ROOT, timeout: 280_000, encoding: 'utf8' } as const;
   return spawnSync(process.execPath, [MAIN, 'plan', ...args], options);
 }
 

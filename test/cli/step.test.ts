@@ -44,7 +44,7 @@ async function step(
   const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'step', ...options], {
     cwd: PROJECT_ROOT,
     encoding: 'utf8',
-    timeout: 60_000,
+    timeout: 280_000,
   });
   const printed = stdout
     .split('\n')
@@ -215,7 +215,7 @@ def share(reply, sample):
       spawnSync(
         process.execPath,
         [MAIN, 'step', '--input', 'lines.jsonl', '--function', name, ...more],
-        { cwd: folder, encoding: 'utf8', timeout: 60_000 },
+        { cwd: folder, encoding: 'utf8', timeout: 280_000 },
       );
     const { status, stdout, stderr } = run('rewards:share');
     assert.equal(status, 1, stderr);

@@ -10,10 +10,8 @@ import type { TestContext } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { MAIN } from '../harness/command.js';
 import type { WorkerConfig } from '../harness/worker-process.js';
-import { temporaryFolder, until } from '../dev/fakes.js';
-
-/** For a loaded machine, too; without a limit a process would run forever. */
-const ENDED_WITHIN_MS = 15_000;
+import { temporaryFolder } from '../dev/fakes.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const NO_SERVER = '127.0.0.1:2';
 
@@ -56,12 +54,7 @@ const config = (change: Partial<WorkerConfig> = {}): WorkerConfig => ({
 
 async function endedBy(run: Run, name: NodeJS.Signals): Promise<Awaited<Run['exited']>> {
   process.kill(run.pid, name);
-  const late = new Promise<never>((_, reject) => {
-    setTimeout(() => {
-      reject(new Error(`it still runs ${ENDED_WITHIN_MS / 1000} s after ${name}: ${run.output()}`));
-    }, ENDED_WITHIN_MS).unref();
-  });
-  return await Promise.race([run.exited, late]);
+  return await within(`its end after ${name}`, run.exited);
 }
 
 /** An environment of the user's own whose module says that it is being loaded, and does this. */
@@ -73,10 +66,10 @@ async function moduleThat(t: TestContext, does: string): Promise<WorkerConfig> {
   return config({ environments: { slow: { kind: 'module', path: file } } });
 }
 
-describe('a worker that receives a signal to end', { timeout: 120_000, concurrency: 4 }, () => {
+describe('a worker that receives a signal to end', { concurrency: 4 }, () => {
   test('while it waits for a Temporal server ends in order', async (t) => {
     const run = await startWorker(t, config());
-    await until('it waits', () => run.output().includes('waiting for the Temporal server'));
+    await eventually('it waits', () => run.output().includes('waiting for the Temporal server'));
     assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: 0, signal: null });
   });
 
@@ -92,7 +85,7 @@ describe('a worker that receives a signal to end', { timeout: 120_000, concurren
     });
     const { port } = server.address() as AddressInfo;
     const run = await startWorker(t, config({ temporal: { address: `127.0.0.1:${port}` } }));
-    await until('it has connected', () => held.size > 0);
+    await eventually('it has connected', () => held.size > 0);
     assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: 0, signal: null });
   });
 
@@ -103,7 +96,7 @@ describe('a worker that receives a signal to end', { timeout: 120_000, concurren
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
       test(`while a module of the deployment ${what} ends at once by ${signal}`, async (t) => {
         const run = await startWorker(t, await moduleThat(t, does));
-        await until('it loads', () => run.output().includes('the module is loaded'));
+        await eventually('it loads', () => run.output().includes('the module is loaded'));
         assert.deepEqual(await endedBy(run, signal), { code: null, signal });
       });
   }

@@ -10,8 +10,9 @@ import { startOwnServer } from '../harness/dev-server.js';
 import { operatorOf, taskAt } from '../harness/operator.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { PATIENCE_MS } from '../harness/waiting.js';
 
-describe('a workflow whose task fails', { timeout: 120_000, concurrency: 4 }, () => {
+describe('a workflow whose task fails', { concurrency: 4 }, () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   let client: BatchClient;
@@ -29,7 +30,7 @@ describe('a workflow whose task fails', { timeout: 120_000, concurrency: 4 }, ()
   const nextTask = async (queue: string): Promise<Uint8Array> => {
     const { workflowService, connection } = server.client;
     const place = { namespace: server.namespace, taskQueue: { name: queue }, identity: 'failing' };
-    const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
+    const { taskToken } = await connection.withDeadline(Date.now() + PATIENCE_MS, () =>
       workflowService.pollWorkflowTaskQueue(place),
     );
     return taskToken;

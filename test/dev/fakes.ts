@@ -20,12 +20,3 @@ export async function writeProgram(file: string, source: string): Promise<string
 
 export const temporalOf = (version: string): string =>
   `console.log('temporal version ${version} (Server 1.31.2, UI 2.50.1)');`;
-
-/** Waits for what other processes bring about, at most half a minute. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = performance.now() + 30_000; performance.now() < end;) {
-    if (await holds()) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error(`not within 30 s: ${what}`);
-}

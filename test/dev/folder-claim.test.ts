@@ -9,7 +9,8 @@ import { claimFolder, stackAt } from '../../src/dev/folder-claim.js';
 import type { RunningStack } from '../../src/dev/running-stack.js';
 import { sayRunning } from '../../src/dev/running-stack.js';
 import { isRunning } from '../harness/process-tree.js';
-import { temporaryFolder, until } from './fakes.js';
+import { temporaryFolder } from './fakes.js';
+import { eventually } from '../harness/waiting.js';
 
 function running(t: TestContext): number {
   const { pid = 0 } = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], {
@@ -91,7 +92,7 @@ describe('one local stack at a time has its folder', () => {
     await other.kill();
     const said: string[] = [];
     const claim = await claimFolder(state, (line) => said.push(line));
-    await until('the server is gone', () => !isRunning(serverPid));
+    await eventually('the server is gone', () => !isRunning(serverPid));
     assert.match(
       said.join(),
       new RegExp(`earlier local stack left running \\(process ${serverPid}\\)`),

@@ -28,7 +28,7 @@ const MODULES: Record<string, string> = {
   mpmath: 'mpmath',
 };
 
-describe('the maths grader', { timeout: 120_000 }, () => {
+describe('the maths grader', () => {
   test('is not installed from an index whose packages are not the pinned ones', async (t) => {
     const folder = await temporaryFolder(t);
     const wheels = path.join(folder, 'wheels');

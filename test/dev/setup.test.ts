@@ -5,8 +5,8 @@ import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { temporaryFolder, writeProgram } from './fakes.js';
+import { eventually } from '../harness/waiting.js';
 
 /** `npm ci` that makes a compiler, which "compiles" by copying. Both count their runs in files. */
 const FAKE_NPM = `
@@ -131,7 +131,7 @@ describe('set-up', () => {
     const { at, start, setUp } = await freshClone(t);
     await writeFile(at('slow'), '');
     const { child, ended } = start();
-    while (!existsSync(at('waits'))) await sleep(20);
+    await eventually('npm at work', () => existsSync(at('waits')));
     // As a terminal does: to every process of the group.
     process.kill(-child.pid!, 'SIGINT');
     const { code, output } = await ended;

@@ -9,7 +9,8 @@ import { runCommand } from '../../src/platform/process/run-command.js';
 import type { Part } from '../../src/dev/supervisor.js';
 import { createSupervisor } from '../../src/dev/supervisor.js';
 import { isRunning } from '../harness/process-tree.js';
-import { temporaryFolder, until } from './fakes.js';
+import { temporaryFolder } from './fakes.js';
+import { eventually } from '../harness/waiting.js';
 
 /** Appends its pid to `pids`, then does what `source` says. */
 const program = (pids: string, source: string): string =>
@@ -72,12 +73,12 @@ describe('the supervisor', () => {
   test('starts a part again when it dies, aloud, and leaves no process behind', async (t) => {
     const { supervisor, said, pids, part } = await scene(t);
     await supervisor.run(part(FOR_EVER));
-    await until('the part runs', async () => (await pids()).length === 1);
+    await eventually('the part runs', async () => (await pids()).length === 1);
     const [first = 0] = await pids();
     assert.equal(supervisor.pidOf('part'), first);
     assert.equal(supervisor.pidOf('another'), null);
     process.kill(first, 'SIGKILL');
-    await until('it runs again', async () => (await pids()).length === 2);
+    await eventually('it runs again', async () => (await pids()).length === 2);
     await supervisor.stop();
     assert.match(
       said.join('\n'),
@@ -116,7 +117,7 @@ describe('the supervisor', () => {
       const { folder, supervisor, said, part } = await scene(t);
       await writeFile(path.join(folder, 'part.log'), 'Error: of an earlier life\n');
       await supervisor.run(part(source));
-      await until('it has ended', () => said.length > 0);
+      await eventually('it has ended', () => said.length > 0);
       await supervisor.stop();
       assert.match(said[0] ?? '', says);
     });
@@ -128,15 +129,16 @@ describe('the supervisor', () => {
     await supervisor.run(
       part(`require('node:child_process').spawn(process.execPath, ['-e', ${grandchild}]); ${DEAF}`),
     );
-    await until('both run', async () => (await pids()).length === 2);
+    await eventually('both run', async () => (await pids()).length === 2);
     await supervisor.stop();
-    for (const pid of await pids()) await until(`process ${pid} is gone`, () => !isRunning(pid));
+    for (const pid of await pids())
+      await eventually(`process ${pid} is gone`, () => !isRunning(pid));
   });
 
   test('gives up on a part that ends each time before it is ready, with growing delays, and shows the end of its log', async (t) => {
     const { supervisor, said, givenUp, pids, part } = await scene(t);
     await supervisor.run(part("console.error('temporal.yaml is not valid'); process.exit(2);"));
-    await until('it gives up', () => givenUp.length > 0);
+    await eventually('it gives up', () => givenUp.length > 0);
     assert.match(
       givenUp[0]?.message ?? '',
       /part ended with exit code 2: the last of 6 lives in a row/,
@@ -150,24 +152,27 @@ describe('the supervisor', () => {
     const { supervisor, said, givenUp, folder, part } = await scene(t);
     await supervisor.run(worksThat(part, { does: FOR_EVER }));
     for (let kill = 1; kill <= 18; kill++) {
-      await until(`it works for the ${kill}th time`, async () => (await worked(folder)) === kill);
+      await eventually(
+        `it works for the ${kill}th time`,
+        async () => (await worked(folder)) === kill,
+      );
       process.kill(supervisor.pidOf('part') ?? 0, 'SIGKILL');
     }
-    await until('it works again', async () => (await worked(folder)) === 19);
+    await eventually('it works again', async () => (await worked(folder)) === 19);
     assert.deepEqual([givenUp, new Set(delaysIn(said))], [[], new Set([0.02])]);
   });
 
   test('goes on with a part that ends by itself, if it worked before', async (t) => {
     const { supervisor, givenUp, folder, part } = await scene(t);
     await supervisor.run(worksThat(part, { does: 'process.exit(3);' }));
-    await until('it has worked often', async () => (await worked(folder)) > 7);
+    await eventually('it has worked often', async () => (await worked(folder)) > 7);
     assert.deepEqual(givenUp, []);
   });
 
   test('starts a part that ends soon after it works again and again, with growing delays, and says how often', async (t) => {
     const { supervisor, said, givenUp, part } = await scene(t, { restartDelayMs: 5 });
     await supervisor.run(worksThat(part, { does: 'process.abort();' }));
-    await until('it has ended often', () => delaysIn(said).length > 6);
+    await eventually('it has ended often', () => delaysIn(said).length > 6);
     assert.deepEqual(delaysIn(said).slice(0, 7), [0.005, 0.01, 0.02, 0.04, 0.075, 0.075, 0.075]);
     const ends = said.filter((line) => line.includes('starts again'));
     assert.match(ends[0] ?? '', /^part ended by SIGABRT[^,]*; it starts again/);
@@ -185,7 +190,7 @@ describe('the supervisor', () => {
     await supervisor.run(
       worksThat(part, { does: 'process.exit(3)', when: `(${lives}) % 4 === 0` }),
     );
-    await until('it has ended often', async () => (await pids()).length > 9);
+    await eventually('it has ended often', async () => (await pids()).length > 9);
     assert.deepEqual(givenUp, []);
     assert.deepEqual(delaysIn(said).slice(0, 7), [0.02, 0.04, 0.08, 0.02, 0.02, 0.04, 0.08]);
   });
@@ -195,7 +200,7 @@ describe('the supervisor', () => {
     await supervisor.run(
       worksThat(part, { does: "process.kill(process.pid, 'SIGKILL')", when: 'false' }),
     );
-    await until('it gives up', () => givenUp.length > 0);
+    await eventually('it gives up', () => givenUp.length > 0);
     assert.match(givenUp[0]?.message ?? '', /part ended by SIGKILL: the last of 61 lives in a row/);
     assert.equal((await pids()).length, 61);
     assert.equal(Math.max(...delaysIn(said)), 0.001);
@@ -205,7 +210,7 @@ describe('the supervisor', () => {
     const { supervisor, folder, givenUp, part } = await scene(t, { restartDelayMs: 1 });
     await writeFile(path.join(folder, 'part.log'), 'I work\n');
     await supervisor.run(worksThat(part, { does: 'process.exit(3)', when: 'false' }));
-    await until('it gives up', () => givenUp.length > 0);
+    await eventually('it gives up', () => givenUp.length > 0);
   });
 
   test('does not start a part again that has come to its end, and says so; one that fails it does', async (t) => {
@@ -218,7 +223,7 @@ describe('the supervisor', () => {
         finished += 1;
       },
     });
-    await until('it has come to its end', () => finished > 0);
+    await eventually('it has come to its end', () => finished > 0);
     assert.equal(supervisor.pidOf('part'), null);
     assert.equal((await pids()).length, 2);
     assert.equal(said.filter((line) => line.includes('starts again')).length, 1);
@@ -227,7 +232,7 @@ describe('the supervisor', () => {
   test('does not start a part that dies while everything is stopped', async (t) => {
     const { supervisor, said, pids, part } = await scene(t);
     await supervisor.run(part(FOR_EVER));
-    await until('the part runs', async () => (await pids()).length === 1);
+    await eventually('the part runs', async () => (await pids()).length === 1);
     await supervisor.stop();
     assert.equal((await pids()).length, 1);
     assert.deepEqual(said, []);
@@ -237,12 +242,12 @@ describe('the supervisor', () => {
     const { supervisor, said, pids, part } = await scene(t, { restartDelayMs: 60_000 });
     await supervisor.renew('part');
     await supervisor.run(part(FOR_EVER));
-    await until('the part runs', async () => (await pids()).length === 1);
+    await eventually('the part runs', async () => (await pids()).length === 1);
     const [first = 0] = await pids();
     await supervisor.renew('part');
     assert.equal(isRunning(first), false);
-    await until('it runs again', async () => (await pids()).length === 2);
-    await until('it is said', () => said.length > 0);
+    await eventually('it runs again', async () => (await pids()).length === 2);
+    await eventually('it is said', () => said.length > 0);
     assert.match(said.join(), /^part runs again \(process \d+\)$/);
   });
 
@@ -291,7 +296,7 @@ describe('a part ends with its parent', () => {
     const running = spawn(process.execPath, [parent], {
       stdio: 'inherit',
     });
-    await until('the child runs', async () => (await pids()).length === 1);
+    await eventually('the child runs', async () => (await pids()).length === 1);
     const [pid = 0] = await pids();
     t.after(() => {
       if (isRunning(pid)) process.kill(pid, 'SIGKILL');
@@ -314,7 +319,7 @@ describe('a part ends with its parent', () => {
       const alive = setInterval(() => undefined, 1000);
       untilShutdown(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;
     const pid = await orphan(t, { ends: 'pipe', source });
-    await until('the child is gone', () => !isRunning(pid));
+    await eventually('the child is gone', () => !isRunning(pid));
   });
 
   test('by the kernel, where it is not ours', async (t) => {
@@ -323,6 +328,6 @@ describe('a part ends with its parent', () => {
       return;
     }
     const pid = await orphan(t, { ends: 'kernel', source: `${writePid} ${FOR_EVER}` });
-    await until('the child is gone', () => !isRunning(pid));
+    await eventually('the child is gone', () => !isRunning(pid));
   });
 });

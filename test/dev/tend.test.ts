@@ -11,7 +11,8 @@ import { servedIn } from '../../src/dev/served.js';
 import type { Stack } from '../../src/dev/stack.js';
 import { tend } from '../../src/dev/tend.js';
 import { forgetEarlier, noteUser, useOf } from '../../src/dev/users.js';
-import { temporaryFolder, until } from './fakes.js';
+import { temporaryFolder } from './fakes.js';
+import { eventually } from '../harness/waiting.js';
 
 const SAID = {
   pid: process.pid,
@@ -101,12 +102,12 @@ describe('a stack that programs use', () => {
     const folder = await temporaryFolder(t);
     const [killed, back] = [aProcess(t), aProcess(t)];
     await noteUser(folder, killed.pid);
-    const { state, ends } = await tended(t, { folder, grace_ms: 2500 });
+    const { state, ends } = await tended(t, { folder, grace_ms: 4000 });
     await killed.kill();
-    await sleep(1000);
+    await sleep(500);
     assert.equal(await useOf(folder), 'dead');
     await noteUser(folder, back.pid);
-    await sleep(2500);
+    await sleep(4500);
     assert.equal(state.ended, false);
     await back.kill();
     await ends;
@@ -166,7 +167,7 @@ describe('environments that are served to a stack', () => {
     assert.deepEqual(told, [], 'its worker has been started with this one');
     await serveIn(folder, { name: 'other.2', url: 'http://127.0.0.1:9001' });
     const both = { mine: 'http://127.0.0.1:9000', 'other.2': 'http://127.0.0.1:9001' };
-    await until(
+    await eventually(
       'it says so',
       async () => (await whatRuns(folder))?.served['other.2'] !== undefined,
     );

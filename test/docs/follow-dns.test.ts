@@ -45,7 +45,7 @@ test('examples/engines/follow-dns.sh says all engines of a name whenever they ch
   const { stderr } = spawnSync('sh', [script, 'engines.ml', '8000'], {
     env,
     encoding: 'utf8',
-    timeout: 60_000,
+    timeout: 280_000,
   });
   assert.equal(stderr, '');
   const said = (await readFile(at('said'), 'utf8'))

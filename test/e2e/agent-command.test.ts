@@ -34,7 +34,7 @@ const living = async (pids: readonly number[]): Promise<number[]> => {
   return found.filter(({ command }) => command !== '').map(({ pid }) => pid);
 };
 
-describe('programs that a worker starts', { timeout: 180_000 }, () => {
+describe('programs that a worker starts', () => {
   let bed: Testbed;
   let marks = '';
   let worker: WorkerProcess;
@@ -95,10 +95,7 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
     const pids = await pidsOf(does);
     assert.equal(pids.length, lives);
     assert.deepEqual(await living(pids.flat()), []);
-    await eventually(
-      { what: 'removal of folders', timeout_ms: 10_000 },
-      async () => (await folders()).length === 0,
-    );
+    await eventually('removal of folders', async () => (await folders()).length === 0);
   };
   const start = (batch_id: string, request: Record<string, unknown>) =>
     startBatch(bed.batch(batch_id, QUEUE), {
@@ -168,14 +165,15 @@ describe('programs that a worker starts', { timeout: 180_000 }, () => {
 
   test('die with their worker, and begin again without a cost', async () => {
     const batch = await start('killed', { samples: [sampleOf('waits')], attempts: { agent: 1 } });
-    const waits = { what: 'the program', timeout_ms: 30_000 };
     const [pids = []] = await eventually(
-      waits,
+      'the program',
       async () => (await pidsOf('waits')).length > 0 && (await pidsOf('waits')),
     );
     await worker.kill('SIGKILL');
-    const dead = { what: 'the end of what the worker had started', timeout_ms: 10_000 };
-    await eventually(dead, async () => (await living(pids)).length === 0);
+    await eventually(
+      'the end of what the worker had started',
+      async () => (await living(pids)).length === 0,
+    );
     worker = await startWorker('second');
     const { rollouts, failure } = await batch.outcome();
     assert.equal(failure, null);

@@ -71,7 +71,7 @@ function killAll(pids: number[]): void {
   for (const pid of pids) signalTo(pid, 'SIGKILL');
 }
 
-describe('a batch of several environments', { timeout: 300_000, skip }, () => {
+describe('a batch of several environments', { skip }, () => {
   let bed: RecoveryBed;
   let python: PythonServer | null = null;
   let port = 0;
@@ -145,13 +145,13 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
 
   /** It is frozen before the first answer is complete, so the kill hits the middle of a check. */
   const killGraderInCheck = async (worker: number): Promise<void> => {
-    await eventually({ what: 'rollouts', timeout_ms: 30_000 }, async () => {
+    await eventually('rollouts', async () => {
       return (await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts.size > 0;
     });
     const graders = descendantsWith(worker, GRADER);
     assert.ok(graders.length > 0, 'no grader is there');
     for (const pid of graders) process.kill(pid, 'SIGSTOP');
-    await eventually({ what: 'an answer to be checked', timeout_ms: 30_000 }, async () => {
+    await eventually('an answer to be checked', async () => {
       return (await rolloutsIn('math', 'first step')).length > 0;
     });
     killAll(graders);
@@ -162,7 +162,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     const task = missing.has('code') ? 'countdown' : 'code';
     const between = async (): Promise<boolean> =>
       (await rolloutsIn(task, 'second turn')).length > 0;
-    await eventually({ what: `a second turn of ${task}`, timeout_ms: 60_000 }, between);
+    await eventually(`a second turn of ${task}`, between);
     await control('/pause?mode=keep');
     assert.ok(await between(), 'paused too late');
     if (task === 'code') {
@@ -170,7 +170,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       assert.ok(interpreters.length > 0, 'no interpreter is there');
       killAll(interpreters);
       const gone = (): boolean => !interpreters.some(isRunning);
-      await eventually({ what: 'the end of the interpreters', timeout_ms: 10_000 }, gone);
+      await eventually('the end of the interpreters', gone);
     }
     await python?.kill();
     await bed.simulator().change({ tokens_per_second: 200 });
@@ -180,7 +180,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
   const start = async (batch: RecoveryBatch): Promise<void> => {
     const request = JSON.parse(await readFile(path.join(MIXED, 'batch.json'), 'utf8')) as object;
     await batch.start({ ...request, samples });
-    await eventually({ what: 'the batch to wait', timeout_ms: 60_000 }, async () => {
+    await eventually('the batch to wait', async () => {
       const { phase, waiting } = await batch.progress();
       return phase === 'planning' && waiting?.service.endsWith(`:${port}`) === true;
     });
@@ -219,7 +219,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       python = await startPythonServer({ cwd: MIXED, served: 'environment:Countdown', port });
       if (!missing.has('math')) await killGraderInCheck(worker.pid());
       await killBetweenTurns(worker.pid());
-      await eventually({ what: 'a rollout to wait', timeout_ms: 30_000 }, async () => {
+      await eventually('a rollout to wait', async () => {
         const waits = await Promise.all(ofTask('countdown').map(waitingOf));
         return waits.some((waiting) => waiting?.service.endsWith(`:${port}`));
       });

@@ -21,7 +21,7 @@ const MOST_LINES = 15;
 
 test(
   'own prompts, an own reward and arrays take 15 lines of Python, and leave nothing running',
-  { skip, timeout: 240_000 },
+  { skip },
   async (t) => {
     const example = await exampleIn('README.md', 'local(environments={"sums"');
     assert.ok(example.split('\n').filter((line) => line.trim() !== '').length <= MOST_LINES);

@@ -18,7 +18,6 @@ const SHAPES = [
   'truncation_cut',
   'unknown_task',
 ];
-const CASE_MS = 90_000;
 
 describe('batches on a Temporal server come out as upstream recorded them', () => {
   const runs = (['nemo-rl-sync', 'nemo-rl-async'] as const)
@@ -46,7 +45,7 @@ describe('batches on a Temporal server come out as upstream recorded them', () =
 
   describe('by name', { concurrency: 4 }, () => {
     for (const { golden, kind } of runs)
-      test(golden.name, { timeout: CASE_MS }, () =>
+      test(golden.name, () =>
         checkRun(golden, {
           ...bed,
           playBatch: async (batch_id, request) => {

@@ -17,7 +17,7 @@ const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'server-kills';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 8 });
 
-describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => {
+describe('a batch whose Temporal server is killed', () => {
   let bed: RecoveryBed;
   let undisturbed: BatchOutcome;
 

@@ -17,7 +17,6 @@ import type { WorkerProcess } from '../harness/worker-process.js';
 const TASK_QUEUE = 'replicas';
 const SIZE = { samples: 8, repeats: 2 };
 const REQUEST = puzzleRequest({ samples: SIZE.samples, num_repeats: SIZE.repeats });
-const OUTCOME_MS = 150_000;
 
 /** One of the two engines; its folder has the log of its requests. */
 interface Replica {
@@ -46,7 +45,7 @@ const assertMostStay = ({ rollouts }: BatchOutcome): void => {
   assert.ok(stayed.length >= rollouts.length / 4, `${stayed.length} of ${rollouts.length}`);
 };
 
-describe('a batch on two replicas', { timeout: 400_000 }, () => {
+describe('a batch on two replicas', () => {
   let bed: Testbed;
   let worker: WorkerProcess;
   let a: Replica;
@@ -70,7 +69,7 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
   });
 
   const start = (id: string) => startBatch(bed.batch(id, TASK_QUEUE), REQUEST);
-  const play = async (id: string): Promise<BatchOutcome> => (await start(id)).outcome(OUTCOME_MS);
+  const play = async (id: string): Promise<BatchOutcome> => (await start(id)).outcome();
 
   test('keeps rollouts on one of them, but for those that one has no room for, and uses both', async () => {
     const outcome = await play('both');
@@ -82,11 +81,11 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
   test('completes on the other one when one is killed in its midst, and rows name both', async () => {
     const before = await countCompletions(a.directory);
     const batch = await start('killed');
-    await eventually({ what: 'turns on the first replica', timeout_ms: 60_000 }, async () => {
+    await eventually('turns on the first replica', async () => {
       return (await countCompletions(a.directory)) >= before + 3;
     });
     await a.simulator.kill();
-    const outcome = await batch.outcome(OUTCOME_MS);
+    const outcome = await batch.outcome();
     assertComplete(outcome, SIZE);
     const moved = outcome.rollouts.filter((row) => replicasOf(row).length === 2);
     assert.ok(moved.length > 0, 'no rollout was moved');
@@ -102,7 +101,7 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
 
   test('uses the one that was away again once it is back', async () => {
     a = await startReplica(a.directory, a.simulator.port);
-    await eventually({ what: 'the replica to be back', timeout_ms: 60_000 }, async () =>
+    await eventually('the replica to be back', async () =>
       (await worker.log()).includes('"replica is back"'),
     );
     const outcome = await play('back');

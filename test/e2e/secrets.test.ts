@@ -63,7 +63,7 @@ describe('a key that an engine and an environment echo', () => {
     );
   });
 
-  test('is in no history, journal, row or log line', { timeout: 90_000 }, async () => {
+  test('is in no history, journal, row or log line', async () => {
     const id = 'echoes';
     const turn = { text: 'left', eos: true };
     let isFirst = true;

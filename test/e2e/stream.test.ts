@@ -14,7 +14,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream';
 
-describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
+describe('a stream', { concurrency: 4 }, () => {
   let bed: Testbed;
   before(async () => {
     bed = await startTestbed('stream');
@@ -194,10 +194,10 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
         ({ status }) => status.name === 'RUNNING',
         () => false,
       );
-    await eventually({ what: 'the first group', timeout_ms: 30_000 }, runs);
+    await eventually('the first group', runs);
     await stream.handle().terminate();
     await stream.start(request);
-    await eventually({ what: 'its adoption', timeout_ms: 30_000 }, async () => {
+    await eventually('its adoption', async () => {
       const { events = [] } = await stream.handle().fetchHistory();
       const refused = (events ?? []).flatMap(
         ({ startChildWorkflowExecutionFailedEventAttributes: failed }) => failed?.workflowId ?? [],
@@ -218,10 +218,7 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     const stream = open('went-back');
     await stream.start({ ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } });
     const dead = stream.ask({ step: 0, version: 7, wait: '60s' });
-    await eventually(
-      { what: 'the first request', timeout_ms: 30_000 },
-      async () => (await stream.progress()).served === 7,
-    );
+    await eventually('the first request', async () => (await stream.progress()).served === 7);
     const step = stream.step(0, 8);
     assert.deepEqual(await dead, {
       ready: false,
@@ -242,7 +239,7 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
   test('says what its rollouts wait for while a trainer waits for a step, and no longer', async () => {
     const stream = open('paused-groups');
     await stream.start({ ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } });
-    const groups = await eventually({ what: 'its groups', timeout_ms: 30_000 }, async () => {
+    const groups = await eventually('its groups', async () => {
       const { in_flight } = await stream.progress().catch(() => ({ in_flight: 0 }));
       return in_flight === 4 && [0, 1, 2, 3].map((group) => `${stream.id}/${group}`);
     });
@@ -250,7 +247,7 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     for (const group of groups) await operator.pause(group);
     const asked = stream.step(0, 1);
     const said = await eventually(
-      { what: 'the wait', timeout_ms: 40_000 },
+      'the wait',
       async () => (await stream.progress()).waiting?.message,
     );
     assert.match(said, /^paused-groups\/\d is paused; temporal workflow unpause --workflow-id /);
@@ -258,10 +255,7 @@ describe('a stream', { timeout: 400_000, concurrency: 4 }, () => {
     assert.match(why ?? '', /waits for an operator: paused-groups\/\d is paused/);
     for (const group of groups) await operator.unpause(group);
     assert.equal((await asked).counts.completed, 4);
-    await eventually(
-      { what: 'no wait', timeout_ms: 30_000 },
-      async () => (await stream.progress()).waiting === null,
-    );
+    await eventually('no wait', async () => (await stream.progress()).waiting === null);
     await stream.handle().signal('stop');
     await stream.handle().result();
   });

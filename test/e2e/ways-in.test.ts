@@ -17,7 +17,7 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'ways-in';
 
-describe('a batch', { timeout: 180_000 }, () => {
+describe('a batch', () => {
   let bed: Testbed;
   let temporal: Temporal;
   let input: string;
@@ -57,7 +57,7 @@ describe('a batch', { timeout: 180_000 }, () => {
 
   test('can be found by what its rollouts came to', async () => {
     const query = `RolloutOutcome="max_turns" AND RolloutTask="sliding_puzzle" AND RolloutTurns=5 AND WorkflowId STARTS_WITH "step-1/"`;
-    await eventually({ what: 'the list to show four rollouts', timeout_ms: 20_000 }, async () => {
+    await eventually('the list to show four rollouts', async () => {
       const rows = JSON.parse(
         await temporal('workflow', 'list', '--query', query, '-o', 'json'),
       ) as unknown[];
@@ -74,7 +74,7 @@ describe('a batch', { timeout: 180_000 }, () => {
     try {
       const batch = client.attach('step-1');
       const isOver = async (): Promise<boolean> => (await batch.look()).closed;
-      await eventually({ what: 'the refusal', timeout_ms: 60_000 }, isOver);
+      await eventually('the refusal', isOver);
       const outcome = await batch.outcome();
       assert.ok('result' in outcome, JSON.stringify(outcome));
       assert.equal(outcome.result.counts.completed, 4);
@@ -85,7 +85,7 @@ describe('a batch', { timeout: 180_000 }, () => {
       });
       const own = await client.start({ ...again, request });
       assert.deepEqual(own.started, { how: 'continued', there: outcome.result.counts });
-      await eventually({ what: 'the end', timeout_ms: 60_000 }, isOver);
+      await eventually('the end', isOver);
       assert.deepEqual(await batch.outcome(), await own.outcome());
     } finally {
       await client.close();
@@ -119,14 +119,11 @@ describe('a batch', { timeout: 180_000 }, () => {
     const ids = new Set<string>();
     const query =
       'WorkflowType="rolloutBatch" AND ExecutionStatus="Completed" AND WorkflowId STARTS_WITH "nightly"';
-    await eventually(
-      { what: 'two scheduled batches to complete', timeout_ms: 60_000 },
-      async () => {
-        for await (const { workflowId } of bed.server.client.workflow.list({ query }))
-          ids.add(workflowId);
-        return ids.size === 2;
-      },
-    );
+    await eventually('two scheduled batches to complete', async () => {
+      for await (const { workflowId } of bed.server.client.workflow.list({ query }))
+        ids.add(workflowId);
+      return ids.size === 2;
+    });
     for (const id of ids) {
       assert.match(id, /^nightly-\d{4}-\d\d-\d\dT/);
       // Object stores and Windows refuse colons.

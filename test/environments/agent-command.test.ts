@@ -166,12 +166,10 @@ describe('a program that a worker starts', () => {
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
     const base = await eventually(
-      { what: 'a folder', timeout_ms: 20_000 },
+      'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
     );
-    await eventually({ what: 'its processes', timeout_ms: 20_000 }, () =>
-      isThere(path.join(base, 'where')),
-    );
+    await eventually('its processes', () => isThere(path.join(base, 'where')));
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
     assert.deepEqual(await program.wait(name, { seconds: 0, signal }), { state: 'running' });
     await program.stop(name, signal);
@@ -190,15 +188,15 @@ describe('a program that a worker starts', () => {
     const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
     const base = await eventually(
-      { what: 'a folder', timeout_ms: 20_000 },
+      'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
     );
-    const guard = await eventually({ what: 'its guard', timeout_ms: 20_000 }, () =>
+    const guard = await eventually('its guard', () =>
       readFile(path.join(base, 'guard'), 'utf8').catch(() => null),
     );
     const pids = (await readFile(path.join(base, 'work', 'pids'), 'utf8')).trim().split('\n');
     process.kill(Number(guard), 'SIGKILL');
-    const state = await program.wait(name, { seconds: 20, signal });
+    const state = await program.wait(name, { seconds: 120, signal });
     assert.ok(state !== 'gone' && state.state === 'ended');
     assert.deepEqual([state.exit.signal, pids.length], ['SIGKILL', 2]);
     await program.stop(name, signal);
@@ -208,12 +206,17 @@ describe('a program that a worker starts', () => {
 
   test('that is cut behind a limit still submits what it has', async (t) => {
     const program = await programOf(t, {
-      command: sh('echo half > a; echo said; sleep 300'),
+      command: sh('echo half > a; echo said; echo > ../said; sleep 300'),
       submit: ['cat', 'a'],
     });
     const name = `b/0-0.${++lives}`;
+    const before = await basesOf();
     await program.start(name, { task: TASK, serve, signal });
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    const said = async (): Promise<boolean> => {
+      const base = (await basesOf()).find((one) => !before.includes(one));
+      return base !== undefined && (await isThere(path.join(base, 'said')));
+    };
+    await eventually('what it says', said);
     const { exit, submission } = await program.cut(name, signal);
     await program.stop(name, signal);
     assert.deepEqual([exit.signal, exit.tail, submission], ['SIGKILL', 'said\n', 'half\n']);

@@ -224,22 +224,18 @@ describe('an environment that cannot be reached is unavailable', () => {
 });
 
 describe('aborting the signal', () => {
-  test(
-    'closes the connection and throws the reason of the signal',
-    { timeout: 10_000 },
-    async () => {
-      const abort = new AbortController();
-      const reason = new Error('the rollout was stopped');
-      let closed: Promise<unknown> | undefined;
-      const { environment } = await serve((_request, response) => {
-        closed = once(response, 'close');
-        abort.abort(reason);
-      });
-      await assert.rejects(environment.step(input, { ...context, signal: abort.signal }), reason);
-      assert.ok(closed !== undefined, 'the request arrived');
-      await closed;
-    },
-  );
+  test('closes the connection and throws the reason of the signal', async () => {
+    const abort = new AbortController();
+    const reason = new Error('the rollout was stopped');
+    let closed: Promise<unknown> | undefined;
+    const { environment } = await serve((_request, response) => {
+      closed = once(response, 'close');
+      abort.abort(reason);
+    });
+    await assert.rejects(environment.step(input, { ...context, signal: abort.signal }), reason);
+    assert.ok(closed !== undefined, 'the request arrived');
+    await closed;
+  });
 
   test('beforehand sends nothing', async () => {
     const { environment, received } = await serve(answer(200, good));

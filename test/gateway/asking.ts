@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Life } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 /** What a program asks the gateway, and how it reads the answer. */
 
@@ -27,7 +27,7 @@ export async function askAlone(
   const status = reply.statusCode ?? 0;
   const got = await text(reply);
   const turn = Number(/"id":"chatcmpl-[^"]*-(\d+)"/.exec(got)?.[1] ?? -1);
-  while (status === 200 && calls[turn]?.given.get(life) !== true) await sleep(2);
+  if (status === 200) await eventually('its arrival', () => calls[turn]?.given.get(life) === true);
   const isStream = reply.headers['content-type']?.startsWith('text/event-stream') === true;
   const read = status !== 200 ? '' : isStream ? readStream(got).content : contentOf(got);
   return { status, text: got, content: read };
@@ -53,6 +53,22 @@ export async function askInPart(
   gone.abort();
   await closed;
   return got;
+}
+
+/** Asks, and closes the connection before an answer comes. Resolves when the gateway has seen that. */
+export async function askAndLeave(
+  life: Life,
+  { body, when }: { body: object; when: () => boolean },
+): Promise<void> {
+  const gone = new AbortController();
+  const name = randomUUID();
+  const closed = gatewayCloses(name);
+  const asked = life.post(body, { signal: gone.signal, headers: { [NAME_OF_CUT]: name } });
+  asked.catch(() => undefined);
+  await eventually('the moment to leave', when);
+  gone.abort();
+  await assert.rejects(asked);
+  await closed;
 }
 
 const NAME_OF_CUT = 'x-name-of-test';

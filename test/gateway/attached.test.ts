@@ -3,21 +3,19 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
-import { eventsIn, readStream, says } from './asking.js';
+import { eventsIn, readStream, says, askAndLeave, askInPart } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
-const SLOW = { simulator: { tokens_per_second: 400 } };
+const SLOW = { simulator: { tokens_per_second: 200 } };
+/** A connection has a sign of life once it waits for its call. */
+const SILENT = { simulator: { ms_to_first_token: 60_000 }, times: { keep_alive_ms: 5 } };
 
 /** Asks for a long text as a stream, and cuts the connection after so many characters of it. */
 async function cutStream(life: Life, characters = 2000) {
   const asked = { ...says(LONG), stream: true };
-  const cut = new AbortController();
-  const reply = await life.post(asked, { signal: cut.signal });
-  const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let part = '';
-  while (part.length < characters) part += (await reader.read()).value ?? assert.fail('it ended');
-  cut.abort();
+  const part = await askInPart(life, { body: asked, characters });
   return {
     /** Asks for it again: the same bytes from the first one, and all of the text. */
     isGivenAgain: async (by = life): Promise<void> => {
@@ -60,16 +58,17 @@ describe('a stream that was cut', () => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();
     const stream = await cutStream(life);
-    while (life.journal.trajectory.calls[0]?.answer == null) await sleep(20);
+    await eventually('its answer', () => life.journal.trajectory.calls[0]?.answer != null);
     await stream.isGivenAgain();
     assert.equal(requests.length, 1);
   });
 
   test('goes on for a while without anybody, is then cut, and continued by who attaches', async (t) => {
-    const { open, requests } = await gatewayBed(t, { ...SLOW, times: { linger_ms: 100 } });
+    const { open, requests, running } = await gatewayBed(t, { ...SLOW, times: { linger_ms: 100 } });
     const life = await open();
     const stream = await cutStream(life, 1000);
-    await sleep(400);
+    assert.equal(running(), 1);
+    await eventually('the engine to be left', () => running() === 0);
     const { open: answers } = life.journal.trajectory;
     const had = answers.get(0)!.token_ids.length;
     await sleep(200);
@@ -85,7 +84,8 @@ describe('an answer that is not streamed', () => {
   test('is given to whoever asks again behind a timeout, and sampled once', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const life = await open();
-    await assert.rejects(life.post(says(LONG), { signal: AbortSignal.timeout(300) }));
+    const { calls } = life.journal.trajectory;
+    await askAndLeave(life, { body: says(LONG), when: () => calls.length > 0 });
     const reply = (await (await life.post(says(LONG))).json()) as {
       choices: { message: { content: string } }[];
     };
@@ -126,10 +126,9 @@ describe('another call', () => {
   });
 
   test('is one whose client has closed three times at the same place', async (t) => {
-    const { open } = await gatewayBed(t, { simulator: { ms_to_first_token: 60_000 } });
+    const { open } = await gatewayBed(t, SILENT);
     const life = await open();
-    for (let k = 0; k < 4; k++)
-      await assert.rejects(life.post(says('yes'), { signal: AbortSignal.timeout(150) }));
+    for (let k = 0; k < 4; k++) await askInPart(life, { body: says('yes'), characters: 1 });
     assert.equal(life.journal.trajectory.calls.length, 2);
   });
 });

@@ -12,9 +12,10 @@ import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, says } from './asking.js';
 import { gatewayBed, kill, poolWithout } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
-const SLOW = { simulator: { tokens_per_second: 400 } };
+const SLOW = { simulator: { tokens_per_second: 200 } };
 const user = (content: string) => ({ role: 'user', content });
 const statuses = ({ journal: { trajectory } }: Life) =>
   pathsOf(trajectory, rulesOf(trajectory)).status;
@@ -32,7 +33,10 @@ describe('attack', () => {
       () => false,
       () => true,
     );
-    while ((before.journal.trajectory.open.get(0)?.token_ids.length ?? 0) < 20) await sleep(5);
+    await eventually(
+      'tokens',
+      () => (before.journal.trajectory.open.get(0)?.token_ids.length ?? 0) >= 20,
+    );
     const after = await open({ again: true });
     const inherited = after.journal.trajectory.open.get(0)?.token_ids.length ?? 0;
     assert.ok(inherited > 0);
@@ -149,13 +153,15 @@ describe('attack', () => {
     t.mock.method(performance, 'now', () => now() + passed);
     const gone = new AbortController();
     const asked = life.post(says('yes'), { signal: gone.signal });
-    while (life.journal.trajectory.calls.length === 0) await sleep(5);
+    await eventually('its call', () => life.journal.trajectory.calls.length > 0);
     await sleep(50);
     passed = 25 * 60_000;
     gone.abort();
     await assert.rejects(asked);
-    while (life.session.ourFault() === null) await sleep(5);
-    assert.match(life.session.ourFault() ?? '', /no replica served for 1500 s/);
+    assert.match(
+      await eventually('a fault of ours', () => life.session.ourFault()),
+      /no replica served for 1500 s/,
+    );
   });
 
   test('30: a key names the writer of its life line: that of another holder is none', async (t) => {

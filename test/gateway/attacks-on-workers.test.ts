@@ -1,6 +1,5 @@
 /** Attacks on workers and weights, by their numbers in the design: a gateway that is killed, updates between two tries. */
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { createHolders } from '../../src/activities/agent/holder-facts.js';
 import { Fault } from '../../src/model/faults.js';
@@ -11,6 +10,7 @@ import { temporaryStore } from '../fakes/temporary-store.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
 const user = (content: string) => ({ messages: [{ role: 'user', content }], stream: true });
@@ -24,12 +24,15 @@ function publishedEngine(script: readonly ScriptedReply[]) {
     names_spans: false,
   });
   const prompts: number[] = [];
+  let running = 0;
   const scripted = scriptedService(script);
   service.generate = (request, context) => {
     prompts.push(request.prompt_ids.length);
-    return scripted.generate(request, context);
+    running += 1;
+    return scripted.generate(request, context).finally(() => (running -= 1));
   };
-  return { pool, publish, prompts };
+  const left = () => eventually('the engine to be left', () => running === 0);
+  return { pool, publish, prompts, left };
 }
 
 const half = (letter: string): ScriptedReply => ({
@@ -83,11 +86,11 @@ describe('attack', () => {
   });
 
   test('10: an update between a call and its retry: the first tokens keep their label, the rest has the new one', async (t) => {
-    const { pool, publish, prompts } = publishedEngine([half('a'), rest('b')]);
+    const { pool, publish, prompts, left } = publishedEngine([half('a'), rest('b')]);
     const { open } = await gatewayBed(t, { pool, times: { linger_ms: 5 } });
     const life = await open();
     const heard = await askInPart(life, { body: user('go'), characters: 700 });
-    await sleep(100);
+    await left();
     publish();
     const again = await askAlone(life, { body: user('go') });
     assert.ok(eventsIn(again.text).startsWith(eventsIn(heard)));
@@ -97,7 +100,7 @@ describe('attack', () => {
   });
 
   test('19: an update between two lives: what is replayed keeps its labels, what is new has the new one', async (t) => {
-    const { pool, publish, prompts } = publishedEngine([
+    const { pool, publish, prompts, left } = publishedEngine([
       rest('a'),
       half('b'),
       rest('c'),
@@ -107,7 +110,7 @@ describe('attack', () => {
     const first = await open();
     const whole = await askAlone(first, { body: user('one') });
     await askInPart(first, { body: user('two'), characters: 700 });
-    await sleep(100);
+    await left();
     await kill(first);
     publish();
     const second = await open();

@@ -12,9 +12,10 @@ import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
-const SLOW = { simulator: { tokens_per_second: 400 } };
+const SLOW = { simulator: { tokens_per_second: 200 } };
 const user = (content: string) => ({ role: 'user', content });
 const on = (body: ReturnType<typeof says>, { said, news }: { said: string; news: string }) => ({
   ...body,
@@ -41,9 +42,9 @@ describe('attack', () => {
     const life = await open();
     const gone = new AbortController();
     const first = life.post(says(LONG), { signal: gone.signal }).catch(() => undefined);
-    while (life.journal.trajectory.calls.length === 0) await sleep(5);
+    await eventually('its call', () => life.journal.trajectory.calls.length > 0);
     const second = askAlone(life, { body: says(LONG) });
-    while (life.journal.trajectory.calls.length === 1) await sleep(5);
+    await eventually('another call', () => life.journal.trajectory.calls.length > 1);
     gone.abort();
     await Promise.all([first, second]);
     assert.equal(requests.length, 2);
@@ -212,19 +213,23 @@ describe('attack', () => {
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${life.headers['authorization'] ?? ''}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    while (life.journal.trajectory.calls[0]?.answer == null) await sleep(5);
+    const { calls } = life.journal.trajectory;
+    await eventually('its answer', () => calls[0]?.answer != null);
     await sleep(50);
     socket.resetAndDestroy();
-    while (life.journal.trajectory.calls[0].given.get(1) !== false) await sleep(5);
+    await eventually('the reset', () => calls[0]?.given.get(1) === false);
     assert.equal((await askAlone(life, { body: says('yes') })).content, 'yes');
     assert.equal(requests.length, 1);
   });
 
   test('29: a client that dislikes a looping answer and closes three times at its place gets another one', async (t) => {
-    const { open } = await gatewayBed(t, { simulator: { ms_to_first_token: 60_000 } });
+    const { open } = await gatewayBed(t, {
+      simulator: { ms_to_first_token: 60_000 },
+      // A connection has a sign of life once it waits for its call.
+      times: { keep_alive_ms: 5 },
+    });
     const life = await open();
-    for (let k = 0; k < 4; k++)
-      await assert.rejects(life.post(says('yes'), { signal: AbortSignal.timeout(150) }));
+    for (let k = 0; k < 4; k++) await askInPart(life, { body: says('yes'), characters: 1 });
     assert.deepEqual(causes(life), ['first', 'resampled']);
   });
 

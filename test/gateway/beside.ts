@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import type { Given, Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually, within } from '../harness/waiting.js';
 
 /** Bytes as they are on a connection of its own, and all that comes back. */
 export async function raw(life: Life, text: string): Promise<string> {
@@ -15,7 +15,7 @@ export async function raw(life: Life, text: string): Promise<string> {
   let got = '';
   socket.setEncoding('utf8').on('data', (part: string) => (got += part));
   socket.write(text);
-  await Promise.race([once(socket, 'close'), sleep(3000)]);
+  await within('the end of the connection', once(socket, 'close'));
   socket.destroy();
   return got;
 }
@@ -28,12 +28,12 @@ export async function beside(
   const { act, given } = typeof acts === 'function' ? { act: acts, given: {} } : acts;
   const bed = await gatewayBed(t, {
     simulator: { tokens_per_second: 200 },
-    times: { parked_ms: 200, body_ms: 400, overstay_ms: 300 },
+    times: { parked_ms: 200, body_ms: 1500, overstay_ms: 300 },
   });
   const life = await bed.open(given);
   const text = 'word '.repeat(30).trim();
   const sibling = life.post(says(text));
-  while (life.journal.trajectory.calls.length === 0) await sleep(5);
+  await eventually('its call', () => life.journal.trajectory.calls.length > 0);
   await act(life);
   const { choices } = (await (await sibling).json()) as {
     choices: { message: { content: string } }[];

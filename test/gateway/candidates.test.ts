@@ -1,10 +1,10 @@
 /** Programs that ask the same on purpose, and are killed once: as many samples as without, or one fewer. */
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { askAlone, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const N = 4;
 const LONG = 'word '.repeat(40).trim();
@@ -45,11 +45,12 @@ const atOnce: Program = {
       life.post({ ...CANDIDATE, stream: true }, { signal }).catch(() => null),
     );
     const { calls, open } = life.journal.trajectory;
-    while (
-      calls.length < N ||
-      ![...open.values()].some(({ token_ids }) => token_ids.length > 20 * after)
-    )
-      await sleep(2);
+    await eventually(
+      'tokens of all',
+      () =>
+        calls.length === N &&
+        [...open.values()].some(({ token_ids }) => token_ids.length > 20 * after),
+    );
     gone.abort();
     await Promise.all(asked);
   },

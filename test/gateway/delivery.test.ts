@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 /** A connection that one test has in its hands. */
 async function connection(life: Life) {
@@ -24,7 +25,7 @@ async function connection(life: Life) {
   };
   const read = async (socket: Socket, count: number): Promise<void> => {
     socket.on('data', (part: Buffer) => (got += part.toString()));
-    while (got.split('HTTP/1.1 200').length <= count) await sleep(5);
+    await eventually('an answer', () => got.split('HTTP/1.1 200').length > count);
   };
   return { socket, ask, read: (count = 1) => read(socket, count) };
 }
@@ -33,8 +34,13 @@ const servedOf = async (life: Life): Promise<[number, boolean][]> =>
   (await life.lines()).flatMap((line) =>
     line.kind === 'served' ? [[line.turn, line.whole] as [number, boolean]] : [],
   );
+const servedInTime = (life: Life): Promise<[number, boolean][]> =>
+  eventually('what it says of its arrival', async () => {
+    const served = await servedOf(life);
+    return served.length > 0 && served;
+  });
 const answered = async (life: Life): Promise<void> => {
-  while (life.journal.trajectory.calls[0]?.answer == null) await sleep(5);
+  await eventually('an answer', () => life.journal.trajectory.calls[0]?.answer != null);
 };
 
 describe('an answer that was handed over', () => {
@@ -58,8 +64,7 @@ describe('an answer that was handed over', () => {
     ask('yes');
     await read();
     socket.end();
-    await sleep(100);
-    assert.deepEqual(await servedOf(life), [[0, true]]);
+    assert.deepEqual(await servedInTime(life), [[0, true]]);
   });
 
   test('has not arrived where its connection is reset, and is given again', async (t) => {
@@ -72,8 +77,7 @@ describe('an answer that was handed over', () => {
     await answered(life);
     await sleep(50);
     socket.resetAndDestroy();
-    await sleep(100);
-    assert.deepEqual(await servedOf(life), [[0, false]]);
+    assert.deepEqual(await servedInTime(life), [[0, false]]);
     assert.equal((await life.post(says('yes'))).status, 200);
     assert.equal(requests.length, 1);
   });
@@ -82,12 +86,11 @@ describe('an answer that was handed over', () => {
     const { open } = await gatewayBed(t);
     const life = await open();
     const { ask, read, socket } = await connection(life);
+    const asked_at = performance.now();
     ask('yes');
     await read();
-    await sleep(4000);
-    assert.deepEqual(await servedOf(life), []);
-    await sleep(1200);
-    assert.deepEqual(await servedOf(life), [[0, true]]);
+    assert.deepEqual(await servedInTime(life), [[0, true]]);
+    assert.ok(performance.now() - asked_at >= 5000);
     socket.destroy();
   });
 

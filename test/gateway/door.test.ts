@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 async function doorOf(t: TestContext): Promise<{ door: Server; url: string }> {
   const door = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
@@ -79,10 +80,14 @@ describe('a door', () => {
     });
     let out = 0;
     for (const one of crowd) one.on('error', () => undefined).on('close', () => (out += 1));
-    while (out < 300 - 256) await new Promise((resolve) => setTimeout(resolve, 20));
+    await eventually('those beyond them', () => out >= 300 - 256);
     assert.equal(out, 300 - 256);
     for (const one of crowd) one.destroy();
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    assert.equal((await ask(url, { line: 'one' })).status, 200);
+    const isLetIn = (): Promise<boolean> =>
+      ask(url, { line: 'one' }).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
+    await eventually('room', isLetIn);
   });
 });

@@ -103,18 +103,20 @@ export async function gatewayBed(
   const gateway = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, ...options });
   const service = engine ?? (await simulated(t, simulator));
   const requests: GenerationRequest[] = [];
+  let running = 0;
   const counted: GenerationService = {
     ...service,
     generate: (request, context) => {
       requests.push(request);
-      return service.generate(request, context);
+      running += 1;
+      return service.generate(request, context).finally(() => (running -= 1));
     },
   };
   const pool = givenPool ?? poolFor(counted);
   const open = (given: Given = {}): Promise<Life> =>
     openLife(given, { gateway, pool: given.pool ?? pool, store, journalFile: files.journalFile });
   t.after(() => gateway.close());
-  return { gateway, open, requests, store, service: counted };
+  return { gateway, open, requests, running: () => running, store, service: counted };
 }
 
 async function simulated(

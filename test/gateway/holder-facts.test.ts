@@ -53,7 +53,7 @@ onEachStore((openStore) => {
           await new Promise<void>((resolve) => (wake = resolve));
         },
       });
-      const thaw = await eventually({ what: 'its look', timeout_ms: 20_000 }, () => wake);
+      const thaw = await eventually('its look', () => wake);
       isOurs = false;
       await others.take(ROLLOUT, { url: 'http://new', writer: 'new', stillOurs: ours });
       thaw();

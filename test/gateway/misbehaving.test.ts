@@ -6,6 +6,7 @@ import { keyOf } from '../../src/gateway/key.js';
 import { beside } from './beside.js';
 import { says } from './asking.js';
 import { gatewayBed, SECRET } from './gateway-bed.js';
+import { within } from '../harness/waiting.js';
 
 interface Told {
   status: number;
@@ -190,18 +191,15 @@ describe('a path or key that is none', () => {
 
 describe('limits', () => {
   test('of calls: 400, one line, and the program has a moment to end', async (t) => {
-    let overstays = false;
     const { life } = await beside(t, {
       given: { limits: { calls: 2 } },
       act: async (life) => {
-        void life.session.overstays.then(() => (overstays = true));
         for (let k = 0; k < 3; k++)
           assert.equal((await life.post(says(`${k}`))).status, k === 0 ? 200 : 400);
         const answer = await told(await life.post(says('again')));
         assert.deepEqual([answer.status, answer.code], [400, 'rollout_limit']);
         await told(await life.post(says('again')));
-        await sleep(400);
-        assert.ok(overstays);
+        await within('the end of its moment', life.session.overstays);
       },
     });
     const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
@@ -219,7 +217,7 @@ describe('limits', () => {
   });
 
   test('of sequences: a program that goes on in what it may do is not ended', async (t) => {
-    const { open } = await gatewayBed(t, { times: { overstay_ms: 1000 } });
+    const { open } = await gatewayBed(t, { times: { overstay_ms: 3000 } });
     const life = await open({ limits: { sequences: 1 } });
     let overstays = false;
     void life.session.overstays.then(() => (overstays = true));
@@ -232,13 +230,12 @@ describe('limits', () => {
       { role: 'user', content: 'Say: two' },
     ];
     assert.equal((await life.post({ messages: more })).status, 200);
-    await sleep(1500);
+    await sleep(3500);
     assert.equal(overstays, false);
     // The same refusal within a minute, behind an answer: an exit now is the limit's.
     assert.equal((await life.post(says('a helper'))).status, 400);
     assert.equal(life.journal.trajectory.lives[0]?.refusal?.limit, 'sequences');
-    await sleep(1500);
-    assert.ok(overstays);
+    await within('the end of its moment', life.session.overstays);
   });
 
   test('hold on for the next attempt: a program that was refused has no more time than before', async (t) => {
@@ -249,7 +246,7 @@ describe('limits', () => {
     await life.session.end('moved');
     await life.journal.release();
     const next = await open({ limits: { calls: 1 }, again: true });
-    await next.session.overstays;
+    await within('the end of its moment', next.session.overstays);
   });
 
   test('600 calls of a rollout that may have 5 get as many answers', async (t) => {

@@ -6,9 +6,10 @@ import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
-const SLOW = { simulator: { tokens_per_second: 400 } };
+const SLOW = { simulator: { tokens_per_second: 200 } };
 
 const servedTo = ({ journal }: Life, life: number): (boolean | undefined)[] =>
   journal.trajectory.calls.map(({ given }) => given.get(life));
@@ -103,11 +104,11 @@ describe('a retry that its SDK marks', () => {
   const marked = { headers: { 'x-stainless-retry-count': '1' } };
 
   test('waits for the close of the connection before it, and gets its answer', async (t) => {
-    const { open, requests } = await gatewayBed(t, SLOW);
+    const { open, requests } = await gatewayBed(t, { ...SLOW, times: { retry_ms: 60_000 } });
     const life = await open();
     const gone = new AbortController();
     const first = life.post(says(LONG), { signal: gone.signal }).catch(() => undefined);
-    while (life.journal.trajectory.calls.length === 0) await sleep(5);
+    await eventually('its call', () => life.journal.trajectory.calls.length > 0);
     const second = life.post(says(LONG), marked);
     await sleep(100);
     gone.abort();
@@ -119,10 +120,14 @@ describe('a retry that its SDK marks', () => {
   test('is another call where the connection before it stays for a second', async (t) => {
     const { open, requests } = await gatewayBed(t, { simulator: { tokens_per_second: 60 } });
     const life = await open();
-    const both = [life.post(says(LONG)), sleep(50).then(() => life.post(says(LONG), marked))];
-    await sleep(800);
-    assert.equal(life.journal.trajectory.calls.length, 1);
-    for (const reply of await Promise.all(both)) assert.equal(reply.status, 200);
+    const { calls } = life.journal.trajectory;
+    const first = life.post(says(LONG));
+    await eventually('its call', () => calls.length > 0);
+    const asked_at = performance.now();
+    const second = life.post(says(LONG), marked);
+    await eventually('another call', () => calls.length > 1);
+    assert.ok(performance.now() - asked_at >= 990);
+    for (const reply of await Promise.all([first, second])) assert.equal(reply.status, 200);
     assert.equal(requests.length, 2);
   });
 

@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { readHermes } from '../../src/model/calls/parsers/hermes.js';
 import type { Life } from './gateway-bed.js';
-import { eventsIn, readStream, says } from './asking.js';
+import { eventsIn, readStream, says, askAndLeave } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 interface Answer {
   choices: {
@@ -146,10 +147,11 @@ describe('a retry', () => {
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${life.session.key}\r\nidempotency-key: k\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    while (life.journal.trajectory.calls[0]?.answer == null) await sleep(10);
+    const { calls } = life.journal.trajectory;
+    await eventually('its answer', () => calls[0]?.answer != null);
     await sleep(50);
     socket.resetAndDestroy();
-    await sleep(50);
+    await eventually('the reset', () => calls[0]?.given.get(1) === false);
     const headers = { 'idempotency-key': 'k' };
     const [one, other] = [
       await (await life.post(body, { headers })).text(),
@@ -166,13 +168,11 @@ describe('a retry', () => {
     });
     const life = await open({ generation: { temperature: 1 } });
     const asked = says('word '.repeat(20));
-    const cut = new AbortController();
-    const first = life.post(asked, { signal: cut.signal }).catch(() => null);
-    while (life.journal.trajectory.calls.length === 0) await sleep(5);
+    const { calls } = life.journal.trajectory;
+    const left = askAndLeave(life, { body: asked, when: () => calls.length === 2 });
+    await eventually('its call', () => calls.length > 0);
     const second = life.post(asked);
-    while (life.journal.trajectory.calls.length < 2) await sleep(5);
-    cut.abort();
-    await first;
+    await left;
     const { id: again } = (await (await life.post(asked)).json()) as { id: string };
     const { id: other } = (await (await second).json()) as { id: string };
     assert.match(again, /-0$/);

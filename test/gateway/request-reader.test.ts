@@ -1,10 +1,10 @@
 /** Large bodies are read beside the event loop, and mean the same there. */
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { Refused } from '../../src/gateway/refusals.js';
 import type { RequestReader } from '../../src/gateway/request-reader.js';
 import { createRequestReader } from '../../src/gateway/request-reader.js';
+import { eventually } from '../harness/waiting.js';
 
 const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {} } as const;
 
@@ -26,14 +26,13 @@ async function readers(): Promise<{ here: RequestReader; there: RequestReader }>
   const there = createRequestReader({ large: 0 });
   const { read } = there;
   await read(bytesOf(ODD), LIMITS);
-  for (const end = Date.now() + 30_000; ;) {
+  await eventually('the thread', async () => {
     const body = bytesOf(ODD);
     await read(body, LIMITS);
     // What a thread was given is gone here.
-    if (body.length === 0) return { here: createRequestReader({ large: Infinity }), there };
-    assert.ok(Date.now() < end, 'the thread has not started');
-    await sleep(20);
-  }
+    return body.length === 0;
+  });
+  return { here: createRequestReader({ large: Infinity }), there };
 }
 
 describe('a large body', () => {

@@ -13,13 +13,21 @@ import { give } from '../../src/gateway/stream.js';
 import { newCall } from '../../src/gateway/played-call.js';
 import type { Telling } from '../../src/gateway/telling.js';
 import { watchSocket } from '../../src/gateway/delivery.js';
+import { eventually } from '../harness/waiting.js';
 
-const TIMES = { keep_alive_ms: 5, stalled_ms: 400 };
+const STALLED_MS = 400;
 /** Its events take more than what the sockets of both sides hold. */
 const LONG = 'x'.repeat(2 ** 20);
 
 /** An answer that is said so far, on a connection whose client reads or does not. */
-async function giving(t: TestContext, { reads, stream }: { reads: boolean; stream: boolean }) {
+async function giving(
+  t: TestContext,
+  {
+    reads,
+    stream,
+    stalled_ms = STALLED_MS,
+  }: { reads: boolean; stream: boolean; stalled_ms?: number },
+) {
   const call = newCall({ key: 'key', request: null, turn: 0, is_known: true, is_delivered: false });
   const answer = { content: LONG.repeat(16), tool_calls: [], malformed: 0 };
   const line = { at: 0, asked: {} };
@@ -41,7 +49,7 @@ async function giving(t: TestContext, { reads, stream }: { reads: boolean; strea
     const trajectory = { calls } as unknown as Giving['trajectory'];
     const rest = { rollout_id: 'r', ending: () => null, stored: () => Promise.resolve() };
     done = give(
-      { request, response, attached, trajectory, times: TIMES, ...rest },
+      { request, response, attached, trajectory, times: { keep_alive_ms: 5, stalled_ms }, ...rest },
       { stream, asked: {} },
     );
     found(response);
@@ -64,8 +72,10 @@ async function giving(t: TestContext, { reads, stream }: { reads: boolean; strea
 
 describe('a client', () => {
   test('that does not read a stream is sent no signs of life, and is cut off', async (t) => {
-    const { response, became, done } = await giving(t, { reads: false, stream: true });
-    while (!response.writableNeedDrain) await sleep(5);
+    const { response, became, done } = await giving(t, {
+      ...{ reads: false, stream: true, stalled_ms: 3000 },
+    });
+    await eventually('a full socket', () => response.writableNeedDrain);
     const held = response.writableLength;
     await sleep(100);
     assert.equal(response.writableLength, held);
@@ -77,7 +87,7 @@ describe('a client', () => {
 
   test('that reads is not', async (t) => {
     const { response, became, call } = await giving(t, { reads: true, stream: true });
-    await sleep(TIMES.stalled_ms * 2);
+    await sleep(STALLED_MS * 2);
     assert.equal(response.destroyed, false);
     assert.deepEqual(became, []);
     response.destroy();

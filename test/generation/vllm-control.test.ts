@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { assertFault, fakeVllm, replay, reply, untilAborted } from './fake-vllm.js';
+import { eventually } from '../harness/waiting.js';
 
 const WEIGHTS = 'GET /weight_info';
 
@@ -121,7 +121,7 @@ test('a question about a pause that comes while one is on its way shares the nex
     },
   });
   const answer = async (is_paused: boolean): Promise<void> => {
-    while (answers.length === 0) await sleep(5);
+    await eventually('a question', () => answers.length > 0);
     answers.shift()!(is_paused);
   };
   const first = service.isPaused();

@@ -16,6 +16,7 @@ import {
   streaming,
   untilAborted,
 } from './fake-vllm.js';
+import { eventually } from '../harness/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const RAW = capture('004').raw;
@@ -212,16 +213,14 @@ describe('silence', () => {
         startStream(exchange).write(EVENTS.slice(0, 3).join(''));
       },
       'GET /is_paused': replay('107'),
-      options: { ...limits, first_token_timeout_ms: 10_000 },
+      options: { ...limits, first_token_timeout_ms: 600_000 },
     });
     const { got, onDelta } = collector();
-    const began = performance.now();
     await assertFault(service.generate(REQUEST, { signal: untilAborted(), onDelta }), {
       type: 'GenerationUnavailable',
       message: /idle timeout: no token for 0\.06 s/,
       at: base_url,
     });
-    assert.ok(performance.now() - began < 5000, 'the first-token limit was over');
     assert.deepEqual(got.token_ids, [539, 346, 271]);
     await exchanges[0]?.closed;
   });
@@ -230,10 +229,10 @@ describe('silence', () => {
     let asked = 0;
     const { service } = await fakeVllm(t, {
       [COMPLETIONS]: async (exchange) => {
-        await sleep(300);
+        await eventually('questions', () => asked >= 3);
         const response = startStream(exchange);
         response.write(EVENTS[0] ?? '');
-        await sleep(200);
+        await eventually('more questions', () => asked >= 6);
         response.end(EVENTS.slice(1).join(''));
       },
       'GET /is_paused': (exchange) => {
@@ -245,7 +244,6 @@ describe('silence', () => {
     const { got, onDelta } = collector();
     await service.generate(REQUEST, { signal: untilAborted(), onDelta });
     assert.deepEqual(got.token_ids, ids(RAW));
-    assert.ok(asked >= 3, `asked ${asked} times`);
   });
 
   test('after the end is ignored', async (t) => {
@@ -253,13 +251,13 @@ describe('silence', () => {
       [COMPLETIONS]: replay('004'),
       // A busy machine may be slower than the limit, and then it is asked about.
       'GET /is_paused': replay('107'),
-      options: limits,
+      options: { first_token_timeout_ms: 500, idle_timeout_ms: 500 },
     });
     await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
     // A question that was on its way may still arrive.
-    await sleep(50);
-    const { length } = exchanges;
     await sleep(200);
+    const { length } = exchanges;
+    await sleep(700);
     assert.equal(exchanges.length, length, 'the pause was asked about');
   });
 
@@ -269,15 +267,15 @@ describe('silence', () => {
         const response = startStream(exchange);
         for (const event of EVENTS) {
           response.write(event);
-          await sleep(15);
+          await sleep(150);
         }
         response.end();
       },
       'GET /is_paused': replay('107'),
-      options: { first_token_timeout_ms: 5000, idle_timeout_ms: 150 },
+      options: { first_token_timeout_ms: 60_000, idle_timeout_ms: 1500 },
     });
     const end = await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
-    assert.ok(end.generate_s > 0.15, 'longer than the limit in all');
+    assert.ok(end.generate_s > 1.5, 'longer than the limit in all');
   });
 });
 

@@ -13,6 +13,7 @@ import {
   streaming,
   untilAborted,
 } from './fake-vllm.js';
+import { within } from '../harness/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const [FIRST_EVENT = ''] = capture('004').raw.split(/(?<=\n\n)/);
@@ -66,8 +67,8 @@ describe('a generation', () => {
       },
     });
     const end = await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
-    assert.ok(end.queue_s >= 0.07 && end.queue_s < 5, `queue_s ${end.queue_s}`);
-    assert.ok(end.generate_s >= 0.03 && end.generate_s < 5, `generate_s ${end.generate_s}`);
+    assert.ok(end.queue_s >= 0.07, `queue_s ${end.queue_s}`);
+    assert.ok(end.generate_s >= 0.03, `generate_s ${end.generate_s}`);
   });
 });
 
@@ -196,8 +197,7 @@ describe('aborting the signal', () => {
       });
       const generation = service.generate(REQUEST, { signal: controller.signal, ...collector() });
       await assert.rejects(generation, reason);
-      const seen = await Promise.race([closed?.then(() => 'closed'), sleep(2000, 'still open')]);
-      assert.equal(seen, 'closed');
+      await within('the end of the connection', closed ?? assert.fail('it was not asked'));
       assert.equal(getEventListeners(controller.signal, 'abort').length, 0);
     });
   }
@@ -228,7 +228,7 @@ test('an error of onDelta reaches the caller as it is, and closes the connection
     service.generate(REQUEST, { signal: untilAborted(), onDelta }),
     (error) => error === bug,
   );
-  assert.equal(await Promise.race([closed?.then(() => 'closed'), sleep(2000, 'open')]), 'closed');
+  await within('the end of the connection', closed ?? assert.fail('it was not asked'));
 });
 
 test('fifty generations leave no listener on the signal they share', async (t) => {

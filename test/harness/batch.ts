@@ -10,7 +10,7 @@ import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { TestServer } from './dev-server.js';
-import { within } from './waiting.js';
+import { PATIENCE_MS, within } from './waiting.js';
 
 /** A workflow's failure: type and message of its innermost cause. */
 export interface WorkflowFailure {
@@ -43,7 +43,6 @@ export interface BatchToStart {
   delay?: Duration;
 }
 
-const CALL_MS = 20_000;
 const OUTCOME_MS = 300_000;
 
 /** Starts `rolloutBatch`; the request is sent as it is, even if it is wrong. */
@@ -67,7 +66,7 @@ async function start(
   { type, input }: { type: string; input: unknown },
 ): Promise<StartedBatch> {
   const { client } = server;
-  const handle = await client.connection.withDeadline(Date.now() + CALL_MS, () =>
+  const handle = await client.connection.withDeadline(Date.now() + PATIENCE_MS, () =>
     client.workflow.start(type, {
       workflowId: batch_id,
       taskQueue: task_queue,

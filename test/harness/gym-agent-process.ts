@@ -29,7 +29,6 @@ export interface GymAgentProcessOptions {
 }
 
 const MAIN = path.join(import.meta.dirname, '../servers/gym-agent-main.js');
-const STARTED_WITHIN_MS = 30_000;
 
 /** Resolves when it listens. */
 export async function startGymAgentProcess({
@@ -68,8 +67,9 @@ async function startLife(options: { port: string; scriptFile: string; logFile: s
     await exited;
   };
   try {
-    const wait = { what: 'the agent server to listen', timeout_ms: STARTED_WITHIN_MS };
-    const [url] = (await within(wait, Promise.race([listens, ended]))) as [string];
+    const [url] = (await within('the agent server to listen', Promise.race([listens, ended]))) as [
+      string,
+    ];
     return { url, kill };
   } catch (error) {
     await kill();

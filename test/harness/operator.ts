@@ -54,12 +54,9 @@ export const taskAt =
     return tasks[Math.round(share * (tasks.length - 1))];
   };
 
-const ENDED_WITHIN_MS = 60_000;
-const BEGUN_WITHIN_MS = 30_000;
-const PAUSED_WITHIN_MS = 30_000;
 /** A workflow task takes less. */
 const TASK_MS = 500;
-const TAKEN_WITHIN_MS = 4000;
+const TAKEN_WITHIN_MS = 30_000;
 /** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports. */
 const SCHEDULED = 1;
 
@@ -81,8 +78,7 @@ export function operatorOf({
   });
   const reset = async (workflowId: string, to: ResetPoint): Promise<void> => {
     // One that has just begun has no completed task yet.
-    const wait = { what: `a workflow task of ${workflowId}`, timeout_ms: BEGUN_WITHIN_MS };
-    const task = await eventually(wait, async () =>
+    const task = await eventually(`a workflow task of ${workflowId}`, async () =>
       to((await workflow.getHandle(workflowId).fetchHistory()).events ?? []),
     );
     await resetTo({ client, namespace }, { workflowId, eventId: task.eventId! });
@@ -102,28 +98,27 @@ export function operatorOf({
   };
   return {
     pause: async (workflowId) => {
-      await eventually(
-        { what: `a pause of ${workflowId}`, timeout_ms: PAUSED_WITHIN_MS },
-        async () => {
-          const status = await statusOf(workflowId);
-          // Its parent may not have started it yet.
-          if (status === null) return false;
-          if (status !== 'PAUSED')
-            await workflowService
-              .pauseWorkflowExecution({ ...byHand(), workflowId })
-              // It has not begun yet (temporalio/temporal#10975).
-              .catch(unlessInternal);
-          await sleep(TASK_MS);
-          return (await statusOf(workflowId)) === 'PAUSED';
-        },
-      );
+      await eventually(`a pause of ${workflowId}`, async () => {
+        const status = await statusOf(workflowId);
+        // Its parent may not have started it yet.
+        if (status === null) return false;
+        if (status !== 'PAUSED')
+          await workflowService
+            .pauseWorkflowExecution({ ...byHand(), workflowId })
+            // It has not begun yet (temporalio/temporal#10975).
+            .catch(unlessInternal);
+        await sleep(TASK_MS);
+        return (await statusOf(workflowId)) === 'PAUSED';
+      });
     },
     unpause: async (workflowId) => {
       await workflowService.unpauseWorkflowExecution({ ...byHand(), workflowId });
       const before = await untaken(workflowId);
       if (before === null) return;
-      await sleep(TAKEN_WITHIN_MS);
-      if ((await untaken(workflowId)) !== before) return;
+      for (const end = performance.now() + TAKEN_WITHIN_MS; performance.now() < end;) {
+        if ((await untaken(workflowId)) !== before) return;
+        await sleep(TASK_MS);
+      }
       const handle = workflow.getHandle(workflowId);
       const hasTask = taskAt(1)((await handle.fetchHistory()).events ?? []) !== undefined;
       if (hasTask) await reset(workflowId, taskAt(1));
@@ -139,7 +134,7 @@ export function operatorOf({
         workflowExecution: { workflowId },
       });
       const handle = workflow.getHandle(workflowId);
-      await eventually({ what: `${workflowId} to be gone`, timeout_ms: ENDED_WITHIN_MS }, () =>
+      await eventually(`${workflowId} to be gone`, () =>
         handle.describe().then(
           () => false,
           (error: unknown) => error instanceof WorkflowNotFoundError,
@@ -149,8 +144,7 @@ export function operatorOf({
     cancel: async (workflowId) => {
       const handle = workflow.getHandle(workflowId);
       await handle.cancel();
-      const wait = { what: `the end of ${workflowId}`, timeout_ms: ENDED_WITHIN_MS };
-      await eventually(wait, async () => !isOpen(await handle.describe()));
+      await eventually(`the end of ${workflowId}`, async () => !isOpen(await handle.describe()));
     },
   };
 }

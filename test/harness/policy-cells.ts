@@ -96,7 +96,6 @@ export const startCellBed = (
 
 const AWAY_MS = 120_000;
 const CUT_MS = 5000;
-const HELD_MS = 120_000;
 
 type Loss = (typeof LOSSES)[number] | 'answer' | 'temporal';
 
@@ -136,7 +135,7 @@ export function strikesOn(bed: PolicyBed): Record<Loss, (engine: Engine) => Prom
 
 /** The engine has met its fault. */
 export const isHit = (engine: Engine): Promise<unknown> =>
-  eventually({ what: `a call to ${engine.replica}`, timeout_ms: HELD_MS }, async () => {
+  eventually(`a call to ${engine.replica}`, async () => {
     const reply = await fetch(`${engine.process().url}/simulator/faults`);
     const { faults } = (await reply.json()) as { faults: { hits: number }[] };
     return faults.some(({ hits }) => hits > 0);
@@ -144,9 +143,7 @@ export const isHit = (engine: Engine): Promise<unknown> =>
 
 /** Every replica serves this version; null: the record's. */
 export const allServe = (bed: PolicyBed, version: number | null = null): Promise<unknown> =>
-  eventually({ what: `every replica at ${version ?? 'its version'}`, timeout_ms: HELD_MS }, () =>
-    serveAll(bed, version),
-  );
+  eventually(`every replica at ${version ?? 'its version'}`, () => serveAll(bed, version));
 
 export async function serveAll(bed: PolicyBed, version: number | null = null): Promise<boolean> {
   const { replicas = {}, version: has = null, sleep = null } = (await bed.record()) ?? {};
@@ -179,7 +176,7 @@ export async function startCellBatch(
   // A failed cell may have left some.
   for (const engine of bed.engines) await engine.process().clearFaults();
   await bed.batch(id).start(puzzleBatch({ samples, repeats: 2, max_rollout_turns: turns }));
-  await eventually({ what: 'streams on both engines', timeout_ms: HELD_MS }, async () => {
+  await eventually('streams on both engines', async () => {
     const running = await Promise.all(bed.engines.map((one) => one.process().runningRequests()));
     return running.every((streams) => streams > 0);
   });

@@ -37,7 +37,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
     after(() => bed.end());
     const next = async () => bed.weights((version += 1));
     const currentAt = (wanted: number): Promise<unknown> =>
-      eventually({ what: `every replica at ${wanted}`, timeout_ms: 60_000 }, async () => {
+      eventually(`every replica at ${wanted}`, async () => {
         const record = await bed.record();
         const entries = Object.values(record?.replicas ?? {});
         return (
@@ -55,14 +55,16 @@ export function policyTests(wire: 'completions' | 'generate'): void {
       return report;
     };
 
-    test('what was sampled before anything was published has no version that came after', async () => {
-      await bed.batch('unpublished').start(batchOf(6));
-      const what = 'tokens in a journal';
-      await eventually({ what, timeout_ms: 60_000 }, async () => {
+    const hasTokens = (id: string): Promise<unknown> =>
+      eventually('tokens in a journal', async () => {
         // There may be no journal yet.
-        const report = await bed.check('unpublished').catch(() => null);
+        const report = await bed.check(id).catch(() => null);
         return (report?.tokens ?? 0) > 0;
       });
+
+    test('what was sampled before anything was published has no version that came after', async () => {
+      await bed.batch('unpublished').start(batchOf(6));
+      await hasTokens('unpublished');
       await bed.publish(await next());
       const { result } = await bed.batch('unpublished').outcome();
       assert.equal(result?.counts.completed, 12);
@@ -74,6 +76,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
     test('tokens have the version of the weights that sampled them, in every mode', async () => {
       await bed.publish(await next());
       await bed.batch('modes').start(batchOf(6));
+      await hasTokens('modes');
       const served: Record<string, unknown> = {};
       for (const mode of ['keep', 'abort', 'wait'] as const) {
         await sleep(1000);
@@ -161,14 +164,14 @@ export function policyTests(wire: 'completions' | 'generate'): void {
       test(`${JSON.stringify(fault)}: no rollout sees those weights`, async () => {
         const id = `fault-${'says' in fault ? fault.says : fault.fault}`;
         await bed.batch(id).start(batchOf(3));
-        await sleep(1000);
+        await hasTokens(id);
         const before = (await bed.record())?.version;
         await bed.engines[0]!.process().inject(fault);
         assert.match(
           await reasonOf(bed.publish(await next())),
           /was not reached.*(probe|load|cache): /s,
         );
-        await eventually({ what: 'every replica to serve', timeout_ms: 60_000 }, async () =>
+        await eventually('every replica to serve', async () =>
           Object.values((await bed.record())?.replicas ?? {}).every(
             ({ state }) => state === 'current',
           ),
@@ -181,7 +184,7 @@ export function policyTests(wire: 'completions' | 'generate'): void {
 
     test('a process that replaces a replica serves only once it has the weights', async () => {
       await bed.batch('replaced').start(batchOf(6));
-      await sleep(1500);
+      await hasTokens('replaced');
       await bed.engines[1]!.kill();
       await bed.engines[1]!.start();
       const report = await checkBatch('replaced', 12);

@@ -15,6 +15,7 @@ import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { untilStarted } from './started-child.js';
+import { PATIENCE_MS } from './waiting.js';
 
 /**
  * A test's own PostgreSQL, on loopback, in a temporary folder. It refuses to run as root, so under root it runs as
@@ -35,7 +36,6 @@ export interface PostgresServer {
 }
 
 const PASSWORD = 'postgres-test-password';
-const START_MS = 30_000;
 const STILL_IN_USE = 'shared memory block';
 
 /** Why tests that need PostgreSQL are skipped here; false if there is one. */
@@ -75,7 +75,7 @@ async function serve(
     await running.exited;
   };
   const start = async (): Promise<void> => {
-    for (const end = performance.now() + START_MS; ;) {
+    for (const end = performance.now() + PATIENCE_MS; ;) {
       const before = existsSync(logFile) ? (await readFile(logFile, 'utf8')).length : 0;
       // The kernel ends it with this process, however that ends.
       child = await startChild({

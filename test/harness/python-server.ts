@@ -40,9 +40,8 @@ export async function startPythonServer(options: PythonServerOptions): Promise<P
     throw new Error(`the Python server ended with ${String(code)}`);
   });
   ended.catch(() => undefined);
-  const wait = { what: 'the Python server to listen', timeout_ms: 30_000 };
   try {
-    await within(wait, Promise.race([listens, ended]));
+    await within('the Python server to listen', Promise.race([listens, ended]));
   } catch (error) {
     child.kill('SIGKILL');
     throw error;

@@ -35,8 +35,10 @@ export const countTurns = ({ rollouts }: BatchOutcome): number =>
 export async function createTurnClock(bed: RecoveryBed): Promise<(turns: number) => Promise<void>> {
   const before = await countCompletions(bed.directory);
   return async (turns) => {
-    const wait = { what: `${turns} turns`, timeout_ms: 120_000 };
-    await eventually(wait, async () => (await countCompletions(bed.directory)) - before >= turns);
+    await eventually(
+      `${turns} turns`,
+      async () => (await countCompletions(bed.directory)) - before >= turns,
+    );
   };
 }
 

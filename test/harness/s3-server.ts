@@ -85,7 +85,7 @@ export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> 
       (answer) => answer.ok,
       () => false,
     );
-  await eventually({ what: 'moto to answer', timeout_ms: 60_000 }, isThere);
+  await eventually('moto to answer', isThere);
   let disturbed: (request: Seen) => Disturbed = () => null;
   const requests: string[] = [];
   const conditional = inTurn();

@@ -67,7 +67,7 @@ export function sharesBed(): SharesBed {
       .sort((a, b) => a - b);
   const untilPlayed = (id: string, least: number): Promise<true> =>
     eventually(
-      { what: `${least} turns of ${id}`, timeout_ms: 120_000 },
+      `${least} turns of ${id}`,
       async () => (await timesOf(id, 'generation')).length >= least,
     );
   const shareOf = async (

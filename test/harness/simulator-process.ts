@@ -12,7 +12,7 @@ import type {
 } from '../../src/dev/simulator/settings.js';
 import { MAIN } from './command.js';
 import { untilStarted } from './started-child.js';
-import { within } from './waiting.js';
+import { PATIENCE_MS, within } from './waiting.js';
 
 export interface SimulatorProcess {
   pid: number;
@@ -41,9 +41,6 @@ export interface SimulatorProcessOptions {
   /** Whether it logs its requests, which costs it time; by default it does. */
   logs?: boolean;
 }
-
-const ENDED_WITHIN_MS = 20_000;
-const CALL_MS = 20_000;
 
 /** Starts `temporal-rollout simulator` and waits until it answers. It ends with this process, however that ends. */
 export async function startSimulatorProcess({
@@ -90,14 +87,14 @@ export async function startSimulatorProcess({
     },
     kill: () => {
       if (ended() === null) process.kill(child.pid, 'SIGKILL');
-      return within({ what: 'the end of it', timeout_ms: ENDED_WITHIN_MS }, child.exited);
+      return within('the end of it', child.exited);
     },
     stop: () => child.stop(),
   };
 }
 
 async function call(url: string, init: RequestInit): Promise<string> {
-  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(CALL_MS) });
+  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
   const text = await response.text();
   if (response.ok) return text;
   throw new Error(`${url} answered ${response.status}: ${text}`);

@@ -2,7 +2,6 @@ import type { Child, Exit } from '../../src/platform/process/child.js';
 import { describeExit, logTail } from '../../src/platform/process/child.js';
 import { eventually } from './waiting.js';
 
-const STARTED_WITHIN_MS = 60_000;
 const LAST_LINES = 12;
 
 export interface Started<T> {
@@ -18,19 +17,14 @@ export interface Started<T> {
  */
 export async function untilStarted<T>(
   child: Child,
-  {
-    what,
-    logFile,
-    timeout_ms = STARTED_WITHIN_MS,
-    look,
-  }: { what: string; logFile: string; timeout_ms?: number; look: () => Promise<T> },
+  { what, logFile, look }: { what: string; logFile: string; look: () => Promise<T> },
 ): Promise<Started<Exclude<T, null | undefined | false>>> {
   const state: { exit: Exit | null } = { exit: null };
   void child.exited.then((exit) => {
     state.exit = exit;
   });
   try {
-    const shown = await eventually({ what: `${what} to start`, timeout_ms }, () => {
+    const shown = await eventually(`${what} to start`, () => {
       if (state.exit !== null) throw new Error(`${what} ended ${describeExit(state.exit)}`);
       return look();
     });

@@ -20,6 +20,7 @@ import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 import type { RecomputedLag } from './recomputed-lag.js';
 import { birthsOf, checkLag, recomputedLag } from './recomputed-lag.js';
+import { PATIENCE_MS } from './waiting.js';
 
 /** A stream as a trainer uses it. */
 export interface StreamToTest {
@@ -57,8 +58,6 @@ export interface StreamPlaceToTest {
   factText?: (step: number) => Promise<string>;
 }
 
-const CALL_MS = 180_000;
-
 export function openStreamToTest({
   client,
   store_root,
@@ -70,7 +69,7 @@ export function openStreamToTest({
   const handle = (): WorkflowHandle => client().workflow.getHandle(id);
   const folder = (step: number): string => path.join(store_root, id, 'steps', String(step));
   const update = async <T>(name: string, input: unknown): Promise<T> =>
-    await client().connection.withDeadline(Date.now() + CALL_MS, () =>
+    await client().connection.withDeadline(Date.now() + PATIENCE_MS, () =>
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
   const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
@@ -104,7 +103,7 @@ export function openStreamToTest({
     },
     ask,
     step: async (step, version) => {
-      for (const end = Date.now() + CALL_MS; ;) {
+      for (const end = Date.now() + PATIENCE_MS; ;) {
         const next = { step, wait: '20s', ...(version !== undefined && { version }) };
         // If the stream continues in a new run, that run may not have received it.
         const answer = await ask(next).catch(async (error: unknown) => {

@@ -18,5 +18,5 @@ export async function temporalOn({
   const env = process.env;
   const { path } = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say: console.log });
   const at = ['--address', address, '--namespace', namespace];
-  return async (...args) => (await run(path, [...args, ...at], { timeout: 60_000 })).stdout;
+  return async (...args) => (await run(path, [...args, ...at], { timeout: 280_000 })).stdout;
 }

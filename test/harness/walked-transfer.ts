@@ -7,7 +7,7 @@ import { isHit, serveAll, settled } from './policy-cells.js';
 import type { Engine } from './policy-engines.js';
 import type { SendingTrainer } from './sending-trainer.js';
 import { groupsOf } from './sending-trainer.js';
-import { eventually } from './waiting.js';
+import { eventually, PATIENCE_MS } from './waiting.js';
 
 type Phase = PolicyCell<'transfer'>['phase'];
 
@@ -28,7 +28,6 @@ export const unlessKilled = (error: unknown): null => {
   throw error;
 };
 
-const PATIENCE_MS = 300_000;
 const BETWEEN_TRIES_MS = 1000;
 
 /** A trainer that gets no answer asks again; a refusal is an answer. */
@@ -96,7 +95,7 @@ export async function repairBy(trainer: SendingTrainer, bed: PolicyBed): Promise
     const only = lacking.map(([url]) => url);
     await trainer.transfer(isOwn ? { version, only, same: true } : {});
   };
-  await eventually({ what: 'every engine repaired', timeout_ms: PATIENCE_MS }, async () => {
+  await eventually('every engine repaired', async () => {
     if (await serveAll(bed)) return true;
     if (!(await settled(repair()))) await sleep(BETWEEN_TRIES_MS);
     return false;

@@ -47,8 +47,6 @@ const PIPED = 'exec "$@" > >(exec cat) 2>&1';
 /** Likewise, under a limit of open files that is given in the place of the shell's own name. */
 const LIMITED = 'ulimit -n "$0" && exec "$@"';
 
-const ENDED_WITHIN_MS = 20_000;
-
 /**
  * Starts `temporal-rollout worker` and waits until it reports that it has started. It ends with this process, however
  * that ends.
@@ -102,7 +100,7 @@ export async function startWorkerProcess({
     },
     kill: (signal) => {
       send(signal);
-      return within({ what: 'the worker to end', timeout_ms: ENDED_WITHIN_MS }, child.exited);
+      return within('the worker to end', child.exited);
     },
     pause: () => {
       send('SIGSTOP');

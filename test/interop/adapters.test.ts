@@ -202,10 +202,7 @@ suite('adapters that a trainer publishes while a real engine samples', {
         await client.close();
       }
       await bring(VERSIONS + 1);
-      await eventually(
-        { what: 'the last one', timeout_ms: 60_000 },
-        async () => (await loaded()).length <= KEPT + 1,
-      );
+      await eventually('the last one', async () => (await loaded()).length <= KEPT + 1);
     });
   },
 });

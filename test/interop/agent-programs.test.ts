@@ -199,11 +199,8 @@ suite('agents of others in their sandbox, on a real engine', {
     }
 
     async function assertNothingIsLeft(): Promise<void> {
-      await eventually(
-        { what: 'the end of all agents', timeout_ms: 30_000 },
-        () => processesOfAgents().length === 0,
-      );
-      await eventually({ what: 'removal of their folders', timeout_ms: 30_000 }, () =>
+      await eventually('the end of all agents', () => processesOfAgents().length === 0);
+      await eventually('removal of their folders', () =>
         foldersOfLives().every((name) => others.has(name)),
       );
       assert.equal(readFileSync('/proc/self/mountinfo', 'utf8'), mounted);
@@ -240,11 +237,8 @@ suite('agents of others in their sandbox, on a real engine', {
         return said.includes(VENV) && said.includes(OPENCODE) && proxy.recorded.length > 12;
       });
       await worker.kill('SIGKILL');
-      await eventually(
-        { what: 'the end of all agents', timeout_ms: 30_000 },
-        () => processesOfAgents().length === 0,
-      );
-      await eventually({ what: 'removal of their folders', timeout_ms: 30_000 }, () =>
+      await eventually('the end of all agents', () => processesOfAgents().length === 0);
+      await eventually('removal of their folders', () =>
         foldersOfLives().every((name) => others.has(name)),
       );
       worker = await startWorker('second');

@@ -19,8 +19,6 @@ import {
 } from './batch-bed.js';
 import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
 
-/** A pause reaches the rollouts that it cuts off within this time. */
-const VISIBLE_MS = 30_000;
 const PAUSE_MS = 4000;
 
 suite('a greedy batch on a real engine', {
@@ -95,14 +93,12 @@ suite('a greedy batch on a real engine', {
 
     /** Waits until the engine has several generations to cut off. */
     async function runs(): Promise<void> {
-      const wait = { what: 'generations that run', timeout_ms: 60_000 };
-      await eventually(wait, async () => (await runningRequests()) > 4);
+      await eventually('generations that run', async () => (await runningRequests()) > 4);
     }
 
     /** Some rollout reports that it waits for the engine, and why. */
     async function isVisible(): Promise<void> {
-      const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
-      const waiting = await eventually(visible, async () => {
+      const waiting = await eventually('progress.waiting of a rollout', async () => {
         for (const { rollout_id } of undisturbed.rollouts) {
           const handle = interop.bed.server().client.workflow.getHandle(rollout_id);
           const { waiting } = await handle.query<RolloutProgress>('progress');

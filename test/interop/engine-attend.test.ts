@@ -25,7 +25,6 @@ const SLOW = 0.1;
 const SEED = 31;
 const TOLERANCE = 1e-3;
 const STARTED_MS = 600_000;
-const ENDED_MS = 120_000;
 const OUTCOME_MS = 300_000;
 const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
 
@@ -87,7 +86,7 @@ suite('engine attend in front of a real engine', {
       attended = await attend(`exec ${startCommand()}`);
     };
     const exit = async ({ exited }: Child): Promise<number | null> =>
-      (await within({ what: 'the end of attend', timeout_ms: ENDED_MS }, exited)).code;
+      (await within('the end of attend', exited)).code;
     /** What attend has started. */
     async function enginePid(): Promise<number> {
       const { pid } = attended;

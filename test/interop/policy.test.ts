@@ -125,7 +125,7 @@ suite('a real engine whose weights change under rollouts', {
         const publishing = again().catch(() => null);
         const replica = engine.base_url;
         await eventually(
-          { what: 'a load', timeout_ms: 120_000 },
+          'a load',
           async () => (await policyStatus(server)).phases[replica] === 'load',
         );
         await engine.kill();

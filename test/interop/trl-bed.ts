@@ -190,7 +190,7 @@ function sampledOf(lines: readonly LogLine[]): { request: string; id: number }[]
 }
 
 const untilItListens = ({ child, said }: Program): Promise<string> =>
-  eventually({ what: 'the engine', timeout_ms: 120_000 }, () => {
+  eventually('the engine', () => {
     if (child.exitCode !== null) throw new Error(said.join('\n'));
     return said
       .find((line) => line.startsWith('engine on '))

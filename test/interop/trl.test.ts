@@ -268,7 +268,7 @@ function sequenceOf(row: Row): Sequence {
 /** Waits until a count stays as it is for two seconds. */
 async function quiet(count: () => number): Promise<void> {
   let [last, since] = [count(), performance.now()];
-  await eventually({ what: 'the rollouts to end', timeout_ms: 120_000 }, () => {
+  await eventually('the rollouts to end', () => {
     const now = count();
     if (now !== last) [last, since] = [now, performance.now()];
     return performance.now() - since > 2000;

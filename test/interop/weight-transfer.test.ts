@@ -31,7 +31,6 @@ const SLOW = 0.1;
 const TOLERANCE = 1e-3;
 const STORE = 'sent';
 const ENDED_WITHIN_MS = 300_000;
-const REPAIRED_MS = 120_000;
 /** Longer than the pause that it is given. */
 const HANG_S = 25;
 
@@ -77,13 +76,10 @@ suite('weights that a trainer sends to a real engine over TCP', {
       ((await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))?.target ??
         0) + 1;
     const currentAt = (version: number): Promise<unknown> =>
-      eventually(
-        { what: `the engine at version ${version}`, timeout_ms: REPAIRED_MS },
-        async () => {
-          const { state, version: serves } = await entry();
-          return state === 'current' && serves === version;
-        },
-      );
+      eventually(`the engine at version ${version}`, async () => {
+        const { state, version: serves } = await entry();
+        return state === 'current' && serves === version;
+      });
 
     /** Eight rollouts of one long turn, each of which samples when it resolves, and until `ended`. */
     async function openStreams(batch: string): Promise<void> {
@@ -155,9 +151,7 @@ suite('weights that a trainer sends to a real engine over TCP', {
       what: string,
       is: (transfers: PolicyRecord['transfers']) => boolean,
     ): Promise<unknown> =>
-      eventually({ what: `a ticket that is ${what}`, timeout_ms: 60_000 }, async () =>
-        is((await record()).transfers),
-      );
+      eventually(`a ticket that is ${what}`, async () => is((await record()).transfers));
 
     async function attach(version: number, checkpoint: string): Promise<void> {
       const place = { service: 'default', task_queue: STORE };
@@ -257,15 +251,9 @@ suite('weights that a trainer sends to a real engine over TCP', {
         await running.reached('half');
         running.kill();
         await running.over();
-        await eventually(
-          { what: 'a remedy', timeout_ms: 60_000 },
-          async () => (await entry()).needs === 'restart',
-        );
+        await eventually('a remedy', async () => (await entry()).needs === 'restart');
         assert.match((await entry()).fault ?? '', /restart its process/);
-        await eventually(
-          { what: 'an engine that answers', timeout_ms: 60_000 },
-          async () => (await entry()).needs === 'load',
-        );
+        await eventually('an engine that answers', async () => (await entry()).needs === 'load');
         await whole();
         await ended('hung');
       });

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { workerBed } from '../harness/worker-bed.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
-describe('a worker that has run activities', { timeout: 120_000 }, () => {
+describe('a worker that has run activities', () => {
   const { directory, server, config } = workerBed('activity-context', 'context');
 
   test('follows no promise: no context of an activity is kept', async () => {

@@ -73,12 +73,12 @@ describe('adapters that change while rollouts are sampled', () => {
   };
   /** So many tokens are in a batch's journals; there may be none yet. */
   const comes = (id: string, tokens: number): Promise<unknown> =>
-    eventually({ what: `${tokens} tokens`, timeout_ms: 60_000 }, async () => {
+    eventually(`${tokens} tokens`, async () => {
       const report = await bed.check(id).catch(() => null);
       return (report?.tokens ?? 0) >= tokens;
     });
   const allServe = (version: number): Promise<unknown> =>
-    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () => {
+    eventually(`every replica at ${version}`, async () => {
       const entries = Object.values((await bed.record())?.replicas ?? {});
       return entries.every((one) => one.state === 'current' && one.version === version);
     });

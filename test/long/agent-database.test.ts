@@ -34,7 +34,7 @@ const PROGRAM = `
   }`;
 const VERIFIER = `export default { stepOne: () => ({ observation: 'verified', reward: 1, terminated: true }) };`;
 
-describe('programs whose Temporal server loses its database', { timeout: 300_000 }, () => {
+describe('programs whose Temporal server loses its database', () => {
   let bed: RecoveryBed;
   let service: AgentService;
   let removeFiles: () => Promise<void>;

@@ -57,7 +57,7 @@ async function rewardsOf(folder: string): Promise<Map<number, number>> {
   return rewards;
 }
 
-describe('the example of agents', { skip: withoutSandbox, timeout: 900_000 }, () => {
+describe('the example of agents', { skip: withoutSandbox }, () => {
   test('is played by a scripted agent, whose right mends earn 1 and whose wrong ones less', async (t) => {
     const folder = folderFor(t);
     const venv = path.join(folder, 'examples', 'agent', '.venv');

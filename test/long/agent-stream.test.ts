@@ -24,7 +24,7 @@ async function program({ task, ask }: Running) {
   return { reward: log.length % 2 };
 }
 
-describe('programs in a stream', { timeout: 600_000 }, () => {
+describe('programs in a stream', () => {
   let bed: PolicyBed;
   let service: AgentService;
   before(async () => {

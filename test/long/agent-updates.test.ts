@@ -28,7 +28,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
 
 const task = (content: string) => ({ role: 'user', content });
 
-describe('a program whose policy is updated', { timeout: 600_000 }, () => {
+describe('a program whose policy is updated', () => {
   let bed: PolicyBed;
   let service: AgentService;
   let play: ServedProgram = () => assert.fail('no program');
@@ -72,10 +72,7 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
       heard,
     });
   const said = (what: string, tries: number) =>
-    eventually(
-      { what, timeout_ms: LATE_MS },
-      () => heard.length === tries && (heard.at(-1)?.text.length ?? 0) > 20,
-    );
+    eventually(what, () => heard.length === tries && (heard.at(-1)?.text.length ?? 0) > 20);
 
   const start = async (batch_id: string): Promise<void> => {
     await bed.batch(batch_id).start({
@@ -88,7 +85,7 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
   };
   /** Its journal, where no label is wrong by the engines' own logs. */
   const ended = async (batch_id: string): Promise<Trajectory> => {
-    const { rollouts, failures } = await bed.batch(batch_id).outcome(LATE_MS);
+    const { rollouts, failures } = await bed.batch(batch_id).outcome();
     assert.deepEqual([failures, rollouts.map(({ total_reward }) => total_reward)], [[], [1]]);
     const { wrong, unlabelled, tokens, turns_generated_twice } = await bed.check(batch_id);
     assert.deepEqual([wrong, unlabelled, turns_generated_twice], [[], 0, 0]);
@@ -137,7 +134,7 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
       return { reward: 1 };
     };
     await start('retry');
-    await within({ what: 'the cut', timeout_ms: LATE_MS }, broken.opened);
+    await within('the cut', broken.opened);
     await update();
     updated.open();
     await pace(FAST);
@@ -173,13 +170,13 @@ describe('a program whose policy is updated', { timeout: 600_000 }, () => {
       return { reward: 1 };
     };
     await start('lives');
-    await eventually({ what: 'a second life', timeout_ms: LATE_MS }, () =>
+    await eventually('a second life', () =>
       service.started.some(({ run }) => run.startsWith('lives') && run.endsWith('.2')),
     );
     await update();
     await pace(FAST);
     updated.open();
-    const trajectory = await within({ what: 'the end', timeout_ms: LATE_MS }, ended('lives'));
+    const trajectory = await within('the end', ended('lives'));
     const [before, now] = [String(version - 1), String(version)];
     assert.deepEqual(labels(trajectory), [[before], [before, now], [now]]);
     assert.equal(trajectory.lives.length, 2);

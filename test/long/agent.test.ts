@@ -101,7 +101,7 @@ const sampleOf = (does: string, task_name = 'own') => ({
   extra_env_info: { does, ground_truth: '4' },
 });
 
-describe('programs that own their loop', { timeout: 120_000 }, () => {
+describe('programs that own their loop', () => {
   let bed: Testbed;
   let service: AgentService;
   let judgeServer: JsonServer;
@@ -187,7 +187,7 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
         samples: [sampleOf('', 'judged')],
         generation: { max_new_tokens: 64 },
       });
-      await eventually({ what: 'three tries', timeout_ms: 60_000 }, () => judge.asked >= 3);
+      await eventually('three tries', () => judge.asked >= 3);
       judge.isBack = true;
       const { rollouts, failures } = await batch.outcome();
       assert.deepEqual([failures, rollouts[0]?.total_reward], [[], 5]);
@@ -254,8 +254,9 @@ describe('programs that own their loop', { timeout: 120_000 }, () => {
       samples: [sampleOf('waits')],
       generation: { max_new_tokens: 64 },
     });
-    const waits = { what: 'the program', timeout_ms: 20_000 };
-    await eventually(waits, () => service.started.some(({ run }) => run === 'killed/0-0.1'));
+    await eventually('the program', () =>
+      service.started.some(({ run }) => run === 'killed/0-0.1'),
+    );
     await worker.kill('SIGKILL');
     release();
     worker = await startWorker('second');

@@ -12,7 +12,7 @@ import { PUZZLES, startTestbed } from '../harness/testbed.js';
 const QUEUE = 'bad-input';
 const [SAMPLE] = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });
 
-describe('a bad batch request', { timeout: 180_000 }, () => {
+describe('a bad batch request', () => {
   let bed: Testbed;
 
   before(async () => {

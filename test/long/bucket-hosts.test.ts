@@ -63,7 +63,7 @@ interface Closed {
 
 describe(
   `${ROLLOUTS} rollouts of two hosts without a shared folder`,
-  { skip: noPostgres || noS3, timeout: LIMIT_MS },
+  { skip: noPostgres || noS3 },
   () => {
     const ends: (() => unknown)[] = [];
     const t = { after: (end: unknown) => void ends.push(end as () => unknown) };

@@ -18,7 +18,7 @@ const HOSTS = ['environment', 'generation', 'workflow'].flatMap((role) => [
 const REPEATS = 2;
 const ROLLOUTS = 6 * REPEATS;
 
-describe('a cluster on one machine', { skip: noPostgres, timeout: 300_000 }, () => {
+describe('a cluster on one machine', { skip: noPostgres }, () => {
   test('plays a batch whose journals are in its database alone, which `show` reads, and leaves nothing behind', async (t) => {
     const directory = await makeTemporaryDirectory('cluster');
     t.after(() => directory.remove());

@@ -9,7 +9,7 @@ import { PUZZLES, startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'completion';
 
-describe('a batch of completion policy min_k', { timeout: 200_000 }, () => {
+describe('a batch of completion policy min_k', () => {
   let bed: Testbed;
 
   before(async () => {

@@ -43,7 +43,7 @@ def score(rows):
 client = Client.connect()
 `;
 
-describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
+describe('examples that need a stack', { skip }, () => {
   let directory: TemporaryDirectory;
   let evaluation: Simulator;
   let up: Child;
@@ -90,7 +90,6 @@ describe('examples that need a stack', { skip, timeout: 600_000 }, () => {
     await untilStarted(up, {
       what: 'the stack',
       logFile,
-      timeout_ms: 90_000,
       look: async () => (await readFile(logFile, 'utf8')).includes('The stack stays up'),
     });
     const { address } = JSON.parse(await readFile(at('.rollouts', 'stack.json'), 'utf8')) as {

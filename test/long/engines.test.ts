@@ -79,9 +79,7 @@ describe('engines that come and go', () => {
   const entryOf = async (url: string): Promise<ReplicaEntry | undefined> =>
     (await bed.record())?.replicas[url];
   const comes = (url: string, is: (entry: ReplicaEntry | undefined) => boolean): Promise<unknown> =>
-    eventually({ what: `the state of ${url}`, timeout_ms: 60_000 }, async () =>
-      is(await entryOf(url)),
-    );
+    eventually(`the state of ${url}`, async () => is(await entryOf(url)));
   const completions = async ({ url }: SimulatorProcess): Promise<number> => {
     const reply = await fetch(`${url}/simulator/requests`);
     return ((await reply.json()) as { requests: unknown[] }).requests.length;
@@ -105,10 +103,7 @@ describe('engines that come and go', () => {
     const joiner = await engine();
     await update('engines', { owner: 'job', urls: [joiner.url] });
     await comes(joiner.url, (entry) => entry?.state === 'current' && entry.version === 1);
-    await eventually(
-      { what: 'requests', timeout_ms: 60_000 },
-      async () => (await completions(joiner.process)) > 4,
-    );
+    await eventually('requests', async () => (await completions(joiner.process)) > 4);
     await update('drain', { url: joiner.url, drain_limit: '1s' });
     await comes(joiner.url, (entry) => entry === undefined);
     const at = await completions(joiner.process);

@@ -61,7 +61,7 @@ async function textsAt(file: string, name: string): Promise<string[]> {
   return lines.flatMap((line) => membersOf(line)?.get(name) ?? []);
 }
 
-describe('data of others', { timeout: 240_000 }, () => {
+describe('data of others', () => {
   let bed: Testbed;
   let game: Awaited<ReturnType<typeof startGame>>;
   let at: string[];

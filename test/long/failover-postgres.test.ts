@@ -24,7 +24,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 24 });
 /** The worker's patience; then its rollouts fail. */
 const PATIENCE_S = 4;
 
-describe('a database with a synchronous standby', { skip: noPostgres, timeout: 500_000 }, () => {
+describe('a database with a synchronous standby', { skip: noPostgres }, () => {
   let primary: PostgresServer;
   let standby: PostgresServer;
   let tables: PostgresBed;

@@ -78,7 +78,7 @@ const FAILURES: Record<string, Partial<Extract<AgentOutcome, { kind: 'failure' }
   '4-0': { type: 'EnvironmentUnavailable', attempt: 1, terminal: false },
 };
 
-describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
+describe('a batch that an agent server plays', () => {
   let bed: Testbed;
   let agent: GymAgentProcess;
 
@@ -114,7 +114,7 @@ describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
   test('whose worker and whose server are killed has every row once, with what became of it', async () => {
     const first = await worker('first');
     const batch = await startBatch(bed.batch(BATCH, QUEUE), { samples });
-    const wait = { what: 'runs of 5-0', timeout_ms: 20_000 };
+    const wait = 'runs of 5-0';
     await eventually(wait, isOpen('5-0', 0));
     await first.kill('SIGKILL');
     await worker('second');

@@ -14,7 +14,7 @@ const ANSWERS = ['oak tree', 'birch bark', 'elm leaf', 'pine cone', 'ash wood'];
 const TASKS = ['knowing', 'knowing', 'forgetful', 'forgetful'];
 const STEP_MS = 400;
 
-describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, () => {
+describe('a batch that plays Gym’s gymnasium servers', () => {
   /** One recognises a repeated step by its request id, the other does not. */
   let knowing: GymnasiumServer;
   let forgetful: GymnasiumServer;
@@ -41,9 +41,7 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
   const sessions = (): GymSession[] => [...knowing.sessions, ...forgetful.sessions];
   const countPlayed = (): number => sessions().reduce((sum, { played }) => sum + played.length, 0);
   const untilPlayed = (count: number): Promise<unknown> =>
-    eventually({ what: `${count} steps`, timeout_ms: 30_000 }, () =>
-      Promise.resolve(countPlayed() >= count),
-    );
+    eventually(`${count} steps`, () => Promise.resolve(countPlayed() >= count));
 
   /** Sent to it, but not played yet. */
   const isAsked = ({ bodies, sessions }: GymnasiumServer): boolean =>
@@ -63,14 +61,12 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
         generation: { greedy: true, max_new_tokens: 32 },
       });
       await untilPlayed(4);
-      await eventually({ what: 'a step of each server', timeout_ms: 30_000 }, () =>
+      await eventually('a step of each server', () =>
         Promise.resolve(isAsked(knowing) && isAsked(forgetful)),
       );
       await worker.kill();
       // For the server without request ids that step was a broken connection, so its rollout started over.
-      await eventually({ what: 'another session', timeout_ms: 30_000 }, () =>
-        Promise.resolve(forgetful.sessions.length > 2),
-      );
+      await eventually('another session', () => Promise.resolve(forgetful.sessions.length > 2));
       await untilPlayed(countPlayed() + 2);
       const restart = async (server: GymnasiumServer): Promise<void> => {
         await server.stop();

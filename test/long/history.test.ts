@@ -29,7 +29,7 @@ const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
-describe('histories', { timeout: 240_000 }, () => {
+describe('histories', () => {
   let bed: Testbed;
 
   before(async () => {
@@ -58,7 +58,7 @@ describe('histories', { timeout: 240_000 }, () => {
 
   const run = async (batch_id: string, request: Record<string, unknown>): Promise<void> => {
     const batch = await startBatch(bed.batch(batch_id, QUEUE), request);
-    const { result, failure } = await batch.outcome(120_000);
+    const { result, failure } = await batch.outcome();
     assert.equal(failure, null);
     assert.equal(result?.counts.completed, result?.counts.requested);
   };
@@ -188,7 +188,7 @@ async function publishTwice(
     await policy.publish({ version: 1, weights: { kind: 'checkpoint', path: file } });
     const missing = { version: 2, weights: { kind: 'checkpoint', path: '/no/such/file' } };
     await assert.rejects(policy.publish(missing), WorkflowUpdateFailedError);
-    await eventually({ what: 'version 1 again', timeout_ms: 120_000 }, async () => {
+    await eventually('version 1 again', async () => {
       const { replicas = {} } = (await policy.status()).record ?? {};
       return Object.values(replicas).every(({ state }) => state === 'current');
     });

@@ -40,7 +40,7 @@ async function startBusyEngine(): Promise<{ url: string; close: () => void }> {
   return { url: `http://127.0.0.1:${port}/v1`, close: () => server.close() };
 }
 
-describe('a deployment holds against', { timeout: 400_000 }, () => {
+describe('a deployment holds against', () => {
   let bed: Testbed;
   let simulator: Simulator;
   let busy: { url: string; close: () => void };
@@ -127,8 +127,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
   ] as const) {
     test(`${what}: it is refused, and the worker continues`, async () => {
       const handle = await start(type, [...args]);
-      const wait = { what: `the end of ${what}`, timeout_ms: 30_000 };
-      await assert.rejects(within(wait, handle.result()), (error: unknown) => {
+      await assert.rejects(within(`the end of ${what}`, handle.result()), (error: unknown) => {
         assert.ok(error instanceof WorkflowFailedError, describeError(error));
         assert.match(describeError(error), /expected/);
         return true;
@@ -148,7 +147,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     });
     const { handle } = batch;
     const untilWaiting = (text: string) =>
-      eventually({ what: `it to wait for ${text}`, timeout_ms: 20_000 }, async () => {
+      eventually(`it to wait for ${text}`, async () => {
         const progress = await handle.query<BatchProgress>('progress').catch(() => null);
         return progress?.waiting?.message.includes(text) === true && progress;
       });
@@ -184,7 +183,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     );
     const { handle } = batch;
     const child = bed.server.client.workflow.getHandle('flooded/0-0');
-    await eventually({ what: 'the batch to run', timeout_ms: 30_000 }, async () => {
+    await eventually('the batch to run', async () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       return (progress?.running ?? 0) > 0;
     });
@@ -220,7 +219,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     };
     for (let n = 0; n < 10_000; n += 100)
       await Promise.all(Array.from({ length: 100 }, (_, i) => send(n + i)));
-    const outcome = await batch.outcome(180_000);
+    const outcome = await batch.outcome();
     assert.equal(outcome.failure, null);
     assertComplete(outcome, size);
     assert.ok(refused > 0, 'no update came while it ran');
@@ -233,12 +232,12 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
       max_rollout_turns: 100,
     });
     const { handle } = batch;
-    await eventually({ what: 'the batch to run', timeout_ms: 30_000 }, async () => {
+    await eventually('the batch to run', async () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       return progress?.running === 12;
     });
     await Promise.all(Array.from({ length: 1000 }, () => handle.signal('stop').catch(() => null)));
-    const { failure, result } = await batch.outcome(120_000);
+    const { failure, result } = await batch.outcome();
     assert.equal(failure, null);
     assert.equal(result?.counts.requested, 12);
     const { events } = await handle.fetchHistory();

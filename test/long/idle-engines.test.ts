@@ -44,50 +44,46 @@ const IDLE: Record<'paused' | 'asleep', (idle: Idle) => Promise<() => Promise<vo
   },
 };
 
-describe(
-  'engines that compute nothing for a while',
-  { timeout: 300_000, concurrency: true },
-  () => {
-    let bed: Testbed;
-    before(async () => {
-      bed = await startTestbed('idle-engines');
-    });
-    after(() => bed.end());
+describe('engines that compute nothing for a while', { concurrency: true }, () => {
+  let bed: Testbed;
+  before(async () => {
+    bed = await startTestbed('idle-engines');
+  });
+  after(() => bed.end());
 
-    for (const state of ['paused', 'asleep'] as const)
-      test(`because they are ${state} hold no slot of a worker: a batch of another service ends meanwhile`, async () => {
-        const queue = `idle-${state}`;
-        const settings = { dev_mode: true, thinking_tokens: 8, tokens_per_second: 200 };
-        const generation = await bed.simulate({ [state]: settings, awake: settings });
-        const service = generation[state]!;
-        // So soon a silent engine is asked whether it is paused.
-        generation[state] = { ...service, first_token_timeout: '2s' };
-        await bed.startWorker({
-          task_queue: queue,
-          generation,
-          environments: PUZZLES,
-          worker: { memory: MEMORY, heartbeat_timeout: '5s' },
-        });
-        const start = (of: string, samples: number): Promise<StartedBatch> => {
-          const request = puzzleRequest({ samples, num_repeats: 1 }, { max_rollout_turns: 2 });
-          const named = { ...request.generation, service: of };
-          return startBatch(bed.batch(`${state}-${of}`, queue), { ...request, generation: named });
-        };
-        const url = service.base_urls[0]!.replace(/\/v1$/, '');
-        const comesBack = await IDLE[state]({ url, queue, bed });
-        const waits = await start(state, WAITING);
-        const progress = () => waits.handle.query<BatchProgress>('progress');
-        const journals = path.join(bed.store_root, waits.batch_id, 'journals');
-        await eventually({ what: 'a rollout in each slot', timeout_ms: 120_000 }, async () => {
-          const opened = await readdir(journals).catch(() => []);
-          return opened.length >= SLOTS;
-        });
-        const { result } = await (await start('awake', 4)).outcome(150_000);
-        assert.equal(result?.counts.completed, 4);
-        assert.equal((await progress()).done, 0);
-        await comesBack();
-        const { result: later } = await waits.outcome(120_000);
-        assert.equal(later?.counts.completed, WAITING);
+  for (const state of ['paused', 'asleep'] as const)
+    test(`because they are ${state} hold no slot of a worker: a batch of another service ends meanwhile`, async () => {
+      const queue = `idle-${state}`;
+      const settings = { dev_mode: true, thinking_tokens: 8, tokens_per_second: 200 };
+      const generation = await bed.simulate({ [state]: settings, awake: settings });
+      const service = generation[state]!;
+      // So soon a silent engine is asked whether it is paused.
+      generation[state] = { ...service, first_token_timeout: '2s' };
+      await bed.startWorker({
+        task_queue: queue,
+        generation,
+        environments: PUZZLES,
+        worker: { memory: MEMORY, heartbeat_timeout: '5s' },
       });
-  },
-);
+      const start = (of: string, samples: number): Promise<StartedBatch> => {
+        const request = puzzleRequest({ samples, num_repeats: 1 }, { max_rollout_turns: 2 });
+        const named = { ...request.generation, service: of };
+        return startBatch(bed.batch(`${state}-${of}`, queue), { ...request, generation: named });
+      };
+      const url = service.base_urls[0]!.replace(/\/v1$/, '');
+      const comesBack = await IDLE[state]({ url, queue, bed });
+      const waits = await start(state, WAITING);
+      const progress = () => waits.handle.query<BatchProgress>('progress');
+      const journals = path.join(bed.store_root, waits.batch_id, 'journals');
+      await eventually('a rollout in each slot', async () => {
+        const opened = await readdir(journals).catch(() => []);
+        return opened.length >= SLOTS;
+      });
+      const { result } = await (await start('awake', 4)).outcome();
+      assert.equal(result?.counts.completed, 4);
+      assert.equal((await progress()).done, 0);
+      await comesBack();
+      const { result: later } = await waits.outcome();
+      assert.equal(later?.counts.completed, WAITING);
+    });
+});

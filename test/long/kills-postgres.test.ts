@@ -48,7 +48,7 @@ const notWanted = wanted === undefined && 'it takes long: `npm run test:kills`';
 
 describe(
   `${ROLLOUTS} rollouts on workers that are killed in turn, one every ${KILL_EVERY_MS / 1000} s`,
-  { skip: noPostgres || notWanted, timeout: 3 * LIMIT_MS },
+  { skip: noPostgres || notWanted },
   () => {
     const copies: JournalsCopy[] = [];
     const seconds: Record<string, number> = {};

@@ -51,7 +51,7 @@ function isExact({ steps, missing, doubled, mislabelled, wrong }: Report, of: nu
   assert.deepEqual({ missing, doubled, mislabelled }, { missing: 0, doubled: 0, mislabelled: 0 });
 }
 
-describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_000 }, () => {
+describe('the example that learns', { skip: noLearningExample }, () => {
   test('learns without a server, and nothing from shuffled advantages', () => {
     const tests = path.join('tests', 'long');
     assert.match(learningPython(['-m', 'unittest', 'discover', '-s', tests]), /\nRan 2 tests in /);

@@ -15,7 +15,7 @@ const skip = existsSync(install.stamp)
 
 test(
   'local() works in scripts, notebooks and pytest, also when they are killed',
-  { skip, timeout: 900_000 },
+  { skip },
   async () => {
     const child = spawn(
       install.python,

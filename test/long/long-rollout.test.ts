@@ -27,7 +27,7 @@ const REQUEST = {
   max_rollout_turns: TURNS,
 };
 
-describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => {
+describe('a rollout of many turns', { concurrency: 2 }, () => {
   let bed: Testbed;
 
   before(async () => {
@@ -76,7 +76,7 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
   test(`of ${TURNS} turns is played in several runs, none of them long, and its batch gets its result`, async () => {
     script('long');
     const batch = await startBatch(bed.batch('long', QUEUE), REQUEST);
-    const { failure, rollouts } = await batch.outcome(200_000);
+    const { failure, rollouts } = await batch.outcome();
     assert.equal(failure, null);
     const [row] = rollouts;
     assert.deepEqual(
@@ -110,22 +110,19 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
       const described = await rollout.describe().catch(() => null);
       return described?.runId ?? null;
     };
-    const first = await eventually({ what: 'the first run', timeout_ms: 20_000 }, runId);
-    await eventually({ what: 'the second run', timeout_ms: 120_000 }, async () => {
+    const first = await eventually('the first run', runId);
+    await eventually('the second run', async () => {
       const now = await runId();
       return now !== null && now !== first;
     });
     await batch.handle.executeUpdate('set_limits', { args: [{ rollout_timeout: '10m' }] });
-    const [timer = NaN] = await eventually(
-      { what: 'a timer of the second run', timeout_ms: 20_000 },
-      async () => {
-        const { events } = await rollout.fetchHistory();
-        const timers = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) =>
-          timer ? [Number(timer.startToFireTimeout?.seconds)] : [],
-        );
-        return timers.length > 0 ? timers : null;
-      },
-    );
+    const [timer = NaN] = await eventually('a timer of the second run', async () => {
+      const { events } = await rollout.fetchHistory();
+      const timers = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) =>
+        timer ? [Number(timer.startToFireTimeout?.seconds)] : [],
+      );
+      return timers.length > 0 ? timers : null;
+    });
     // The first run used some of the time.
     assert.ok(timer < 3600 - 2, `a timer of ${timer} s`);
     await batch.handle.signal('stop');

@@ -23,7 +23,7 @@ test('sixty updates reach a hundred rollouts in rounds, and the history stays sh
     generation: { service: 'slow', max_new_tokens: 64 },
     max_in_flight: 100,
   });
-  const running = { what: '100 rollouts that run', timeout_ms: 180_000 };
+  const running = '100 rollouts that run';
   await eventually(running, async () => {
     // It may not have started yet.
     const progress = await handle.query<BatchProgress>('progress').catch(() => null);
@@ -32,7 +32,7 @@ test('sixty updates reach a hundred rollouts in rounds, and the history stays sh
   for (let n = 0; n < 60; n++)
     await handle.executeUpdate('set_limits', { args: [{ max_rollout_turns: 100 + n }] });
   const last = bed.server.client.workflow.getHandle('budget/0-99');
-  await eventually({ what: 'the last change to arrive', timeout_ms: 180_000 }, async () => {
+  await eventually('the last change to arrive', async () => {
     const { events } = await last.fetchHistory();
     const heard = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
       signal?.signalName === 'limits' ? [String(signal.input?.payloads?.[0]?.data)] : [],

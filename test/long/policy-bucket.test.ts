@@ -10,7 +10,7 @@ import { puzzleBatch } from '../harness/recovery-bed.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 import { eventually } from '../harness/waiting.js';
 
-describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
+describe('a checkpoint on S3', { skip: noS3 }, () => {
   const ends: (() => unknown)[] = [];
   const t = { after: (end: unknown) => void ends.push(end as () => unknown) };
   let bed: PolicyBed;
@@ -76,7 +76,7 @@ describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
 
   test('is loaded again by an engine that was started anew', async () => {
     const replica = await restarted('restarted');
-    await eventually({ what: 'its weights to be back', timeout_ms: 120_000 }, async () => {
+    await eventually('its weights to be back', async () => {
       const info = await fetch(replica.replace(/v1$/, 'weight_info'));
       const { weight_version } = (await info.json()) as { weight_version: string };
       return weight_version === '1' && (await states()).every((state) => state === 'current 1');
@@ -90,12 +90,12 @@ describe('a checkpoint on S3', { skip: noS3, timeout: 600_000 }, () => {
     const before = (await bucket.get(object)) ?? '';
     await bucket.put(object, '{"name": "other", "skill": 1, "seed": 9}');
     const replica = await restarted('others');
-    await eventually({ what: 'the engine to be refused', timeout_ms: 120_000 }, async () => {
+    await eventually('the engine to be refused', async () => {
       const { state, fault } = (await bed.record())?.replicas[replica] ?? {};
       return state === 'unknown' && fault?.includes('when version 2 was published') === true;
     });
     await bucket.put(object, before);
-    await eventually({ what: 'the engine to be back', timeout_ms: 120_000 }, async () =>
+    await eventually('the engine to be back', async () =>
       (await states()).every((state) => state === 'current 2'),
     );
     await whole('others');

@@ -49,7 +49,7 @@ describe('a transfer without Temporal for two minutes', { skip: cells.length ===
   };
 
   for (const cell of cells)
-    test(`phase and victim: ${nameOf(cell)}`, { timeout: 600_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, async () => {
       const batch = await startCellBatch(bed, { cell });
       const finished = await lose(cell);
       assert.equal(finished === null, cell.victim === 'temporal and trainer');

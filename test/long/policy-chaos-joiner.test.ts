@@ -48,11 +48,10 @@ describe('an engine that joins while a part is lost', () => {
     return await bed.weights(version);
   };
   const join = async ({ replica: url }: Engine): Promise<void> => {
-    const what = { what: 'the answer of join', timeout_ms: 120_000 };
-    await eventually(what, () =>
+    await eventually('the answer of join', () =>
       settled(askPolicy(bed, (client) => client.update('join', { url }))),
     );
-    await eventually({ what: 'the joiner in the record', timeout_ms: 120_000 }, async () =>
+    await eventually('the joiner in the record', async () =>
       Object.keys((await bed.record())?.replicas ?? {}).includes(url),
     );
   };
@@ -83,9 +82,7 @@ describe('an engine that joins while a part is lost', () => {
       await strike();
       await engine.process().clearFaults();
       await first;
-      await eventually({ what: 'the update', timeout_ms: 120_000 }, () =>
-        settled(bed.publish(weights)),
-      );
+      await eventually('the update', () => settled(bed.publish(weights)));
     } else {
       const trainer = sendingTrainer(bed);
       await walkTransfer(trainer, {
@@ -104,7 +101,7 @@ describe('an engine that joins while a part is lost', () => {
   };
 
   for (const cell of policyCells('joiner'))
-    test(`moment and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`moment and victim: ${nameOf(cell)}`, async () => {
       // Files, from which a joiner is loaded.
       await bed.publish(await publishNext());
       const batch = await startCellBatch(bed, { cell, samples: 8, turns: 4 });

@@ -35,7 +35,7 @@ describe('a sleep that loses a part in the middle', () => {
   });
 
   for (const cell of policyCells('asleep'))
-    test(`moment and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`moment and victim: ${nameOf(cell)}`, async () => {
       const { phase, victim } = cell;
       const [engine] = bed.engines;
       assert.ok(engine !== undefined);
@@ -54,8 +54,7 @@ describe('a sleep that loses a part in the middle', () => {
       if (victim === 'trainer') await engine.process().clearFaults();
       else await strikesOn(bed)[victim](engine);
       await first;
-      if (victim !== 'trainer')
-        await eventually({ what: 'wake', timeout_ms: 120_000 }, () => settled(trainer.wake()));
+      if (victim !== 'trainer') await eventually('wake', () => settled(trainer.wake()));
       await allServe(bed);
       count.add(cell, await batch.judge());
     });

@@ -63,9 +63,7 @@ describe('a transfer that loses a part in the middle', () => {
     };
     await walkTransfer(dead, { phase: cell.phase, engine, strike }).catch(unlessKilled);
     const heir = sendingTrainer(bed, { incarnation: `${incarnationOf(cell)}-heir` });
-    await eventually({ what: 'the next transfer', timeout_ms: 120_000 }, () =>
-      settled(heir.transfer()),
-    );
+    await eventually('the next transfer', () => settled(heir.transfer()));
     await allServe(bed);
     if (cell.phase !== 'finish' && cell.phase !== 'labels')
       assert.match(await reasonOf(dead.begin()), /was superseded/);
@@ -87,7 +85,7 @@ describe('a transfer that loses a part in the middle', () => {
   };
 
   for (const cell of policyCells('transfer'))
-    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, async () => {
       const { victim } = cell;
       const batch = await startCellBatch(bed, { cell });
       if (victim === 'trainer') await succeed(cell);

@@ -36,7 +36,6 @@ const CALLS: Record<Exclude<Cell['phase'], 'record'>, { path: string; match?: st
 const PAUSE_LIMIT_S = 60;
 /** The longest duration of a cut-off and a resume on a busy machine. */
 const SLACK_S = 30;
-const HELD = { timeout_ms: 60_000 };
 
 describe('an update that loses a part in the middle of a phase', () => {
   let bed: PolicyBed;
@@ -66,7 +65,7 @@ describe('an update that loses a part in the middle of a phase', () => {
       const isUpdating = async (): Promise<boolean> =>
         (await bed.record())?.replicas[engine.replica]?.state === 'updating';
       return async () => {
-        await eventually({ what, ...HELD }, isUpdating);
+        await eventually(what, isUpdating);
       };
     }
     const fault = victim === 'answer' ? 'lost_answer' : 'hold';
@@ -76,7 +75,7 @@ describe('an update that loses a part in the middle of a phase', () => {
       if (victim === 'answer') return;
       // A lasting phase is visible in status and details.
       await eventually(
-        { what: `${what} in the status`, ...HELD },
+        `${what} in the status`,
         async () => (await bed.status()).phases[engine.replica] === phase,
       );
     };
@@ -99,12 +98,11 @@ describe('an update that loses a part in the middle of a phase', () => {
     await isInPhase();
     await strikesOn(bed)[cell.victim](engine);
     await first;
-    const what = { what: 'the update to succeed', timeout_ms: 120_000 };
-    await eventually(what, () => settled(bed.publish(weights)));
+    await eventually('the update to succeed', () => settled(bed.publish(weights)));
   };
 
   for (const cell of policyCells('update')) {
-    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, async () => {
       const pauses = bed.watchPauses();
       const batch = await startCellBatch(bed, { cell, samples: 8, turns: 4 });
       version += 1;

@@ -52,7 +52,7 @@ function requests() {
   };
 }
 
-describe('package durable_rollouts', { skip, timeout: 1_100_000 }, () => {
+describe('package durable_rollouts', { skip }, () => {
   let bed: Testbed;
   let simulators: Simulator[] = [];
 

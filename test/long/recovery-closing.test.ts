@@ -18,7 +18,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_rollout_turns: 2 });
 const PADDING = '#\n'.repeat(120_000);
 const PADDED_ROWS = [4, 5, 6, 7];
 
-describe('a batch whose worker is killed while it closes', { timeout: 600_000 }, () => {
+describe('a batch whose worker is killed while it closes', () => {
   let bed: RecoveryBed;
   let directory: string;
 

@@ -17,7 +17,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 6 });
 const SLOW = { tokens_per_second: 60 };
 const FAST = { tokens_per_second: 0 };
 
-describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
+describe('a batch that is ended before its time', () => {
   let bed: RecoveryBed;
   let worker: KeptWorker;
 
@@ -31,14 +31,15 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
   async function endEarly(batch: RecoveryBatch, end: () => Promise<unknown>): Promise<void> {
     await bed.simulator().change(SLOW);
     await batch.start(REQUEST);
-    const wait = { what: 'rollouts that are done', timeout_ms: 60_000 };
-    await eventually(wait, async () => (await batch.progress()).done >= 2);
+    await eventually('rollouts that are done', async () => (await batch.progress()).done >= 2);
     await end();
   }
 
   async function untilEngineIsIdle(): Promise<void> {
-    const wait = { what: 'an engine without requests', timeout_ms: 5000 };
-    await eventually(wait, async () => (await bed.simulator().runningRequests()) === 0);
+    await eventually(
+      'an engine without requests',
+      async () => (await bed.simulator().runningRequests()) === 0,
+    );
   }
 
   /** Starts it again, which completes it; the rows that were valid stay as they were. */
@@ -78,8 +79,10 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
       const batch = bed.batch('endings', 'cancelled-at-once');
       await bed.simulator().change({ tokens_per_second: 5 });
       await batch.start({ ...REQUEST, max_in_flight: ROLLOUTS });
-      const wait = { what: 'all rollouts to run', timeout_ms: 60_000 };
-      await eventually(wait, async () => (await batch.progress()).running === ROLLOUTS);
+      await eventually(
+        'all rollouts to run',
+        async () => (await batch.progress()).running === ROLLOUTS,
+      );
       await batch.handle().cancel();
       const { rollouts, failures } = await batch.outcome();
       assert.equal((await batch.handle().describe()).status.name, 'CANCELLED');

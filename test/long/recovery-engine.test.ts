@@ -28,10 +28,7 @@ function asFailure(error: unknown): ApplicationFailure {
   return error.cause;
 }
 
-/** An absent engine is visible within this time. */
-const VISIBLE_MS = 5000;
-
-describe('a batch whose engine is away', { timeout: 400_000 }, () => {
+describe('a batch whose engine is away', () => {
   let bed: RecoveryBed;
   let undisturbed: BatchOutcome;
 
@@ -53,8 +50,10 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       const worker = await bed.startWorker('absent');
       const batch = bed.batch('absent', BATCH);
       await batch.start(REQUEST);
-      const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
-      const waiting = await eventually(visible, async () => (await batch.progress()).waiting);
+      const waiting = await eventually(
+        'progress.waiting of the batch',
+        async () => (await batch.progress()).waiting,
+      );
       assert.equal(waiting.service, `${bed.simulator().url}/v1`);
       assert.match(waiting.message, /ECONNREFUSED/);
       assert.equal((await batch.progress()).phase, 'planning');
@@ -73,8 +72,10 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       const worker = await bed.startWorker('stopped');
       const batch = bed.batch('stopped', BATCH);
       await batch.start(REQUEST);
-      const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
-      await eventually(visible, async () => (await batch.progress()).waiting);
+      await eventually(
+        'progress.waiting of the batch',
+        async () => (await batch.progress()).waiting,
+      );
       await batch.handle().signal('stop');
       const { failure, rollouts, failures } = await batch.outcome();
       assert.equal(failure?.message, 'stopped before it was planned');
@@ -92,8 +93,10 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       const batch = bed.batch('silent', BATCH);
       try {
         await batch.start(REQUEST);
-        const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
-        const waiting = await eventually(visible, async () => (await batch.progress()).waiting);
+        const waiting = await eventually(
+          'progress.waiting of the batch',
+          async () => (await batch.progress()).waiting,
+        );
         assert.match(waiting.message, /GET \/health: no answer within 3 s/);
       } finally {
         process.kill(pid, 'SIGCONT');
@@ -114,9 +117,8 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
         taskQueue: 'by-hand',
         args: [{ sample: JSON.parse(line) as unknown, rollout_timeout: '2s' }],
       });
-      const waiting = { what: 'the end of a rollout by hand', timeout_ms: 60_000 };
       const failure = await within(
-        waiting,
+        'the end of a rollout by hand',
         handle.result().then(() => assert.fail('it did not fail'), asFailure),
       );
       assert.equal(failure.type, 'TimedOut');
@@ -153,8 +155,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
 
   /** A rollout that reports that it waits. */
   function findWaiting(): Promise<string> {
-    const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
-    return eventually(visible, async () => {
+    return eventually('progress.waiting of a rollout', async () => {
       for (const { rollout_id } of undisturbed.rollouts) {
         const progress = await progressOf(rollout_id);
         if (progress?.waiting?.service === `${bed.simulator().url}/v1`) return rollout_id;
@@ -171,8 +172,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
   }
 
   async function showsRetries(rolloutId: string): Promise<void> {
-    const retries = { what: `retries of ${rolloutId}`, timeout_ms: 20_000 };
-    await eventually(retries, async () => {
+    await eventually(`retries of ${rolloutId}`, async () => {
       const { raw } = await handleOf(rolloutId).describe();
       const [pending] = raw.pendingActivities ?? [];
       const type = pending?.lastFailure?.applicationFailureInfo?.type;

@@ -28,7 +28,7 @@ const REQUEST = {
   generation: { greedy: true, max_new_tokens: 64 },
 };
 
-describe('a batch with an environment behind HTTP', { timeout: 400_000 }, () => {
+describe('a batch with an environment behind HTTP', () => {
   let environment: CountdownEnvironment;
   let bed: RecoveryBed;
 
@@ -61,8 +61,7 @@ describe('a batch with an environment behind HTTP', { timeout: 400_000 }, () => 
       const copies: JournalsCopy[] = [];
       for (const share of [0.25, 0.6]) {
         await untilTurn(Math.ceil(share * played));
-        const wait = { what: 'a step in progress', timeout_ms: 60_000 };
-        await eventually(wait, () => environment.steps.some(open));
+        await eventually('a step in progress', () => environment.steps.some(open));
         await worker.kill(async () => {
           copies.push(await copyJournals(bed.storeRoot('disturbed'), BATCH));
         });

@@ -9,11 +9,12 @@ import type { RecoveryBed } from '../harness/recovery-bed.js';
 import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
 import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
+import { eventually } from '../harness/waiting.js';
 
 const SIZE = { samples: 6, repeats: 2 };
 const BATCH = 'frozen';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 12 });
-/** A worker that says nothing for 2 s is taken for dead, and other attempts need time to claim its journals. */
+/** From the next attempt on: it needs time to claim its journal. */
 const FROZEN_MS = 5000;
 
 /** Lines of a journal that their writers wrote when another one had claimed it. */
@@ -28,60 +29,67 @@ async function unheardLines(file: string): Promise<number> {
   return unheard;
 }
 
-describe(
-  'a batch one of whose workers is frozen in the midst of streams, and wakes up',
-  { timeout: 300_000 },
-  () => {
-    let bed: RecoveryBed;
-    let undisturbed: BatchOutcome;
-    let outcome: BatchOutcome;
-    let own_ends = 0;
+describe('a batch one of whose workers is frozen in the midst of streams, and wakes up', () => {
+  let bed: RecoveryBed;
+  let undisturbed: BatchOutcome;
+  let outcome: BatchOutcome;
+  let own_ends = 0;
 
-    before(async () => {
-      bed = await startRecoveryBed({ name: 'frozen' });
-      await bed.observed(async () => {
-        undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-        await bed.simulator().change({ tokens_per_second: 30 });
-        const workers = [
-          await bed.startWorker('disturbed', 'first'),
-          await bed.startWorker('disturbed', 'second'),
-        ];
-        const batch = bed.batch('disturbed', BATCH);
-        const untilTurn = await createTurnClock(bed);
-        await batch.start(REQUEST);
-        await untilTurn(Math.ceil(0.2 * countTurns(undisturbed)));
-        workers[0]!.pause();
-        await sleep(FROZEN_MS);
-        workers[0]!.resume();
-        await sleep(1000);
-        await bed.simulator().change({ tokens_per_second: 1000 });
-        outcome = await batch.outcome();
-        own_ends = workers.reduce((sum, worker) => sum + worker.ownEnds(), 0);
-        await Promise.all(workers.map((worker) => worker.stop()));
-      });
+  before(async () => {
+    bed = await startRecoveryBed({ name: 'frozen' });
+    await bed.observed(async () => {
+      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+      await bed.simulator().change({ tokens_per_second: 30 });
+      const workers = [
+        await bed.startWorker('disturbed', 'first'),
+        await bed.startWorker('disturbed', 'second'),
+      ];
+      const batch = bed.batch('disturbed', BATCH);
+      const untilTurn = await createTurnClock(bed);
+      await batch.start(REQUEST);
+      await untilTurn(Math.ceil(0.2 * countTurns(undisturbed)));
+      workers[0]!.pause();
+      await eventually('another attempt', isTakenOver);
+      await sleep(FROZEN_MS);
+      workers[0]!.resume();
+      await sleep(1000);
+      await bed.simulator().change({ tokens_per_second: 1000 });
+      outcome = await batch.outcome();
+      own_ends = workers.reduce((sum, worker) => sum + worker.ownEnds(), 0);
+      await Promise.all(workers.map((worker) => worker.stop()));
     });
-    after(() => bed.end());
+  });
+  after(() => bed.end());
 
-    test('completes with the rows of an undisturbed run, and ends no worker', () => {
-      assertComplete(outcome, SIZE);
-      assertSameOutcome(outcome, undisturbed);
-      assert.equal(own_ends, 0);
-    });
+  /** Some activity of a rollout runs again. */
+  async function isTakenOver(): Promise<boolean> {
+    const { workflow } = bed.server().client;
+    for (const { rollout_id } of undisturbed.rollouts) {
+      const { raw } = await workflow.getHandle(rollout_id).describe();
+      if (raw.pendingActivities?.some(({ attempt }) => Number(attempt) > 1)) return true;
+    }
+    return false;
+  }
 
-    test('has lines of the woken one in its journals, which count for nothing', async () => {
-      let [unheard, taken_over] = [0, 0];
-      for (const { row, repeat, attempts } of outcome.rollouts) {
-        const name = path.join(
-          bed.storeRoot('disturbed'),
-          BATCH,
-          'journals',
-          `${row}-${repeat}.jsonl`,
-        );
-        unheard += await unheardLines(name);
-        taken_over += Number(attempts > 1);
-      }
-      assert.ok(taken_over > 0, 'no attempt was taken for dead');
-      assert.ok(unheard > 0, 'the woken worker wrote nothing');
-    });
-  },
-);
+  test('completes with the rows of an undisturbed run, and ends no worker', () => {
+    assertComplete(outcome, SIZE);
+    assertSameOutcome(outcome, undisturbed);
+    assert.equal(own_ends, 0);
+  });
+
+  test('has lines of the woken one in its journals, which count for nothing', async () => {
+    let [unheard, taken_over] = [0, 0];
+    for (const { row, repeat, attempts } of outcome.rollouts) {
+      const name = path.join(
+        bed.storeRoot('disturbed'),
+        BATCH,
+        'journals',
+        `${row}-${repeat}.jsonl`,
+      );
+      unheard += await unheardLines(name);
+      taken_over += Number(attempts > 1);
+    }
+    assert.ok(taken_over > 0, 'no attempt was taken for dead');
+    assert.ok(unheard > 0, 'the woken worker wrote nothing');
+  });
+});

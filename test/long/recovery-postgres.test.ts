@@ -26,7 +26,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 32 });
 const STORE = 'disturbed';
 const WORKER = 'worker';
 
-describe('a batch with journals in PostgreSQL', { skip: noPostgres, timeout: 500_000 }, () => {
+describe('a batch with journals in PostgreSQL', { skip: noPostgres }, () => {
   const copies: JournalsCopy[] = [];
   let server: PostgresServer;
   let tables: PostgresBed;

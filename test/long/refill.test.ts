@@ -44,7 +44,7 @@ interface Script {
   held?: ReadonlyMap<string, Promise<unknown>>;
 }
 
-describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
+describe('a batch of completion policy refill', () => {
   let bed: Testbed;
   let worker: WorkerProcess;
   let startWorker: () => Promise<WorkerProcess>;
@@ -104,10 +104,10 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
 
   /** Its result, without problems. While it ran, it never counted more rollouts than it has. */
   async function ended({ handle, outcome }: StartedBatch): Promise<BatchOutcome> {
-    const ending = outcome(120_000);
+    const ending = outcome();
     const state = { over: false };
     void ending.finally(() => (state.over = true)).catch(() => undefined);
-    await eventually({ what: 'the end', timeout_ms: 120_000 }, async () => {
+    await eventually('the end', async () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       if (progress !== null)
         assert.ok(progress.done <= progress.requested, JSON.stringify(progress));
@@ -136,7 +136,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
 
   /** By place and turn. */
   const untilStep = (id: string, name: string): Promise<EnvironmentStep> =>
-    eventually({ what: `step ${name}`, timeout_ms: 150_000 }, () =>
+    eventually(`step ${name}`, () =>
       bed.environment.steps(id).find(({ key }) => key === `${id}/${name}`),
     );
 
@@ -215,7 +215,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     const request = requestOf({ samples: 2, num_repeats: 2, max_replacements: 4 });
     const { handle } = await start(id, request);
     await untilStep(id, '1-2/1');
-    await eventually({ what: 'all others to end', timeout_ms: 30_000 }, async () => {
+    await eventually('all others to end', async () => {
       const { done, running } = await handle.query<BatchProgress>('progress');
       return done === 5 && running === 1;
     });
@@ -244,8 +244,10 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     const batch = await start(id, { ...request, max_in_flight: 24 });
     const { client } = bed.server;
     await untilStep(id, '1-150/0');
-    const wait = { what: 'the end of the first slice', timeout_ms: 100_000 };
-    await within(wait, client.workflow.getHandle(`${id}/rows-0-0`).result());
+    await within(
+      'the end of the first slice',
+      client.workflow.getHandle(`${id}/rows-0-0`).result(),
+    );
     await untilStep(id, '1-153/0');
     open();
     const { result, failures, rollouts } = await ended(batch);

@@ -16,7 +16,7 @@ import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'resets';
 
-describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 4 }, () => {
+describe('reset to any of its workflow tasks', { concurrency: 4 }, () => {
   let bed: Testbed;
 
   before(async () => {
@@ -74,7 +74,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
         reapplies: n % 2 === 0,
       });
       const { workflow } = bed.server.client;
-      const wait = { what: `${workflowId}, reset to event ${String(eventId)}`, timeout_ms: 60_000 };
+      const wait = `${workflowId}, reset to event ${String(eventId)}`;
       const isAnew = async (): Promise<boolean> =>
         (await workflow.getHandle(workflowId).describe()).runId !== again;
       // A reset to the first task is a new run by itself.
@@ -96,10 +96,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
 
   test('a rollout that plays continues its journal', async () => {
     const { handle } = await startSingleRollout(bed.batch('plays', QUEUE), one(4, 'slow'));
-    await eventually(
-      { what: 'two turns', timeout_ms: 60_000 },
-      async () => (await turnsIn('plays')).length >= 2,
-    );
+    await eventually('two turns', async () => (await turnsIn('plays')).length >= 2);
     const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'plays' });
     assert.ok(tasks.length >= 3, `${tasks.length} tasks`);
     const again = await resetTo(bed.server, {
@@ -140,10 +137,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
 
   test('a batch that runs ends with all that its rollouts had played', async () => {
     const { handle } = await startBatch(bed.batch('runs', QUEUE), request(4, 'slow'));
-    await eventually(
-      { what: 'two turns', timeout_ms: 60_000 },
-      async () => (await turnsIn('runs')).length >= 2,
-    );
+    await eventually('two turns', async () => (await turnsIn('runs')).length >= 2);
     const { runId, tasks } = await tasksOf(bed.server, { workflowId: 'runs' });
     await handle.signal('waiting', null);
     const again = await resetTo(bed.server, { workflowId: 'runs', runId, eventId: tasks.at(-1)! });
@@ -217,10 +211,7 @@ describe('reset to any of its workflow tasks', { timeout: 400_000, concurrency: 
     try {
       for (const version of [1, 2]) await publish(version);
       await toEach({ workflowId: 'policy/learner' }, async () => {
-        const record = await eventually(
-          { what: 'its record', timeout_ms: 60_000 },
-          async () => (await policy.status()).record,
-        );
+        const record = await eventually('its record', async () => (await policy.status()).record);
         assert.equal(record.version, 2);
         await assert.rejects(publish(1));
       });

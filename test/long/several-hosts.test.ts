@@ -7,7 +7,7 @@ import { startCommand } from '../harness/command.js';
 import { workerBed } from '../harness/worker-bed.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
-describe('a worker', { timeout: 300_000 }, () => {
+describe('a worker', () => {
   const { directory, server, config, refusal } = workerBed('several-hosts', 'clocks');
 
   test('with another store than a worker of its task queue ends, and check names that worker', async () => {

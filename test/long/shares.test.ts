@@ -7,7 +7,7 @@ import { puzzleRequest } from '../harness/puzzle-request.js';
 import { MANY, QUEUE, SLOTS, sharesBed } from '../harness/shares-bed.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 
-describe('at the places of one engine', { timeout: 600_000 }, () => {
+describe('at the places of one engine', () => {
   const { bed, start, timesOf, untilPlayed, shareOf } = sharesBed();
 
   test('a batch of a lower priority number gets most of them, beside one with four times as many in flight', async () => {
@@ -45,7 +45,7 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
     } finally {
       await client.close();
     }
-    await batch.outcome(240_000);
+    await batch.outcome();
     await stream.handle().signal('stop');
     await stream.handle().result();
 
@@ -66,7 +66,7 @@ describe('at the places of one engine', { timeout: 600_000 }, () => {
     await start('one', { max_in_flight: MANY, share: 0.5 });
     await untilPlayed('one', SLOTS);
     const three = await start('three', { max_in_flight: MANY, share: 1.5 });
-    await three.outcome(240_000);
+    await three.outcome();
     const [began = 0] = await timesOf('three', 'generation');
     const ends = await timesOf('three', 'end');
     const got = await shareOf(['three', 'one'], [began + 0.5, ends.at(-2 * SLOTS) ?? 0]);

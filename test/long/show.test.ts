@@ -28,7 +28,7 @@ const QUEUE = 'show';
 /** Too little memory for a program that holds a long page's text besides its journal. */
 const SMALL_HEAP = ['--max-old-space-size=96'];
 
-describe('a batch whose worker and server are dead', { timeout: 240_000 }, () => {
+describe('a batch whose worker and server are dead', () => {
   let directory: TemporaryDirectory;
   let simulator: Simulator;
   let server: OwnServer;
@@ -73,7 +73,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
       { max_rollout_turns: 1000, max_in_flight: 3 },
     );
     const { handle } = await startBatch(batch, request);
-    await eventually({ what: 'a few turns', timeout_ms: 60_000 }, async () => {
+    await eventually('a few turns', async () => {
       const list = await outputOf(['show', ID, '--where', 'turns>=3', '--json', ...at]).catch(
         () => '',
       );
@@ -125,9 +125,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
   test('that is watched shows what it waits for, and only what is known when the watcher leaves', async () => {
     const watch = startCommand(['watch', ID, ...at]);
     const missing = `waiting for the Temporal server at ${server.address}`;
-    await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () =>
-      watch.output().includes(missing),
-    );
+    await eventually('the server to be missed', () => watch.output().includes(missing));
     watch.interrupt();
     assert.equal(await watch.exited, 130);
     assert.match(
@@ -140,9 +138,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     const watch = startCommand(['watch', ID, ...at]);
     server = await startServer(server.ports);
     worker = await startWorker();
-    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () =>
-      /running: \d of 4 done/.test(watch.output()),
-    );
+    await eventually('the board to count', () => /running: \d of 4 done/.test(watch.output()));
     const running = JSON.parse(await outputOf(['list', '--running', '--json', ...at])) as Record<
       string,
       unknown
@@ -163,7 +159,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
 /** All characters except line ends that a terminal does not show as they are. */
 const COMMANDS = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
 
-describe('show', { timeout: 120_000 }, () => {
+describe('show', () => {
   const a = author('a');
 
   /** A store with this batch of one row, and how commands reach it. */

@@ -9,7 +9,6 @@ import { encode } from '../servers/characters.js';
 import type { Step } from '../servers/scripts.js';
 
 const TASK_QUEUE = 'single-rollouts';
-const CASE = { timeout: 60_000 };
 
 /** A policy that says two things and an environment that ends it after the second. */
 const GENERATION = [
@@ -75,39 +74,35 @@ describe('a rollout that is started by hand', () => {
     return await started.outcome();
   };
 
-  test(
-    'is a batch of one: it returns the batch result, and its files hold its row',
-    CASE,
-    async () => {
-      const id = 'by-hand';
-      const metadata = { experiment: 'seven' };
-      const { result, failure, rollouts, failures } = await run(id, {
-        sample: SAMPLE,
-        max_seq_len: 200,
-        metadata,
-      });
-      assert.equal(failure, null);
-      const folder = path.join(bed!.store_root, id);
-      const { metrics, ...others } = result!;
-      assert.deepEqual(others, {
-        schema_version: 1,
-        batch_id: id,
-        counts: { requested: 1, completed: 1, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 },
-        files: {
-          rollouts: path.join(folder, 'rollouts.jsonl'),
-          failures: path.join(folder, 'failures.jsonl'),
-          groups: path.join(folder, 'groups.jsonl'),
-          metrics: path.join(folder, 'metrics.json'),
-        },
-        metadata,
-      });
-      assert.equal(metrics['mean_total_reward'], 1.25);
-      assert.deepEqual(failures, []);
-      assert.equal(rollouts.length, 1);
-    },
-  );
+  test('is a batch of one: it returns the batch result, and its files hold its row', async () => {
+    const id = 'by-hand';
+    const metadata = { experiment: 'seven' };
+    const { result, failure, rollouts, failures } = await run(id, {
+      sample: SAMPLE,
+      max_seq_len: 200,
+      metadata,
+    });
+    assert.equal(failure, null);
+    const folder = path.join(bed!.store_root, id);
+    const { metrics, ...others } = result!;
+    assert.deepEqual(others, {
+      schema_version: 1,
+      batch_id: id,
+      counts: { requested: 1, completed: 1, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 },
+      files: {
+        rollouts: path.join(folder, 'rollouts.jsonl'),
+        failures: path.join(folder, 'failures.jsonl'),
+        groups: path.join(folder, 'groups.jsonl'),
+        metrics: path.join(folder, 'metrics.json'),
+      },
+      metadata,
+    });
+    assert.equal(metrics['mean_total_reward'], 1.25);
+    assert.deepEqual(failures, []);
+    assert.equal(rollouts.length, 1);
+  });
 
-  test('has the rollout id `<workflow id>/0-0` in its row and on every wire', CASE, async () => {
+  test('has the rollout id `<workflow id>/0-0` in its row and on every wire', async () => {
     const id = 'names';
     const { rollouts } = await run(id, { sample: SAMPLE, max_seq_len: 200 });
     const [row] = rollouts;
@@ -127,7 +122,7 @@ describe('a rollout that is started by hand', () => {
     );
   });
 
-  test('renders its prompt by the service and keeps what the sample brought', CASE, async () => {
+  test('renders its prompt by the service and keeps what the sample brought', async () => {
     const { rollouts } = await run('rendered', { sample: SAMPLE, max_seq_len: 200 });
     const [row] = rollouts;
     assert.deepEqual(
@@ -145,70 +140,62 @@ describe('a rollout that is started by hand', () => {
     assert.deepEqual([row.stop_reason, row.terminated, row.turn_count], ['terminated', true, 2]);
   });
 
-  test('fails with InvalidBatchRequest that names an unknown field', CASE, async () => {
+  test('fails with InvalidBatchRequest that names an unknown field', async () => {
     const { failure } = await run('unknown-field', { sample: SAMPLE, max_turns: 3 });
     assert.equal(failure?.type, 'InvalidBatchRequest');
     assert.match(failure.message, /max_turns: unknown field/);
     assert.deepEqual(bed!.engine.requests('unknown-field'), []);
   });
 
-  test('fails with InvalidBatchRequest that names a field of its sample', CASE, async () => {
+  test('fails with InvalidBatchRequest that names a field of its sample', async () => {
     const sample = { ...SAMPLE, stop_strings: '#' };
     const { failure } = await run('bad-sample', { sample });
     assert.equal(failure?.type, 'InvalidBatchRequest');
     assert.match(failure.message, /sample\.stop_strings: expected .*array.*got "#"/);
   });
 
-  test(
-    'fails with its fault, and its row keeps the whole turns and the unanswered generation',
-    CASE,
-    async () => {
-      const id = 'rejected';
-      const raise = { type: 'ValueError', message: 'no such move' };
-      const { failure, failures } = await run(id, {
-        sample: SAMPLE,
-        max_seq_len: 200,
-        steps: [[STEPS[0]![0]!, { raise }]],
-      });
-      assert.equal(failure?.type, 'EnvironmentRejected');
-      assert.match(failure.message, /answered 400: ValueError: no such move$/);
-      const [row] = failures;
-      assert.deepEqual(
-        [row?.rollout_id, row?.turn_count, row?.total_reward],
-        ['rejected/0-0', 1, 0.25],
-      );
-      assert.deepEqual(row?.failure, { ...failure, turn: 1 });
-      assert.deepEqual(
-        row.message_log.slice(2).map(({ content, partial }) => [content, partial ?? false]),
-        [
-          ['left#', false],
-          ['wall', false],
-          ['right', true],
-        ],
-      );
-    },
-  );
+  test('fails with its fault, and its row keeps the whole turns and the unanswered generation', async () => {
+    const id = 'rejected';
+    const raise = { type: 'ValueError', message: 'no such move' };
+    const { failure, failures } = await run(id, {
+      sample: SAMPLE,
+      max_seq_len: 200,
+      steps: [[STEPS[0]![0]!, { raise }]],
+    });
+    assert.equal(failure?.type, 'EnvironmentRejected');
+    assert.match(failure.message, /answered 400: ValueError: no such move$/);
+    const [row] = failures;
+    assert.deepEqual(
+      [row?.rollout_id, row?.turn_count, row?.total_reward],
+      ['rejected/0-0', 1, 0.25],
+    );
+    assert.deepEqual(row?.failure, { ...failure, turn: 1 });
+    assert.deepEqual(
+      row.message_log.slice(2).map(({ content, partial }) => [content, partial ?? false]),
+      [
+        ['left#', false],
+        ['wall', false],
+        ['right', true],
+      ],
+    );
+  });
 
-  test(
-    'whose prompt leaves no room fails with PromptTooLong, and its row is in failures.jsonl',
-    CASE,
-    async () => {
-      const id = 'too-long';
-      // `<system>play<user>go<assistant>` is 31 tokens.
-      const { failure, rollouts, failures } = await run(id, { sample: SAMPLE, max_seq_len: 31 });
-      const message = 'the prompt has 31 tokens, expected fewer than max_seq_len 31';
-      assert.deepEqual(failure, { type: 'PromptTooLong', message });
-      const lines = await readJournal(bed!.store_root, { batch_id: id, row: 0, repeat: 0 });
-      assert.deepEqual(
-        lines.filter(({ kind }) => kind !== 'claim').map(({ kind }) => kind),
-        ['fault', 'end'],
-      );
-      assert.deepEqual(rollouts, []);
-      assert.deepEqual(
-        failures.map((row) => [row.rollout_id, row.stop_reason, row.failure]),
-        [['too-long/0-0', 'failed', { type: 'PromptTooLong', message, turn: 0 }]],
-      );
-      assert.deepEqual(bed!.engine.requests(id), []);
-    },
-  );
+  test('whose prompt leaves no room fails with PromptTooLong, and its row is in failures.jsonl', async () => {
+    const id = 'too-long';
+    // `<system>play<user>go<assistant>` is 31 tokens.
+    const { failure, rollouts, failures } = await run(id, { sample: SAMPLE, max_seq_len: 31 });
+    const message = 'the prompt has 31 tokens, expected fewer than max_seq_len 31';
+    assert.deepEqual(failure, { type: 'PromptTooLong', message });
+    const lines = await readJournal(bed!.store_root, { batch_id: id, row: 0, repeat: 0 });
+    assert.deepEqual(
+      lines.filter(({ kind }) => kind !== 'claim').map(({ kind }) => kind),
+      ['fault', 'end'],
+    );
+    assert.deepEqual(rollouts, []);
+    assert.deepEqual(
+      failures.map((row) => [row.rollout_id, row.stop_reason, row.failure]),
+      [['too-long/0-0', 'failed', { type: 'PromptTooLong', message, turn: 0 }]],
+    );
+    assert.deepEqual(bed!.engine.requests(id), []);
+  });
 });

@@ -10,7 +10,6 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { puzzleSamples } from '../../bench/samples.js';
 import type { Counts } from '../../src/dev/simulator/request-log.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
@@ -20,6 +19,7 @@ import { install, skip } from '../harness/python-package.js';
 import { answeredBy } from '../harness/simulator-process.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
 
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
 const ROLLOUTS = Number(process.env['SINGLE_ROLLOUTS'] ?? 400);
@@ -28,7 +28,6 @@ const TURNS = 2;
 const MOST_POLLS = 200;
 /** One at each of two temperatures. */
 const REQUESTS_OF_A_PROBE = 2;
-const LIMIT_MS = 300_000 + 600 * ROLLOUTS;
 
 interface Played {
   rows: { id: string; ids: number[]; reward: number; attempts: number }[];
@@ -36,7 +35,7 @@ interface Played {
   other: number;
 }
 
-describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, () => {
+describe(`${ROLLOUTS} rollouts asked for at once`, { skip }, () => {
   let bed: Testbed;
   let simulator: Simulator;
   before(async () => {
@@ -86,10 +85,11 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip, timeout: LIMIT_MS }, 
 
   test('are played once, whoever dies, and come in the order of the request', async () => {
     const first = start();
-    while (first.ended().length < ROLLOUTS / 2) {
+    const wait = { what: 'half of them', timeout_ms: 300_000 + 600 * ROLLOUTS };
+    await eventually(wait, () => {
       assert.equal(first.child.exitCode, null, first.said.join('\n'));
-      await sleep(20);
-    }
+      return first.ended().length >= ROLLOUTS / 2;
+    });
     first.child.kill('SIGKILL');
     await once(first.child, 'close');
 

@@ -26,11 +26,11 @@ describe('engines that sleep while rollouts are sampled', () => {
   const replicas = async () => Object.values((await bed.record())?.replicas ?? {});
   const states = async (): Promise<string[]> => (await replicas()).map(({ state }) => state);
   const allServe = (): Promise<unknown> =>
-    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () =>
+    eventually(`every replica at ${version}`, async () =>
       (await replicas()).every((one) => one.state === 'current' && one.version === version),
     );
   const comes = (id: string, tokens: number): Promise<unknown> =>
-    eventually({ what: `${tokens} tokens`, timeout_ms: 60_000 }, async () => {
+    eventually(`${tokens} tokens`, async () => {
       const report = await bed.check(id).catch(() => null);
       return (report?.tokens ?? 0) >= tokens;
     });
@@ -61,13 +61,10 @@ describe('engines that sleep while rollouts are sampled', () => {
       assert.deepEqual(Object.values(answer.replicas), [{ state: 'asleep' }, { state: 'asleep' }]);
       for (const engine of bed.engines)
         assert.deepEqual([await sleeps(engine), await asked(engine)], [true, 0]);
-      await eventually(
-        { what: 'a rollout that says why it waits', timeout_ms: 60_000 },
-        async () => {
-          const { waiting } = await bed.batch(id).progress();
-          return JSON.stringify(waiting ?? null).includes('has put them to sleep');
-        },
-      );
+      await eventually('a rollout that says why it waits', async () => {
+        const { waiting } = await bed.batch(id).progress();
+        return JSON.stringify(waiting ?? null).includes('has put them to sleep');
+      });
       const { replicas: woken } = await trainer.wake();
       assert.deepEqual(Object.values(woken), [{ state: 'current' }, { state: 'current' }]);
       for (const engine of bed.engines)
@@ -82,7 +79,7 @@ describe('engines that sleep while rollouts are sampled', () => {
     const began = Date.now();
     const request = puzzleBatch({ samples: 3, repeats: 2, max_rollout_turns: 2 });
     await bed.batch('asleep').start({ ...request, rollout_timeout: '15s' });
-    await eventually({ what: 'all of them to wait', timeout_ms: 60_000 }, async () => {
+    await eventually('all of them to wait', async () => {
       const { waiting } = await bed.batch('asleep').progress();
       return waiting?.rollouts === 6 && waiting.message.includes('has put them to sleep');
     });

@@ -15,8 +15,8 @@ import { eventually } from '../harness/waiting.js';
 import type { WorkerProcess } from '../harness/worker-process.js';
 
 const QUEUE = 'long-turns';
-/** A second is what it takes, on cores of its own. The heartbeats that it must not wait for come every minute. */
-const WITHIN_S = 10;
+/** A second is what it takes, on cores of its own. What it must not wait for, heartbeats and turns, takes minutes. */
+const WITHIN_S = 60;
 const TOKENS_PER_S = 10;
 const GENERATION = { max_new_tokens: 8000, seed: 3 };
 const LONG = { generation: GENERATION, max_seq_len: 16_000, max_rollout_turns: 3 };
@@ -30,7 +30,7 @@ interface Measured {
   tokens_lost: number | null;
 }
 
-describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
+describe('in a turn of ten minutes', () => {
   const measured: Measured[] = [];
   let bed: Testbed;
   let url = '';
@@ -43,7 +43,7 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
       name,
       generation,
       environments: PUZZLES,
-      worker: { turn_slice: '10m', heartbeat_timeout: '60s' },
+      worker: { turn_slice: '10m', heartbeat_timeout: '10m' },
     });
     workers.push(worker);
     return worker;
@@ -75,7 +75,7 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
   };
   /** Until each rollout of it has some tokens. */
   const untilItFlows = (id: string, rollouts = 1) =>
-    eventually({ what: `tokens of ${id}`, timeout_ms: 60_000 }, async () => {
+    eventually(`tokens of ${id}`, async () => {
       const requests = await requestsOf(id);
       return requests.filter(({ tokens_sent }) => tokens_sent >= 10).length >= rollouts;
     });
@@ -106,7 +106,7 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
     const began = performance.now();
     await act();
     const since = (): number => (performance.now() - began) / 1000;
-    const engine = eventually({ what: 'closed streams', timeout_ms: 60_000 }, async () => {
+    const engine = eventually('closed streams', async () => {
       const requests = await requestsOf(batch_id);
       return requests.every((one) => one.outcome !== 'open') && since();
     });
@@ -195,21 +195,18 @@ describe('in a turn of ten minutes', { timeout: 600_000 }, () => {
     const began = performance.now();
     const since = (): number => (performance.now() - began) / 1000;
     const ended = workers[0]!.kill('SIGTERM');
-    const engine_s = await eventually({ what: 'a closed stream', timeout_ms: 20_000 }, async () => {
+    const engine_s = await eventually('a closed stream', async () => {
       const [first] = await requestsOf('handed');
       return first?.outcome !== 'open' && since();
     });
-    const workflow_s = await eventually(
-      { what: 'its next token', timeout_ms: 30_000 },
-      async () => {
-        const requests = await requestsOf('handed');
-        return requests.length > before && (requests.at(-1)?.tokens_sent ?? 0) > 0 && since();
-      },
-    );
+    const workflow_s = await eventually('its next token', async () => {
+      const requests = await requestsOf('handed');
+      return requests.length > before && (requests.at(-1)?.tokens_sent ?? 0) > 0 && since();
+    });
     await ended;
     const act = () => batch.handle.signal('stop');
     const sent = (await requestsOf('handed'))[0]!.tokens_sent;
-    const kept = await eventually({ what: 'a chunk of the next', timeout_ms: 10_000 }, async () => {
+    const kept = await eventually('a chunk of the next', async () => {
       const lines = await readJournal(bed.store_root, { batch_id: 'handed', row: 0, repeat: 0 });
       const second = lines.filter(({ kind }) => kind === 'claim')[1]?.writer;
       const from = lines.find((line) => line.kind === 'chunk' && line.writer === second);

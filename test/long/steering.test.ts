@@ -19,7 +19,7 @@ const REQUESTED = {
   rollout_timeout: '1h',
 };
 
-describe('while it runs', { timeout: 300_000 }, () => {
+describe('while it runs', () => {
   let bed: Testbed;
 
   before(async () => {
@@ -58,7 +58,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
     update(handle, { name: 'set_max_in_flight', input: { max_in_flight } });
 
   const untilRunning = (handle: WorkflowHandle, running: number) =>
-    eventually({ what: `${running} rollouts that run`, timeout_ms: 30_000 }, async () => {
+    eventually(`${running} rollouts that run`, async () => {
       // It may not have started yet.
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       if (progress === null) return false;
@@ -66,7 +66,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
       return progress.running === running;
     });
   const untilTurn = (handle: WorkflowHandle, turn: number) =>
-    eventually({ what: `turn ${turn}`, timeout_ms: 30_000 }, async () => {
+    eventually(`turn ${turn}`, async () => {
       const progress = await handle.query<RolloutProgress>('progress').catch(() => null);
       return progress !== null && progress.turn >= turn;
     });
@@ -105,7 +105,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
     await untilRunning(slice, 3);
     await untilTurn(rolloutOf('slices'), 1);
     await setLimits(handle, { max_rollout_turns: 1 });
-    await eventually({ what: 'the first rollout to end', timeout_ms: 20_000 }, async () => {
+    await eventually('the first rollout to end', async () => {
       const { state } = await rolloutOf('slices').query<RolloutProgress>('progress');
       return state === 'done';
     });

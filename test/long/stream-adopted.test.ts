@@ -11,48 +11,41 @@ import { eventually } from '../harness/waiting.js';
 /** After its looks at what it has adopted. */
 const LATE_MS = 75_000;
 
-test(
-  'a group that is terminated long after it was adopted is played again while a trainer waits for it',
-  { timeout: 240_000 },
-  async (t) => {
-    const bed = await startTestbed('stream-adopted');
-    t.after(() => bed.end());
-    await bed.startWorker({
-      task_queue: 'adopted',
-      // A turn takes minutes.
-      generation: await bed.simulate({ default: { thinking_tokens: 200, tokens_per_second: 1 } }),
-      environments: PUZZLES,
-    });
-    const { client } = bed.server;
-    const stream = openStreamToTest({
-      ...{ client: () => client, store_root: bed.store_root },
-      ...{ id: 'adopted', task_queue: 'adopted' },
-    });
-    const request = {
-      ...puzzleRequest(
-        { samples: 2, num_repeats: 2 },
-        { max_rollout_turns: 2, generation: { max_new_tokens: 300 } },
-      ),
-      groups_per_step: 1,
-    };
-    const runOf = async (): Promise<string | null> => {
-      const { status, runId } = await client.workflow.getHandle('adopted/0').describe();
-      return status.name === 'RUNNING' ? runId : null;
-    };
-    await stream.start(request);
-    const first = await eventually({ what: 'its first group', timeout_ms: 30_000 }, () =>
-      runOf().catch(() => null),
-    );
-    await stream.handle().terminate();
-    await stream.start(request);
-    const asked = stream.ask({ step: 0, version: 1, wait: '10m' }).catch(() => undefined);
-    await sleep(LATE_MS);
-    assert.equal(await runOf(), first, 'it was adopted');
-    await operatorOf(bed.server).terminate('adopted/0');
-    const wait = { what: 'a new run of the group', timeout_ms: 60_000 };
-    assert.notEqual(await eventually(wait, runOf), first);
-    await stream.handle().signal('stop');
-    await stream.handle().result();
-    await asked;
-  },
-);
+test('a group that is terminated long after it was adopted is played again while a trainer waits for it', async (t) => {
+  const bed = await startTestbed('stream-adopted');
+  t.after(() => bed.end());
+  await bed.startWorker({
+    task_queue: 'adopted',
+    // A turn takes minutes.
+    generation: await bed.simulate({ default: { thinking_tokens: 200, tokens_per_second: 1 } }),
+    environments: PUZZLES,
+  });
+  const { client } = bed.server;
+  const stream = openStreamToTest({
+    ...{ client: () => client, store_root: bed.store_root },
+    ...{ id: 'adopted', task_queue: 'adopted' },
+  });
+  const request = {
+    ...puzzleRequest(
+      { samples: 2, num_repeats: 2 },
+      { max_rollout_turns: 2, generation: { max_new_tokens: 300 } },
+    ),
+    groups_per_step: 1,
+  };
+  const runOf = async (): Promise<string | null> => {
+    const { status, runId } = await client.workflow.getHandle('adopted/0').describe();
+    return status.name === 'RUNNING' ? runId : null;
+  };
+  await stream.start(request);
+  const first = await eventually('its first group', () => runOf().catch(() => null));
+  await stream.handle().terminate();
+  await stream.start(request);
+  const asked = stream.ask({ step: 0, version: 1, wait: '10m' }).catch(() => undefined);
+  await sleep(LATE_MS);
+  assert.equal(await runOf(), first, 'it was adopted');
+  await operatorOf(bed.server).terminate('adopted/0');
+  assert.notEqual(await eventually('a new run of the group', runOf), first);
+  await stream.handle().signal('stop');
+  await stream.handle().result();
+  await asked;
+});

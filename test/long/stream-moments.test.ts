@@ -32,7 +32,7 @@ const MOMENTS: readonly Moment[] = [
 
 const GROUPS_PER_STEP = 2;
 
-describe('a stream', { timeout: 900_000 }, () => {
+describe('a stream', () => {
   let bed: PolicyBed;
   before(async () => {
     bed = await startPolicyBed({ name: 'stream-moments', replicas: 1 });
@@ -60,7 +60,7 @@ describe('a stream', { timeout: 900_000 }, () => {
       await mkdir(place, { recursive: true });
       const killed = strikeAt(place, { file: moment.file, strike: () => bed.worker.kill() });
       const asked = hashOf(step);
-      await within({ what: moment.name, timeout_ms: 60_000 }, killed);
+      await within(moment.name, killed);
       hashes.push(await asked);
       for (const [known, hash] of hashes.entries())
         assert.equal(await stream.hash(known), hash, `step ${known}, killed ${moment.name}`);

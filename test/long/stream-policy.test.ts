@@ -27,71 +27,61 @@ async function end(stream: StreamToTest): Promise<void> {
   await stream.handle().result();
 }
 
-test(
-  'while no replica could load what was published first, a stream says which, why, and what to do',
-  {
-    timeout: 240_000,
-  },
-  async (t) => {
-    const bed = await startPolicyBed({ name: 'stream-unserved', replicas: 1 });
-    t.after(() => bed.end());
-    const missing = { kind: 'checkpoint' as const, path: '/no/such/file' };
-    const { message } = await faultOf(bed.publish({ ...(await bed.weights(1)), weights: missing }));
-    assert.match(message, /was not reached/);
-    const stream = await startOn(bed, { id: 'unserved', max_lag: 1 });
-    const batch = bed.batch('held-up');
-    const held = {
-      ...puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }),
-      rollout_timeout: '10s',
-    };
-    await batch.start(held);
-    const began = Date.now();
+test('while no replica could load what was published first, a stream says which, why, and what to do', async (t) => {
+  const bed = await startPolicyBed({ name: 'stream-unserved', replicas: 1 });
+  t.after(() => bed.end());
+  const missing = { kind: 'checkpoint' as const, path: '/no/such/file' };
+  const { message } = await faultOf(bed.publish({ ...(await bed.weights(1)), weights: missing }));
+  assert.match(message, /was not reached/);
+  const stream = await startOn(bed, { id: 'unserved', max_lag: 1 });
+  const batch = bed.batch('held-up');
+  const held = {
+    ...puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }),
+    rollout_timeout: '10s',
+  };
+  await batch.start(held);
+  const began = Date.now();
 
-    const replica = bed.engines[0]?.replica ?? '';
-    const why = `no replica serves: ${replica} is unknown (load: `;
-    const remedy = '; publish a version that loads';
-    const names = (text: string): void => {
-      assert.ok(text.includes(why) && text.includes('no such file') && text.includes(remedy), text);
-    };
-    const waits = { what: 'the stream to say it', timeout_ms: 60_000 };
-    const progress = await eventually(waits, async () => {
-      const now = await stream.progress();
-      return now.waiting?.message.startsWith('no replica serves') && now;
-    });
-    const lines = streamTable('unserved', progress);
-    const line = lines.find((one) => one.startsWith('waiting for ')) ?? lines.join('\n');
-    names(line);
-    assert.match(
-      line,
-      /^waiting for policy default \(since \d{4}-\d\d-\d\d [\d:]+ UTC\): no replica/,
-    );
-    const answer = await stream.ask({ step: 0, wait: '2s' });
-    assert.ok(!answer.ready);
-    names(answer.why);
+  const replica = bed.engines[0]?.replica ?? '';
+  const why = `no replica serves: ${replica} is unknown (load: `;
+  const remedy = '; publish a version that loads';
+  const names = (text: string): void => {
+    assert.ok(text.includes(why) && text.includes('no such file') && text.includes(remedy), text);
+  };
+  const progress = await eventually('the stream to say it', async () => {
+    const now = await stream.progress();
+    return now.waiting?.message.startsWith('no replica serves') && now;
+  });
+  const lines = streamTable('unserved', progress);
+  const line = lines.find((one) => one.startsWith('waiting for ')) ?? lines.join('\n');
+  names(line);
+  assert.match(
+    line,
+    /^waiting for policy default \(since \d{4}-\d\d-\d\d [\d:]+ UTC\): no replica/,
+  );
+  const answer = await stream.ask({ step: 0, wait: '2s' });
+  assert.ok(!answer.ready);
+  names(answer.why);
 
-    await eventually({ what: 'the batch to say it', timeout_ms: 60_000 }, async () => {
-      const { waiting } = await batch.progress();
-      return waiting?.service === 'policy default' && (names(waiting.message), true);
-    });
-    await sleep(Math.max(0, began + 15_000 - Date.now()));
-    await bed.publish(await bed.weights(2));
-    const { result } = await batch.outcome();
-    assert.equal(result?.counts.completed, 4, 'rollout_timeout does not run while nothing serves');
-    await eventually(
-      { what: 'nothing to wait for', timeout_ms: 60_000 },
-      async () => (await stream.progress()).waiting === null,
-    );
-    assert.ok(
-      !streamTable('unserved', await stream.progress())
-        .join('\n')
-        .includes('waiting for'),
-    );
-    assert.equal((await stream.step(0, 2)).version, 2);
-    await end(stream);
-  },
-);
+  await eventually('the batch to say it', async () => {
+    const { waiting } = await batch.progress();
+    return waiting?.service === 'policy default' && (names(waiting.message), true);
+  });
+  await sleep(Math.max(0, began + 15_000 - Date.now()));
+  await bed.publish(await bed.weights(2));
+  const { result } = await batch.outcome();
+  assert.equal(result?.counts.completed, 4, 'rollout_timeout does not run while nothing serves');
+  await eventually('nothing to wait for', async () => (await stream.progress()).waiting === null);
+  assert.ok(
+    !streamTable('unserved', await stream.progress())
+      .join('\n')
+      .includes('waiting for'),
+  );
+  assert.equal((await stream.step(0, 2)).version, 2);
+  await end(stream);
+});
 
-describe('a stream whose policy moves', { timeout: 300_000 }, () => {
+describe('a stream whose policy moves', () => {
   let bed: PolicyBed;
   let version = 0;
   before(async () => {
@@ -160,10 +150,7 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
   test('says aloud which groups a jump has made too old: with their step, and in each row', async () => {
     const stream = await started('jumps', { max_lag: 1 });
     const before = (await stream.step(0, version)).version ?? 0;
-    await eventually(
-      { what: 'a whole step', timeout_ms: 60_000 },
-      async () => (await stream.progress()).banked >= 2,
-    );
+    await eventually('a whole step', async () => (await stream.progress()).banked >= 2);
     for (let i = 0; i < 3; i++) await publish();
     const { notes, metrics } = await stream.step(1, version);
     assert.deepEqual([metrics['lag/over'], metrics['lag/max']], [2, 3]);
@@ -220,31 +207,24 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
   });
 });
 
-test(
-  'what was sampled before anybody knew a version has no lag: it is counted, and masked',
-  { timeout: 240_000 },
-  async (t) => {
-    const bed = await startPolicyBed({ name: 'stream-unknown', replicas: 1 });
-    t.after(() => bed.end());
-    const waits = await startOn(bed, { id: 'waits', max_lag: 1 });
-    const masks = await startOn(bed, { id: 'masks', max_lag: 1, when_stale: 'mask' });
-    await eventually(
-      { what: 'a whole step', timeout_ms: 60_000 },
-      async () => (await waits.progress()).banked >= 2,
-    );
-    assert.equal((await masks.progress()).admitted, 0, 'what would only be masked is not played');
-    for (const version of [1, 2, 3, 4, 5]) await bed.publish(await bed.weights(version));
-    const { metrics, version } = await waits.step(0);
-    assert.equal(version, 5);
-    const rows = await waits.rows(0);
-    const tokens = rows
-      .flatMap((row) => row.policy_versions)
-      .reduce((sum, { start, end }) => sum + end - start, 0);
-    assert.equal(metrics['lag/unknown'], tokens);
-    assert.equal(metrics['lag/max'], undefined);
-    for (let step = 0; step < 2; step++)
-      assert.equal((await masks.step(step)).metrics['lag/unknown'], 0);
-    await end(waits);
-    await end(masks);
-  },
-);
+test('what was sampled before anybody knew a version has no lag: it is counted, and masked', async (t) => {
+  const bed = await startPolicyBed({ name: 'stream-unknown', replicas: 1 });
+  t.after(() => bed.end());
+  const waits = await startOn(bed, { id: 'waits', max_lag: 1 });
+  const masks = await startOn(bed, { id: 'masks', max_lag: 1, when_stale: 'mask' });
+  await eventually('a whole step', async () => (await waits.progress()).banked >= 2);
+  assert.equal((await masks.progress()).admitted, 0, 'what would only be masked is not played');
+  for (const version of [1, 2, 3, 4, 5]) await bed.publish(await bed.weights(version));
+  const { metrics, version } = await waits.step(0);
+  assert.equal(version, 5);
+  const rows = await waits.rows(0);
+  const tokens = rows
+    .flatMap((row) => row.policy_versions)
+    .reduce((sum, { start, end }) => sum + end - start, 0);
+  assert.equal(metrics['lag/unknown'], tokens);
+  assert.equal(metrics['lag/max'], undefined);
+  for (let step = 0; step < 2; step++)
+    assert.equal((await masks.step(step)).metrics['lag/unknown'], 0);
+  await end(waits);
+  await end(masks);
+});

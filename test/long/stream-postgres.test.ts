@@ -19,7 +19,7 @@ import type { WorkerProcess } from '../harness/worker-process.js';
 const QUEUE = 'stream-postgres';
 const SCHEMA = 'stream';
 
-describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () => {
+describe('a stream in PostgreSQL', { skip: noPostgres }, () => {
   let database: PostgresServer;
   let bed: Testbed;
   let simulator: Simulator;

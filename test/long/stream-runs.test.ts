@@ -15,7 +15,7 @@ const STEPS = 16;
 const GROUPS_PER_STEP = 32;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 
-describe('a stream of many groups', { timeout: 900_000 }, () => {
+describe('a stream of many groups', () => {
   let bed: Testbed;
   before(async () => {
     bed = await startTestbed('stream-runs');

@@ -18,7 +18,7 @@ interface Ended {
   output: string;
 }
 
-describe('without a temporal.yaml', { timeout: 300_000 }, () => {
+describe('without a temporal.yaml', () => {
   let directory: TemporaryDirectory;
   let server: TestServer;
 
@@ -121,10 +121,8 @@ describe('without a temporal.yaml', { timeout: 300_000 }, () => {
     await mkdir(path.join(folder, '.rollouts'), { recursive: true });
     await writeFile(path.join(folder, 'temporal.yaml'), '{generation: {}, environments: {}}');
     await writeFile(path.join(folder, '.rollouts', 'temporal.yaml'), JSON.stringify(settings));
-    const began = performance.now();
     const config = ['--config', path.join(folder, 'temporal.yaml')];
     const { code, output } = await run(['result', 'b', ...config], '127.0.0.1:1');
-    assert.ok(performance.now() - began < 9000, 'the connection is tried for ten seconds');
     const warned = `the stack of this folder is at ${server.address}; this command uses 127.0.0.1:1 `;
     assert.ok(output.startsWith(warned), output);
     assert.match(

@@ -65,7 +65,7 @@ function arraysOf(row: Row): Arrays {
   return arrays;
 }
 
-describe('the example trainer', { skip, timeout: 300_000 }, () => {
+describe('the example trainer', { skip }, () => {
   let bed: Testbed;
   let command: string[];
   let batch_id: string;
@@ -137,7 +137,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const child = start(command);
     const ended = once(child, 'close');
     const handle = bed.server.client.workflow.getHandle(batch_id);
-    await eventually({ what: 'the batch to be there', timeout_ms: 60_000 }, () =>
+    await eventually('the batch to be there', () =>
       handle.describe().then(
         () => true,
         () => false,
@@ -246,7 +246,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const killed = streamTrainer();
     const ended = once(killed, 'close');
     const checkpoint = path.join(bed.directory, 'trainer', 'checkpoints', '1.json');
-    await eventually({ what: 'a checkpoint', timeout_ms: 60_000 }, () => existsSync(checkpoint));
+    await eventually('a checkpoint', () => existsSync(checkpoint));
     killed.kill('SIGKILL');
     assert.deepEqual(await ended, [null, 'SIGKILL']);
     const { output, errors, code } = await ending(streamTrainer());

@@ -21,7 +21,7 @@ describe('while a trainer holds engines', () => {
   after(() => bed.end());
   const replicas = async () => Object.values((await bed.record())?.replicas ?? {});
   const currentAt = (version: number): Promise<unknown> =>
-    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () =>
+    eventually(`every replica at ${version}`, async () =>
       (await replicas()).every((one) => one.state === 'current' && one.version === version),
     );
 
@@ -34,7 +34,7 @@ describe('while a trainer holds engines', () => {
     const [engine] = bed.engines;
     await engine!.process().inject({ fault: 'hold', path: '/resume' });
     const finishing = trainer.finish(held);
-    await eventually({ what: 'a final label', timeout_ms: 60_000 }, async () => {
+    await eventually('a final label', async () => {
       const told = (await (await fetch(`${engine!.process().url}/weight_info`)).json()) as {
         weight_version: string;
       };
@@ -85,7 +85,7 @@ describe('while a trainer holds engines', () => {
     assert.equal((await bed.batch('beside').outcome()).result?.counts.completed, 4);
     await hung!.process().clearFaults();
     await lost;
-    await eventually({ what: 'it is cut off', timeout_ms: 60_000 }, async () => {
+    await eventually('it is cut off', async () => {
       const entry = (await bed.record())?.replicas[hung!.replica];
       return entry?.needs === 'load' && entry.paused_until === null;
     });

@@ -28,7 +28,7 @@ describe('weights that a trainer sends itself', () => {
     return report;
   };
   const currentAt = (version: number): Promise<unknown> =>
-    eventually({ what: `every replica at ${version}`, timeout_ms: 60_000 }, async () => {
+    eventually(`every replica at ${version}`, async () => {
       const entries = Object.values((await bed.record())?.replicas ?? {});
       return (
         entries.length > 0 &&
@@ -44,7 +44,7 @@ describe('weights that a trainer sends itself', () => {
     await bed
       .batch('two-versions')
       .start(puzzleBatch({ samples: 6, repeats: 2, max_rollout_turns: 4 }));
-    await eventually({ what: 'tokens in a journal', timeout_ms: 60_000 }, async () => {
+    await eventually('tokens in a journal', async () => {
       const report = await bed.check('two-versions').catch(() => null);
       return (report?.tokens ?? 0) > 100;
     });
@@ -133,43 +133,39 @@ describe('weights that a trainer sends itself', () => {
   });
 
   for (const name of ['leave', 'drain'] as const)
-    test(
-      `go on without an engine that is to ${name}, whose streams continue elsewhere, and reach it once it joins again`,
-      { timeout: 120_000 },
-      async () => {
-        const trainer = sendingTrainer(bed, { incarnation: `beside-${name}` });
-        await trainer.transfer();
-        const [stays, leaves] = bed.engines;
-        const url = leaves!.replica;
-        const paced = (tokens_per_second: number) =>
-          Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second })));
-        // None of them ends before the engines are held, however slow this machine is.
-        await paced(2);
-        await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
-        // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
-        await eventually({ what: 'tokens of its streams', timeout_ms: 60_000 }, async () => {
-          const texts = await textsInFolder(bed.journals(name));
-          const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
-          return lines.some((line) => line?.kind === 'chunk' && line.replica === url);
-        });
-        const held = await trainer.begin();
-        await paced(200);
-        assert.ok((await leaves!.process().runningRequests()) > 0, 'its streams are frozen');
-        await trainer.send(held, { last: 0 });
-        const limit = name === 'drain' ? { drain_limit: '1s' } : {};
-        await askPolicy(bed, (client) => client.update(name, { url, ...limit }));
-        const group = held.engines.find((one) => one.url === stays!.replica)!.group;
-        await trainer.send(held, { first: 1, only: [group] });
-        await trainer.endSession(held, [group]);
-        const { version, replicas } = await trainer.finish(held, [group]);
-        assert.equal(replicas[stays!.replica]?.state, 'current');
-        // Its streams were frozen for the transfer, and nobody resumes it.
-        await labelsOf(name, 8);
-        assert.equal((await bed.record())?.replicas[url]?.version, version - 1);
-        await askPolicy(bed, (client) => client.update('join', { url }));
-        const next = await trainer.transfer();
-        await currentAt(next.version);
-        for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
-      },
-    );
+    test(`go on without an engine that is to ${name}, whose streams continue elsewhere, and reach it once it joins again`, async () => {
+      const trainer = sendingTrainer(bed, { incarnation: `beside-${name}` });
+      await trainer.transfer();
+      const [stays, leaves] = bed.engines;
+      const url = leaves!.replica;
+      const paced = (tokens_per_second: number) =>
+        Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second })));
+      // None of them ends before the engines are held, however slow this machine is.
+      await paced(2);
+      await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
+      // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
+      await eventually('tokens of its streams', async () => {
+        const texts = await textsInFolder(bed.journals(name));
+        const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
+        return lines.some((line) => line?.kind === 'chunk' && line.replica === url);
+      });
+      const held = await trainer.begin();
+      await paced(200);
+      assert.ok((await leaves!.process().runningRequests()) > 0, 'its streams are frozen');
+      await trainer.send(held, { last: 0 });
+      const limit = name === 'drain' ? { drain_limit: '1s' } : {};
+      await askPolicy(bed, (client) => client.update(name, { url, ...limit }));
+      const group = held.engines.find((one) => one.url === stays!.replica)!.group;
+      await trainer.send(held, { first: 1, only: [group] });
+      await trainer.endSession(held, [group]);
+      const { version, replicas } = await trainer.finish(held, [group]);
+      assert.equal(replicas[stays!.replica]?.state, 'current');
+      // Its streams were frozen for the transfer, and nobody resumes it.
+      await labelsOf(name, 8);
+      assert.equal((await bed.record())?.replicas[url]?.version, version - 1);
+      await askPolicy(bed, (client) => client.update('join', { url }));
+      const next = await trainer.transfer();
+      await currentAt(next.version);
+      for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
+    });
 });

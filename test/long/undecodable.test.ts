@@ -17,11 +17,11 @@ import {
   signalUnreadably,
   updateUnreadably,
 } from '../harness/unreadable.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'undecodable';
 
-describe('what nobody can read', { timeout: 240_000 }, () => {
+describe('what nobody can read', () => {
   let bed: Testbed;
   /** Where the slow engine is told of faults. */
   let faults: string;
@@ -47,7 +47,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
   const hold = async (rollouts: number): Promise<void> => {
     const body = JSON.stringify({ fault: 'hold', times: null });
     assert.ok((await fetch(faults, { method: 'POST', body })).ok);
-    await eventually({ what: 'turns that wait', timeout_ms: 90_000 }, async () => {
+    await eventually('turns that wait', async () => {
       const seen = (await (await fetch(faults)).json()) as { faults: { hits: number }[] };
       return seen.faults.reduce((sum, { hits }) => sum + hits, 0) >= rollouts;
     });
@@ -57,7 +57,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
   };
 
   let serial = 0;
-  /** The fault of a workflow that is started with it; it has ten seconds. */
+  /** The fault of a workflow that is started with it. */
   const faultOf = async (type: string, { sent, id }: { sent: Payload; id?: string }) => {
     const workflowId = id ?? `unread-${++serial}`;
     const { workflow } = sending(bed.server.client, sent);
@@ -66,8 +66,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
       () => null,
       (error: unknown) => error,
     );
-    const late = new Promise((resolve) => setTimeout(resolve, 10_000, 'it does not end').unref());
-    const error = await Promise.race([ended, late]);
+    const error = await within('its end', ended);
     assert.ok(error instanceof WorkflowFailedError, String(error));
     assert.ok(error.cause instanceof ApplicationFailure, String(error.cause));
     return error.cause;
@@ -122,7 +121,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
     const { handle, outcome } = await startBatch(bed.batch(id, QUEUE), { ...request, generation });
     const rollout = bed.server.client.workflow.getHandle(`${id}/0-0`);
     const isAt = (turn: number) =>
-      eventually({ what: `turn ${turn}`, timeout_ms: 90_000 }, async () => {
+      eventually(`turn ${turn}`, async () => {
         const progress = await rollout.query<RolloutProgress>('progress').catch(() => null);
         return progress !== null && progress.turn >= turn;
       });
@@ -158,7 +157,7 @@ describe('what nobody can read', { timeout: 240_000 }, () => {
       taskQueue: QUEUE,
       args: [{ service: 'default' }],
     });
-    await eventually({ what: 'a group', timeout_ms: 30_000 }, async () => {
+    await eventually('a group', async () => {
       const progress = await stream.query<StreamProgress>('progress').catch(() => null);
       return (progress?.admitted ?? 0) > 0;
     });

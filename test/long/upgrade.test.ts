@@ -35,7 +35,7 @@ const STREAM = {
   groups_per_step: 2,
 };
 
-describe('running work', { skip, timeout: 600_000 }, () => {
+describe('running work', { skip }, () => {
   let directory: string;
   let remove: () => Promise<void>;
   let server: TestServer;
@@ -102,7 +102,7 @@ describe('running work', { skip, timeout: 600_000 }, () => {
     step: string;
   }): Promise<void> {
     for (const { outcome, batch_id } of started) {
-      const { result, failure } = await outcome(240_000);
+      const { result, failure } = await outcome();
       assert.equal(failure, null);
       assert.equal(result?.counts.completed, result?.counts.requested);
       await checkJournals(path.join(store_root, batch_id, 'journals'));

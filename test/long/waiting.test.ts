@@ -40,7 +40,7 @@ function startEnvironment(isMended: () => boolean): Promise<Server> {
   });
 }
 
-describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
+describe('a batch whose rollouts wait', () => {
   let bed: Testbed;
   let simulator: Simulator;
   let environment: Server;
@@ -86,13 +86,10 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     });
     const progress = () => handle.query<BatchProgress>('progress');
     const what = 'waiting of the batch';
-    const waiting = await eventually(
-      { what, timeout_ms: 30_000 },
-      async () => (await progress()).waiting,
-    );
+    const waiting = await eventually(what, async () => (await progress()).waiting);
     assert.equal(waiting.call, 'environment mended');
     isMended = true;
-    const mended = await eventually({ what: 'its end', timeout_ms: 60_000 }, async () => {
+    const mended = await eventually('its end', async () => {
       const now = await progress();
       return now.waiting === null && now.done === 1 && now;
     });
@@ -110,15 +107,9 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const request = puzzleRequest({ samples: 4, num_repeats: 1 }, { max_rollout_turns: 6 });
     const { handle, outcome } = await startBatch(bed.batch('denied', QUEUE), request);
     const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
-    await eventually(
-      { what: 'tokens', timeout_ms: 30_000 },
-      async () => ((await progress())?.tokens ?? 0) > 0,
-    );
+    await eventually('tokens', async () => ((await progress())?.tokens ?? 0) > 0);
     await inject('404');
-    const waiting = await eventually(
-      { what: 'waiting', timeout_ms: 30_000 },
-      async () => (await progress())?.waiting,
-    );
+    const waiting = await eventually('waiting', async () => (await progress())?.waiting);
     assert.match(
       waiting.message,
       /404 The model does not exist\.; planning saw otherwise, so it is asked again for 2 minutes$/,
@@ -127,7 +118,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     await inject('401');
     await sleep(2000);
     await fetch(`${simulator.url}/simulator/faults`, { method: 'DELETE' });
-    const { result } = await outcome(90_000);
+    const { result } = await outcome();
     assert.deepEqual([result?.counts.completed, result?.counts.failed], [4, 0]);
   });
 
@@ -143,7 +134,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     });
     const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
     const waiting = await eventually(
-      { what: 'waiting of the batch', timeout_ms: 30_000 },
+      'waiting of the batch',
       async () => (await progress())?.waiting,
     );
     assert.deepEqual([waiting.call, waiting.rollouts], ['environment busy', 2]);
@@ -151,7 +142,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const before = await progress();
     assert.equal(before?.done, 0);
     assert.ok(before.turns > 0 && before.tokens > 0, JSON.stringify(before));
-    await eventually({ what: 'more turns', timeout_ms: 30_000 }, async () => {
+    await eventually('more turns', async () => {
       const now = await progress();
       return now !== null && now.turns > before.turns && now.tokens > before.tokens;
     });
@@ -159,7 +150,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     const own = (await rollout.query<RolloutProgress>('progress')).waiting;
     assert.ok(own?.call === 'environment busy' && Number(own.tries) >= 2, JSON.stringify(own));
 
-    const { failures } = await outcome(90_000);
+    const { failures } = await outcome();
     const said = (row: number): string =>
       failures.find((one) => one.row === row)?.failure?.message ?? '';
     const since = String.raw`since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`;

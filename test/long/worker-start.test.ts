@@ -11,7 +11,7 @@ import { startWorkerProcess } from '../harness/worker-process.js';
 /** temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE */
 const DOUBLE = 4;
 
-describe('a worker', { timeout: 120_000 }, () => {
+describe('a worker', () => {
   const { directory, server, config, refusal } = workerBed('worker-start', 'start');
 
   const settings: { what: string; change: object; says: RegExp }[] = [

@@ -64,7 +64,7 @@ describe("OpenAI's Python client", { skip }, () => {
     });
     const life = await open();
     const args = ['-c', PROGRAM, life.url, life.session.key];
-    const { stdout } = await promisify(execFile)(PYTHON, args, { timeout: 60_000 });
+    const { stdout } = await promisify(execFile)(PYTHON, args, { timeout: 280_000 });
     const { late, ...said } = JSON.parse(stdout) as { late: string } & Record<string, unknown>;
     assert.deepEqual(said, {
       whole: 'é 🧩 yes',

@@ -85,7 +85,7 @@ describe('a trainer', { skip: noS3 }, () => {
           PYTHONPATH: PYTHON,
           PYTHONDONTWRITEBYTECODE: '1',
         },
-        timeout: 60_000,
+        timeout: 280_000,
       },
     );
     return JSON.parse(stdout) as Said;

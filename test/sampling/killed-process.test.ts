@@ -22,7 +22,7 @@ test('both continue after their last journalled tokens', async (t) => {
   const child = spawn(process.execPath, [PROCESS, root, engine], { stdio: 'inherit' });
   const exited = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
-  await eventually({ what: 'tokens of both answers', timeout_ms: 30_000 }, async () =>
+  await eventually('tokens of both answers', async () =>
     countsOf(await elsewhere().readTrajectory(REF)).every((count) => count >= 5),
   );
   child.kill('SIGKILL');

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
+import { createRandom } from '../../src/dev/simulator/random.js';
 
-/** One address of several servers: each connection leads to one of them at random, whether it answers or not. */
+/** One address of several servers: each connection leads to one of them at random (of one seed), whether it answers or not. */
 export interface Balancer {
   url: string;
   /** Connections by port. */
@@ -13,8 +14,9 @@ export interface Balancer {
 export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
   const open = new Set<Socket>();
   const led = new Map<number, number>();
+  const random = createRandom(1);
   const server = createServer((client) => {
-    const port = ports[Math.floor(Math.random() * ports.length)] ?? 0;
+    const port = ports[Math.floor(random() * ports.length)] ?? 0;
     led.set(port, (led.get(port) ?? 0) + 1);
     const behind = connect(port, '127.0.0.1');
     for (const [one, other] of [

@@ -20,6 +20,6 @@ describe('a rollout that one host begins and another ends', () => {
       await second.commit();
       const { start, end } = await elsewhere().readTrajectory(REF);
       const took = (end?.at ?? NaN) - (start?.at ?? NaN);
-      assert.ok(took >= 0 && took < 30, `${took} s`);
+      assert.ok(took >= 0 && took < 600, `${took} s`);
     });
 });

@@ -18,6 +18,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createOpenJournals } from '../../src/trajectories/files/open-journals.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
+import { eventually } from '../harness/waiting.js';
 
 const MOST = 2;
 const { O_APPEND, O_RDWR } = constants;
@@ -57,11 +58,11 @@ const openIn = (folder: string): number =>
 
 const skip = process.platform === 'linux' ? false : 'open files are counted in /proc';
 
-describe('open journals', { skip, timeout: 20_000 }, () => {
+describe('open journals', { skip }, () => {
   test('are as few as allowed once what was written is synced, and the others are opened when they are used', async (t) => {
     const { folder, journals, files } = await journalsOf(t, { count: 6 });
     for (const round of ['a', 'b']) for (const { append } of journals) append(round);
-    while (openIn(folder) > MOST) await sleep(1);
+    await eventually('fewer open files', () => openIn(folder) <= MOST);
     assert.deepEqual(
       files.map((file) => readFileSync(file, 'utf8')),
       Array<string>(6).fill('ab'),
@@ -82,11 +83,10 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
     const [first, second, third] = journals;
     first?.append('a');
     for (const one of [second, third]) one?.fd();
-    await sleep(1);
+    await eventually('a sync', () => synced.length > 0);
     assert.deepEqual([synced, openIn(folder)], [[files[0]], 3]);
     isSynced();
-    await sleep(1);
-    assert.equal(openIn(folder), MOST);
+    await eventually('the close', () => openIn(folder) === MOST);
   });
 
   test('whose sync fails while nobody asks say so at the next use', async (t) => {
@@ -95,13 +95,13 @@ describe('open journals', { skip, timeout: 20_000 }, () => {
     const [first, second, third] = journals;
     first?.append('a');
     for (const one of [second, third]) one?.fd();
-    await sleep(1);
+    await sleep(50);
     assert.throws(() => first?.fd(), /EIO/);
   });
 
   test('that were replaced or removed meanwhile are an error, and are not created', async (t) => {
     const { folder, journals, files } = await journalsOf(t, { count: 4 });
-    while (openIn(folder) > MOST) await sleep(1);
+    await eventually('fewer open files', () => openIn(folder) <= MOST);
     const [replaced = '', removed = ''] = files;
     writeFileSync(path.join(folder, 'other'), 'x');
     renameSync(path.join(folder, 'other'), replaced);

@@ -68,7 +68,7 @@ describe('journals in PostgreSQL that are deleted', { skip: noPostgres }, () => 
       if (was_carried_out) own.proxy.cutAnswers(1, { then_close: true });
       else own.proxy.close();
       const refused = assert.rejects(late.commit(), faultOf('StoreFault', 'taken over'));
-      await eventually({ what: 'the commit', timeout_ms: 10_000 }, async () => {
+      await eventually('the commit', async () => {
         const lost = was_carried_out ? own.proxy.cuts() === 1 : true;
         return lost && (await rowsOf(own)).length === (was_carried_out ? 2 : 1);
       });

@@ -102,7 +102,7 @@ describe('a worker that starts', () => {
       warn: (line: unknown) => said.push(String(line)),
       debug: () => undefined,
     } as Parameters<typeof waitForOneStore>[1]['log'];
-    const signal = AbortSignal.timeout(10_000);
+    const signal = AbortSignal.timeout(60_000);
     let at = 0;
     const look = (): Promise<OtherStore[]> => {
       const seen = looks[at++];

@@ -7,11 +7,11 @@ import type { OwnServer } from '../harness/dev-server.js';
 import { startOwnServer } from '../harness/dev-server.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually, PATIENCE_MS } from '../harness/waiting.js';
 
 const HOUR_MS = 3_600_000;
 
-describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
+describe('a rollout whose workflow task fails', () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {
@@ -33,7 +33,7 @@ describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
     const place = { namespace, identity: 'failing' };
     for (const name of ['q0', 'q1'])
       for (let time = 0; time < 5; time++) {
-        const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
+        const { taskToken } = await connection.withDeadline(Date.now() + PATIENCE_MS, () =>
           workflowService.pollWorkflowTaskQueue({ ...place, taskQueue: { name } }),
         );
         const failure = { message: 'TypeError: a bug' };
@@ -43,11 +43,11 @@ describe('a rollout whose workflow task fails', { timeout: 180_000 }, () => {
     const log = { error: (...line: unknown[]) => said.push(line) };
     const look = async (now_ms: number): Promise<void> => {
       for (const queue of ['q0', 'q1', 'q2'])
-        await within(20_000, () => endStuck(reachStuck(client, queue), { log, now_ms }));
+        await within(PATIENCE_MS, () => endStuck(reachStuck(client, queue), { log, now_ms }));
     };
     const statusOf = async (id: string) =>
       (await client.workflow.getHandle(id).describe()).status.name;
-    await eventually({ what: 'the failing task in the log', timeout_ms: 30_000 }, async () => {
+    await eventually('the failing task in the log', async () => {
       await look(Date.now());
       return said.length > 0;
     });

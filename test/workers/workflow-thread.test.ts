@@ -10,7 +10,8 @@ import { runCommand } from '../../src/platform/process/run-command.js';
 import { Config } from '../../src/workers/config.js';
 import { createWorkers } from '../../src/workers/worker.js';
 import { workflowThread } from '../../src/workers/workflow-thread.js';
-import { temporaryFolder, until } from '../dev/fakes.js';
+import { temporaryFolder } from '../dev/fakes.js';
+import { eventually } from '../harness/waiting.js';
 
 const SLOW = fileURLToPath(new URL('../harness/slow-workflow.js', import.meta.url));
 const ENDS_THE_TASK_ALONE = Number(process.versions.node.split('.')[0]) >= 24;
@@ -62,7 +63,7 @@ describe('a workflow task that takes long', () => {
             ends: 'pipe',
           }),
       });
-      await until('it has ended', () => said.length > 0);
+      await eventually('it has ended', () => said.length > 0);
       await supervisor.stop();
       assert.match(
         said[0] ?? '',

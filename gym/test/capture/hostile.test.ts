@@ -94,7 +94,7 @@ describe('a capture', () => {
     await assert.rejects(linked, /ELOOP/);
   });
 
-  test('that is a pipe is not waited for', { timeout: 20_000 }, async (t) => {
+  test('that is a pipe is not waited for', async (t) => {
     const piped = readOf(t, (file) => void execFileSync('mkfifo', [file]));
     await assert.rejects(piped, /expected a file$/);
   });

@@ -23,7 +23,7 @@ async function bed(t: TestContext) {
       const child = spawn(process.execPath, [MAIN, ...args], {
         cwd: directory.path,
         stdio: ['ignore', 'pipe', 'pipe'],
-        timeout: 60_000,
+        timeout: 280_000,
       });
       const exited = once(child, 'exit');
       const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);

@@ -60,7 +60,7 @@ async function reach(
     throw new Error(`collect ended with ${String(code)}:\n${collecting.output()}`);
   });
   ended.catch(() => undefined);
-  await Promise.race([eventually({ what, timeout_ms: 60_000 }, isReached), ended]);
+  await Promise.race([eventually(what, isReached), ended]);
 }
 
 describe('a collection', { concurrency: 2 }, () => {
@@ -87,9 +87,7 @@ describe('a collection', { concurrency: 2 }, () => {
     const children = descendantsWith(collecting.pid, '');
     assert.ok(children.length >= 2, 'a Temporal server and a worker');
     await collecting.kill('SIGKILL');
-    await eventually({ what: 'its processes to go with it', timeout_ms: 20_000 }, () =>
-      children.every((pid) => !isRunning(pid)),
-    );
+    await eventually('its processes to go with it', () => children.every((pid) => !isRunning(pid)));
     assert.equal(readRows(file).length, 4);
 
     const resuming = startCollect(options({ args: [...args, '+resume_from_cache=true'] }));

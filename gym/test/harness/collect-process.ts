@@ -21,8 +21,6 @@ export interface CollectProcessOptions {
   command?: 'collect' | 'collect-e2e';
 }
 
-const ENDED_WITHIN_MS = 120_000;
-
 export function startCollect({
   cwd,
   args,
@@ -51,7 +49,7 @@ export function startCollect({
     exited,
     kill: (signal) => {
       child.kill(signal);
-      return within({ what: 'collect to end', timeout_ms: ENDED_WITHIN_MS }, exited);
+      return within('collect to end', exited);
     },
   };
 }

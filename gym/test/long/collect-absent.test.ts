@@ -59,11 +59,11 @@ async function startBed(t: TestContext, batchId: string) {
 
 /** Until it says so, or else what it said instead. */
 async function says(collecting: CollectProcess, text: RegExp): Promise<void> {
-  await eventually({ what: `it to say ${text.source}`, timeout_ms: 30_000 }, () =>
-    text.test(collecting.output()),
-  ).catch((error: unknown) => {
-    throw new Error(`${String(error)}\n${collecting.output()}`, { cause: error });
-  });
+  await eventually(`it to say ${text.source}`, () => text.test(collecting.output())).catch(
+    (error: unknown) => {
+      throw new Error(`${String(error)}\n${collecting.output()}`, { cause: error });
+    },
+  );
 }
 
 test('an agent server that is not there is waited for, visibly, and costs no attempt', async (t) => {
@@ -72,7 +72,7 @@ test('an agent server that is not there is waited for, visibly, and costs no att
   const collecting = start();
   await says(collecting, /waiting for simple_agent: /);
   await away.start();
-  const code = await within({ what: 'its end', timeout_ms: 60_000 }, collecting.exited);
+  const code = await within('its end', collecting.exited);
   assert.equal(code, 0, collecting.output());
   assert.match(collecting.output(), /batch +absent-1\n/);
   const rows = readRows(at('out.jsonl'));
@@ -89,13 +89,13 @@ test('rows of other agents are played while one agent’s server is not there', 
   const collecting = start();
   const results = (): string[] => readRows(at('out.jsonl')).map(nameOf).toSorted();
   await eventually(
-    { what: 'results of near_agent', timeout_ms: 30_000 },
+    'results of near_agent',
     () => results().includes('1-0') && results().includes('3-0'),
   );
   assert.deepEqual(results(), ['1-0', '3-0']);
   await says(collecting, /waiting for simple_agent: /);
   await away.start();
-  const code = await within({ what: 'its end', timeout_ms: 60_000 }, collecting.exited);
+  const code = await within('its end', collecting.exited);
   assert.equal(code, 0, collecting.output());
   assert.deepEqual(results(), ['0-0', '1-0', '2-0', '3-0']);
 });

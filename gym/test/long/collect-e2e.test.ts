@@ -70,13 +70,11 @@ describe('temporal-rollout collect-e2e', () => {
     const args = [...options.args, '+num_samples_in_parallel=2', '--resume'];
     const collecting = startCollect({ ...options, args });
     const file = at('out/results.jsonl');
-    await eventually({ what: 'a result', timeout_ms: 90_000 }, () => readRows(file).length > 0);
+    await eventually('a result', () => readRows(file).length > 0);
     const children = descendantsWith(collecting.pid, '');
     assert(children.length > 2, 'a Temporal server, a worker and the servers of Gym');
     assert.equal(await collecting.kill('SIGINT'), 130, collecting.output());
-    await eventually({ what: 'its processes to go with it', timeout_ms: 20_000 }, () =>
-      children.every((pid) => !isRunning(pid)),
-    );
+    await eventually('its processes to go with it', () => children.every((pid) => !isRunning(pid)));
     const { code, output } = await collect({ ...options, args });
     assert.equal(code, 0, output);
     assert.equal(new Set(readRows(file).map(nameOf)).size, 10);

@@ -10,6 +10,7 @@ import { isRunning } from '../../../test/harness/process-tree.js';
 import type { TemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { fakeGym } from './fake-gym.js';
+import { eventually } from '../../../test/harness/waiting.js';
 
 const ENV_YAML = `
 simple:
@@ -112,9 +113,9 @@ describe('end to end, up to the collection', () => {
     const serve = await fakeGym(directory.path, { port, silent: 'late_agent' });
     const preparing = prepare({ serve, signal: controller.signal });
     preparing.catch(() => undefined);
-    while (!(await read('out/results/servers.log').catch(() => '')).includes('serving')) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    await eventually('servers that start', async () =>
+      (await read('out/results/servers.log').catch(() => '')).includes('serving'),
+    );
     controller.abort(new Error('interrupted'));
     await assert.rejects(preparing);
     await assertStopped();

@@ -6,7 +6,8 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { killInTurn } from '../../../demos/learning/kills.js';
-import { temporaryFolder, until } from '../../dev/fakes.js';
+import { temporaryFolder } from '../../dev/fakes.js';
+import { eventually } from '../../harness/waiting.js';
 
 const VICTIMS = [
   { what: 'engine', part: 'engine' },
@@ -84,7 +85,7 @@ describe('kills', () => {
     assert.equal(asked, 0);
     await sample(folder);
     await sample(folder);
-    await until('one is due', () => asked === 1);
+    await eventually('one is due', () => asked === 1);
     await sleep(300);
     assert.equal(asked, 1);
     told.abort();

@@ -168,12 +168,3 @@ export async function metric(url: string, name: string): Promise<number> {
   assert.ok(samples.length > 0, `no metric ${name}`);
   return samples.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 }
-
-/** Tries until the condition holds; fails after 5 s. */
-export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 5000;
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadline, `waited 5 s until ${what}`);
-    await sleep(10);
-  }
-}

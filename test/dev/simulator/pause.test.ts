@@ -11,8 +11,8 @@ import {
   simulator,
   sleep,
   streamed,
-  until,
 } from './client.js';
+import { eventually } from '../../harness/waiting.js';
 
 const LONG = { ignore_eos: true, max_tokens: 200, temperature: 0 };
 const PACE = { tokens_per_second: 400, dev_mode: true };
@@ -36,7 +36,7 @@ async function running(url: string, fields: Record<string, unknown> = LONG) {
   return {
     ended,
     ids,
-    begun: () => until('tokens have come', () => Promise.resolve(text() !== '')),
+    begun: () => eventually('tokens have come', () => Promise.resolve(text() !== '')),
     choices: () => readEvents(text()).events.flatMap(({ choices }) => choices),
     done: () => readEvents(text()).done,
   };
@@ -97,8 +97,8 @@ describe('a simulator that is paused', () => {
     const { url } = await simulator({ dev_mode: true });
     await post(`${url}/pause`);
     const stream = await running(url, { ...LONG, max_tokens: 5 });
-    await sleep(100);
-    assert.deepEqual([stream.choices(), await metric(url, 'num_requests_waiting')], [[], 1]);
+    await eventually('it waits', async () => (await metric(url, 'num_requests_waiting')) === 1);
+    assert.deepEqual(stream.choices(), []);
     const { status, text } = await post(`${url}/resume`);
     assert.deepEqual([status, text], [200, '{"status":"resumed"}']);
     await stream.ended;
@@ -111,7 +111,7 @@ describe('a simulator that is paused', () => {
     await post(`${url}/pause?mode=abort`);
     const stream = await running(url);
     const whole = post(`${url}/v1/completions`, body());
-    await until('both wait', async () => (await metric(url, 'num_requests_waiting')) === 2);
+    await eventually('both wait', async () => (await metric(url, 'num_requests_waiting')) === 2);
     await post(`${url}/pause?mode=abort`);
     await stream.ended;
     assert.deepEqual([stream.choices(), stream.done()], [[], true]);
@@ -126,7 +126,7 @@ describe('a simulator that is paused', () => {
     const stream = await running(url);
     await stream.begun();
     const pausing = post(`${url}/pause?mode=wait`);
-    await until('it is paused', () => isPaused(url));
+    await eventually('it is paused', () => isPaused(url));
     const later = await running(url, { ...LONG, max_tokens: 3 });
     await pausing;
     await stream.ended;
@@ -143,10 +143,12 @@ describe('a simulator that is paused', () => {
   test('with mode=keep is silent, and then continues where it was', async () => {
     const { url } = await simulator(PACE);
     const whole = await streamed(url, { body: LONG });
+    const before = await metric(url, 'generation_tokens_total');
     const stream = await running(url);
     await stream.begun();
     await post(`${url}/pause?mode=keep`);
-    await sleep(50);
+    const sent = (await metric(url, 'generation_tokens_total')) - before;
+    await eventually('all that was sent', () => stream.ids().length === sent);
     const kept = stream.ids().length;
     await sleep(400);
     assert.equal(stream.ids().length, kept);
@@ -178,7 +180,7 @@ describe('a simulator that is paused', () => {
     await stream.read();
     await post(`${url}/pause?mode=keep`);
     stream.leave();
-    await until('it has left', async () => (await metric(url, 'num_requests_running')) === 0);
+    await eventually('it has left', async () => (await metric(url, 'num_requests_running')) === 0);
     await post(`${url}/resume`);
     assert.equal(
       (await streamed(url, { body: { max_tokens: 4, ignore_eos: true } })).token_ids.length,

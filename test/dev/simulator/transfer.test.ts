@@ -4,6 +4,12 @@ import { describe, test } from 'node:test';
 import { eventually } from '../../harness/waiting.js';
 import { call, callJson, simulator, sleep } from './client.js';
 
+const hangs = (url: string): Promise<unknown> =>
+  eventually('an update that hangs', async () => {
+    const { faults } = await callJson<{ faults: { hits: number }[] }>(`${url}/simulator/faults`);
+    return faults[0]?.hits === 1;
+  });
+
 const SETTINGS = { dev_mode: true };
 const WEIGHTS = { name: '18', skill: 2, seed: 5 };
 const part = (of: number, parts = 2) => ({ update_info: { weights: WEIGHTS, part: of, parts } });
@@ -61,7 +67,7 @@ describe('a simulator that is sent weights', () => {
     await call(`${url}/simulator/faults`, { method: 'POST', body: { fault: 'hang' } });
     await post('/start_weight_update');
     const update = post('/update_weights', part(0));
-    await sleep(100);
+    await hangs(url);
     const asked = call(`${url}/is_paused`);
     const first = await Promise.race([asked.then(() => 'paused'), sleep(300).then(() => 'late')]);
     assert.equal(first, 'late');
@@ -76,10 +82,7 @@ describe('a simulator that is sent weights', () => {
     await call(`${url}/simulator/faults`, { method: 'POST', body: { fault: 'hang' } });
     await post('/start_weight_update');
     const update = post('/update_weights', part(0));
-    await eventually({ what: 'an update that hangs', timeout_ms: 20_000 }, async () => {
-      const { faults } = await callJson<{ faults: { hits: number }[] }>(`${url}/simulator/faults`);
-      return faults[0]?.hits === 1;
-    });
+    await hangs(url);
     await call(`${url}/simulator/faults`, { method: 'DELETE' });
     assert.equal((await update).status, 500);
     assert.equal((await post('/finish_weight_update')).status, 500);

@@ -131,7 +131,7 @@ except BaseException as error:
 print(repr(value))
 `;
   return new Promise((resolve) => {
-    const options = { env, timeout: 90_000, maxBuffer: 2 ** 30 };
+    const options = { env, timeout: 280_000, maxBuffer: 2 ** 30 };
     execFile('python3', ['-c', program, code], options, (error, stdout) => {
       resolve(error === null ? stdout.trim() : `ended: ${error.message}`);
     });

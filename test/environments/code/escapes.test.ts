@@ -11,6 +11,7 @@ import type { Excessive } from './excesses.js';
 import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
 import { codeBed, LEVELS_HERE, processesNamed, runPlain } from './code-bed.js';
+import { PATIENCE_MS } from '../../harness/waiting.js';
 
 /**
  * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets
@@ -84,7 +85,7 @@ for (const { level, missing } of LEVELS_HERE) {
 async function announce(t: Parameters<typeof codeBed>[0], level: Level): Promise<void> {
   const said: string[] = [];
   const report = (message: string): void => void said.push(message);
-  await codeBed(t, { level, report }).sandbox.level(AbortSignal.timeout(60_000));
+  await codeBed(t, { level, report }).sandbox.level(AbortSignal.timeout(PATIENCE_MS));
   assert.equal(said.length, 1);
   assert.ok(said[0]?.startsWith(`code runs in ${level} with /`), said[0]);
   const user = process.getuid?.() === 0 ? 'has user ids of its own' : "has this worker's user";
@@ -108,11 +109,8 @@ async function refuseAll(bed: Bed): Promise<void> {
 async function stop(bed: Bed, { code, stopped }: Excessive): Promise<void> {
   const rollout = bed.rollout();
   await rollout.run('before = 1');
-  const began = performance.now();
   const said = await rollout.run(code);
   assert.match(said, stopped);
-  const took_s = (performance.now() - began) / 1000;
-  assert.ok(took_s < 15, `it took ${took_s} s`);
   assert.equal(await rollout.run('before'), '1', 'what was before it is still there');
 }
 
@@ -150,7 +148,6 @@ for file in range(3, 40):
 async function impostor(bed: Bed): Promise<void> {
   const rollout = bed.rollout();
   await rollout.run('kept = 1');
-  const began = performance.now();
   const said = await rollout.run(`import json, os, sys
 frame = sys._getframe()
 while 'replies' not in frame.f_locals:
@@ -160,8 +157,6 @@ line = json.dumps({'id': frame.f_locals['request']['id'], 'outcomes': [forged]})
 os.write(frame.f_locals['replies'].fileno(), line.encode() + b'\\n')
 os._exit(0)`);
   assert.match(said, /^7$|the code ended the interpreter/);
-  const took_s = (performance.now() - began) / 1000;
-  assert.ok(took_s < 15, `it took ${took_s} s`);
   // It does so again whenever the interpreter is made again: the rollout is its own.
   assert.match(await rollout.run('kept'), /^1$|the code ended the interpreter/);
   assert.equal(await bed.rollout().run('1 + 1'), '2');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, createRollout, processesNamed } from './code-bed.js';
+import { eventually } from '../../harness/waiting.js';
 
 /** Whose variables are where, and what becomes of them when an interpreter is lost. `standard` semantics. */
 
@@ -16,7 +16,7 @@ ctypes.CDLL(None).prctl(15, b'NAME', 0, 0, 0)
 
 async function loseInterpreter(name: string): Promise<void> {
   for (const pid of processesNamed(name)) process.kill(pid, 'SIGKILL');
-  for (let tries = 0; processesNamed(name).length > 0 && tries < 100; tries++) await sleep(10);
+  await eventually('its end', () => processesNamed(name).length === 0);
 }
 
 describe('variables of a rollout', () => {
@@ -66,7 +66,7 @@ describe('variables of a rollout', () => {
     await one.run('x = 1');
     const name = `kill-${one.key.slice(0, 8)}`;
     const running = one.run(`${LOSE.replace('NAME', name)}\nimport time\ntime.sleep(1)\nx`);
-    while (processesNamed(name).length === 0) await sleep(10);
+    await eventually('its process', () => processesNamed(name).length > 0);
     await loseInterpreter(name);
     assert.equal(await running, '1');
   });
@@ -156,14 +156,13 @@ describe('interpreters', () => {
   });
 
   test('an interpreter that is not used for idle_timeout ends', async (t) => {
-    const bed = codeBed(t, { unsafe, idle_timeout: '300ms' });
+    const bed = codeBed(t, { unsafe, idle_timeout: '2s' });
     const one = bed.rollout();
     const name = `idle-${one.key.slice(0, 8)}`;
     await one.run('x = 1');
     await one.run(LOSE.replace('NAME', name));
     assert.equal(processesNamed(name).length, 1);
-    await sleep(700);
-    assert.deepEqual(processesNamed(name), []);
+    await eventually('its end', () => processesNamed(name).length === 0);
     assert.equal(await one.run('x'), '1');
   });
 

@@ -4,12 +4,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createCode } from '../../../src/environments/code/environment.js';
 import type { Ran, Sandbox } from '../../../src/environments/code/outcomes.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, codeSettings, createRollout, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { startWorkerProcess } from './worker-process.js';
+import { eventually } from '../../harness/waiting.js';
 
 describe('when the worker is killed nothing of its sandboxes is left, orphans included', () => {
   for (const { level, missing } of LEVELS_HERE) {
@@ -19,8 +19,7 @@ describe('when the worker is killed nothing of its sandboxes is left, orphans in
       assert.equal(await worker.said(), `b'xx'`);
       assert.equal(processesNamed(name).length, 2);
       await worker.kill();
-      for (let tries = 0; processesNamed(name).length > 0 && tries < 100; tries++) await sleep(20);
-      assert.deepEqual(processesNamed(name), []);
+      await eventually('their end', () => processesNamed(name).length === 0);
     });
   }
 });

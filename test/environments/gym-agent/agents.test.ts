@@ -30,7 +30,7 @@ function agentsOf(t: TestContext, settings: Partial<AgentsSettings>) {
   const agents = createAgents({
     head_server: null,
     agents: {},
-    timeout_ms: 5000,
+    timeout_ms: 60_000,
     max_answer_bytes: 1_000_000,
     ...settings,
   });
@@ -41,7 +41,7 @@ function agentsOf(t: TestContext, settings: Partial<AgentsSettings>) {
 /** An agent that does this with its first call, and the way to call it. */
 async function acting(
   t: TestContext,
-  { timeout_ms = 5000, ...act }: z.input<typeof AgentAct> & { timeout_ms?: number },
+  { timeout_ms = 60_000, ...act }: z.input<typeof AgentAct> & { timeout_ms?: number },
 ) {
   const server = await serve(t, { script: { rows: { '3-1': [act] } } });
   const agents = agentsOf(t, { timeout_ms });
@@ -162,8 +162,8 @@ describe('the run of an agent', () => {
 
   for (const [what, act, type, failureClass, status, message] of faults) {
     test(`that gives ${what} is ${type} of class ${failureClass}`, async (t) => {
-      const { run } = await acting(t, { ...act, timeout_ms: 300 });
-      const fault = await faultOf(run(act.kind === 'large' ? { timeout_ms: 20_000 } : {}));
+      const { run } = await acting(t, { ...act, ...(act.kind === 'hang' && { timeout_ms: 300 }) });
+      const fault = await faultOf(run());
       assert.deepEqual(
         { type: fault.type, failureClass: fault.failureClass, status: fault.status },
         { type, failureClass, status },
@@ -194,12 +194,12 @@ describe('the run of an agent', () => {
     const controller = new AbortController();
     const running = run({ signal: controller.signal });
     running.catch(() => undefined);
-    const arrived = { what: 'the request', timeout_ms: 5000 };
-    await eventually(arrived, () => server.events.length > 0);
+    await eventually('the request', () => server.events.length > 0);
     controller.abort(new Error('enough'));
     await assert.rejects(running, /^Error: enough$/);
-    const closed = { what: 'the end of the connection', timeout_ms: 5000 };
-    await eventually(closed, () => server.events.some(({ event }) => event === 'closed'));
+    await eventually('the end of the connection', () =>
+      server.events.some(({ event }) => event === 'closed'),
+    );
   });
 });
 

@@ -68,7 +68,7 @@ describe('what a head server said', () => {
     const leaver = new AbortController();
     const questions = [signal, leaver.signal, signal].map((each) => head.serverUrl('a', each));
     const ends = Promise.allSettled(questions);
-    await eventually({ what: 'the question', timeout_ms: 5000 }, () => held.length > 0);
+    await eventually('the question', () => held.length > 0);
     leaver.abort(new Error('enough'));
     await assert.rejects(questions[1]!, /^Error: enough$/);
     release();

@@ -24,7 +24,7 @@ function agentsOf(t: TestContext, settings: Partial<AgentsSettings> = {}) {
   const agents = createAgents({
     head_server: null,
     agents: {},
-    timeout_ms: 5000,
+    timeout_ms: 60_000,
     max_answer_bytes: 2_000_000,
     ...settings,
   });
@@ -52,13 +52,13 @@ describe('a worker', () => {
           keeping.add(row);
           most.all = Math.max(most.all, keeping.size);
           most.large = Math.max(most.large, [...keeping].filter((each) => each < 4).length);
+          if (row < 4) await eventually('another beside it', () => most.all > 1);
           await sleep(50);
           keeping.delete(row);
         },
       });
     await Promise.all([0, 1, 2, 3, 4, 5].map(run));
     assert.equal(most.large, 1);
-    assert.ok(most.all > 1);
   });
 });
 
@@ -84,8 +84,7 @@ describe('a run', () => {
     const request = { url: server.url, body: BODY, attempt: 0, signal: controller.signal };
     const running = answerOf(agents, request);
     running.catch(() => undefined);
-    const answered = { what: 'the answer', timeout_ms: 5000 };
-    await eventually(answered, () => server.events.some(({ event }) => event === 'answered'));
+    await eventually('the answer', () => server.events.some(({ event }) => event === 'answered'));
     await sleep(50);
     controller.abort(new Error('enough'));
     await assert.rejects(running, /^Error: enough$/);

@@ -41,8 +41,8 @@ function stand(
   const log = path.join(folder, 'started');
   const pool = poolFor(t, {
     max_processes: 1,
-    deadline_ms: 5000,
-    start_timeout_ms: 20_000,
+    deadline_ms: 30_000,
+    start_timeout_ms: 120_000,
     command: () => (gate() ? scripted(log, start)() : null),
     ...options,
   });
@@ -87,8 +87,8 @@ describe('the grader pool', () => {
 
   for (const [answer, why] of [
     ['crash', /exit code 7/],
-    ['hang', /gave no answer within 1 s; then gave no answer within 1 s/],
-    ['spin', /gave no answer within 1 s/],
+    ['hang', /gave no answer within 2 s; then gave no answer within 2 s/],
+    ['spin', /gave no answer within 2 s/],
     ['garbage', /answered "Traceback/],
     ['wrong-id', /answered check 2, which was not asked/],
     ['bad-score', /answered .*NaN/],
@@ -96,7 +96,8 @@ describe('the grader pool', () => {
     ['fault', /timeout: comparing took more than 5 s; then timeout/],
   ] as const) {
     test(`makes a fault of a process that does this twice: ${answer}`, async (t) => {
-      const { check, pids } = stand(t, { deadline_ms: 1000 });
+      const isLate = answer === 'hang' || answer === 'spin';
+      const { check, pids } = stand(t, { deadline_ms: isLate ? 2000 : 60_000 });
       const fault = await faultOf(check(answer));
       assert.equal(fault.type, 'EnvironmentRejected');
       assert.match(fault.message, /no verdict on this answer, tried 2 times/);
@@ -116,11 +117,10 @@ describe('the grader pool', () => {
   test('lets a hanging check hold up others by no more than its deadline, even when it is repeated', async (t) => {
     const { check } = stand(t, { deadline_ms: 3000 });
     await check('good');
-    const startedAt = performance.now();
-    const hanging = faultOf(check('hang'));
+    let isOver = false;
+    const hanging = faultOf(check('hang')).finally(() => (isOver = true));
     await check('good');
-    const waited = performance.now() - startedAt;
-    assert.ok(waited < 5700, `waited ${waited} ms, which is more than one deadline and a start`);
+    assert.equal(isOver, false, 'it waited for the repetition, too');
     await hanging;
   });
 
@@ -138,7 +138,7 @@ describe('the grader pool', () => {
     ['silent', /was not ready after 0.5 s/],
   ] as const) {
     test(`is unavailable, with the command to type, when processes start like this: ${start}`, async (t) => {
-      const start_timeout_ms = start === 'silent' ? 500 : 20_000;
+      const start_timeout_ms = start === 'silent' ? 500 : 120_000;
       const { pool, check } = stand(t, { start, start_timeout_ms, max_processes: 2 });
       const faults = await Promise.all([check('good'), check('good'), check('good')].map(faultOf));
       for (const fault of [...faults, await faultOf(pool.health(signal))]) {

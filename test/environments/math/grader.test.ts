@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isRunning } from '../../harness/process-tree.js';
 import { installed, poolFor, skip } from './grader-fixture.js';
+import { eventually } from '../../harness/waiting.js';
 
 const signal = new AbortController().signal;
 const boxed = (text: string) => ({ gold: '\\boxed{4}', answer: `\\boxed{${text}}` });
@@ -24,16 +24,15 @@ describe('the grader', { skip }, () => {
     test(`has no verdict on ${name}, and delays no other check by more than its deadline`, async (t) => {
       const pool = poolFor(t, { max_processes: 1 });
       await pool.health(signal);
-      const startedAt = performance.now();
       const stop = new AbortController();
       const hopeless = assert.rejects(pool.compare(boxed(answer), stop.signal), {
         name: name === REPEATED ? 'EnvironmentRejected' : 'AbortError',
         message: name === REPEATED ? /no verdict .* took more than 5 s; then/ : /aborted/,
       });
+      let isOver = false;
+      void hopeless.then(() => (isOver = true));
       assert.equal((await pool.compare(boxed('2+2'), signal)).score, 1);
-      const waited = (performance.now() - startedAt) / 1000;
-      // A start takes its time on a busy machine.
-      assert.ok(waited < 16, `waited ${waited} s: a deadline of 6 s and a start`);
+      assert.equal(isOver, false, 'it waited for the second attempt, too');
       if (name !== REPEATED) stop.abort();
       await hopeless;
     });
@@ -77,9 +76,7 @@ describe('the grader', { skip }, () => {
     const pid = Number(data.toString());
     assert.ok(isRunning(pid));
     parent.kill('SIGKILL');
-    const startedAt = performance.now();
-    while (isRunning(pid) && performance.now() - startedAt < 3000) await sleep(50);
-    assert.ok(!isRunning(pid), 'it is still there after 3 s');
+    await eventually('its end', () => !isRunning(pid));
   });
 
   test('sees nothing of the environment of its worker but what Python needs', () => {

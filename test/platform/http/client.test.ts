@@ -204,13 +204,13 @@ describe('an exchange', () => {
 
   test('goes over a connection of those before, which are closed when they have been idle', async (t) => {
     const { url, connections } = await startServer(answer(200, 'x'));
-    const exchange = clientOf(t, { keep_alive_ms: 200 });
+    const exchange = clientOf(t, { keep_alive_ms: 3000 });
     for (let n = 0; n < 10; n++) await exchange({ url });
     // The second, where the first is not free yet when the next exchange begins.
     const { accepted } = connections;
     assert.ok(accepted <= 2, `${accepted} connections`);
     // The server announces a minute.
-    await eventually({ what: 'their end', timeout_ms: 5000 }, () => connections.open === 0);
+    await eventually('their end', () => connections.open === 0);
     await exchange({ url });
     assert.equal(connections.accepted, accepted + 1);
   });

@@ -10,7 +10,7 @@ import { eventually } from '../../harness/waiting.js';
 type Step = () => void;
 
 const thereIs = (what: string, steps: Step[]): Promise<unknown> =>
-  eventually({ what, timeout_ms: 30_000 }, () => Promise.resolve(steps.length > 0));
+  eventually(what, () => Promise.resolve(steps.length > 0));
 
 async function takeNext(what: string, steps: Step[]): Promise<void> {
   await thereIs(what, steps);
@@ -27,7 +27,7 @@ function heldLookup(found: Step[]): LookupFunction {
 }
 
 const NAME = 'ends each exchange, also one that was connecting when the last connection closed';
-test(`a client that is closed ${NAME}`, { timeout: 30_000 }, async (t) => {
+test(`a client that is closed ${NAME}`, async (t) => {
   const [ends, names]: [Step[], Step[]] = [[], []];
   const { url } = await startServer((request, response) => {
     response.setHeader('connection', 'close').write('a part');

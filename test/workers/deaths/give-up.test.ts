@@ -10,6 +10,7 @@ import type { OwnServer } from '../../harness/dev-server.js';
 import { startOwnServer } from '../../harness/dev-server.js';
 import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
+import { PATIENCE_MS } from '../../harness/waiting.js';
 
 const QUEUE = 'deaths';
 const named = (pid: number): string =>
@@ -20,7 +21,7 @@ const [SCHEDULE_ACTIVITY, CANCEL_ACTIVITY] = [1, 2];
 const LONG = msToTs('10m');
 
 /** Temporal's own server, and workers that are scripts: one of them takes activities and never answers. */
-describe('the activities of a dead worker', { timeout: 120_000 }, () => {
+describe('the activities of a dead worker', () => {
   let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {
@@ -34,7 +35,7 @@ describe('the activities of a dead worker', { timeout: 120_000 }, () => {
 
   type Service = Client['workflowService'];
   const within = <T>(call: (service: Service) => Promise<T>): Promise<T> =>
-    server.client.connection.withDeadline(Date.now() + 30_000, () =>
+    server.client.connection.withDeadline(Date.now() + PATIENCE_MS, () =>
       call(server.client.workflowService),
     );
   const place = () => ({ namespace: server.namespace, taskQueue: { name: QUEUE } });
@@ -97,9 +98,7 @@ describe('the activities of a dead worker', { timeout: 120_000 }, () => {
     );
 
     const given = new Set(taken.map(({ activityId }) => activityId));
-    const began = performance.now();
     const next = [await take(ALIVE), await take(ALIVE), await take(ALIVE)];
-    assert.ok(performance.now() - began < 5000);
     const again = next.filter(({ attempt }) => attempt === 2);
     assert.deepEqual(
       again.map(({ activityId }) => given.has(activityId)),

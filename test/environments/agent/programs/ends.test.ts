@@ -95,12 +95,9 @@ describe('when it ends', { skip }, () => {
     t.after(() => worker.kill('SIGKILL'));
     await once(worker.stdout, 'data');
     const folder = path.dirname(path.dirname(fileOfLife(name)));
-    await eventually(
-      { what: 'its program and what that started', timeout_ms: 10_000 },
-      () => processesNamed(name).length === 2,
-    );
+    await eventually('its program and what that started', () => processesNamed(name).length === 2);
     worker.kill('SIGKILL');
-    await eventually({ what: 'nothing is left', timeout_ms: 20_000 }, () => {
+    await eventually('nothing is left', () => {
       return processesNamed(name).length === 0 && !existsSync(folder);
     });
   });

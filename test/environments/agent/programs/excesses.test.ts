@@ -60,7 +60,7 @@ try:
 except BaseException as error:
     print(repr(error))
 else:
-    time.sleep(20)
+    time.sleep(120)
     print(repr(value))`;
 
 describe('programs that take too much are stopped', { skip, concurrency: 2 }, () => {

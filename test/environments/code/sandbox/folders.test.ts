@@ -44,10 +44,7 @@ const folders = (): string[] =>
     .map((name) => path.join(tmpdir(), name));
 
 const allRemoved = (): Promise<true> =>
-  eventually(
-    { what: 'every folder is removed', timeout_ms: 10_000 },
-    () => folders().length === 0 || null,
-  );
+  eventually('every folder is removed', () => folders().length === 0 || null);
 
 const HOSTILE_FOLDERS = {
   'modes that allow nothing': `import os
@@ -261,10 +258,7 @@ describe('a folder that was left behind', () => {
       }
       await sleep(1100);
       assert.equal(await one.run('2 + 2'), '4');
-      await eventually(
-        { what: 'it is removed', timeout_ms: 5000 },
-        () => !folders().includes(folder),
-      );
+      await eventually('it is removed', () => !folders().includes(folder));
     },
   );
 
@@ -314,7 +308,7 @@ if os.fork() == 0:
         readFileSync(`/proc/${Math.min(...processes)}/stat`, 'utf8').split(') ')[1] ?? '';
       process.kill(Number(fields.split(' ')[1]), 'SIGKILL');
       await eventually(
-        { what: 'nothing is left', timeout_ms: 10_000 },
+        'nothing is left',
         () => processesNamed(name).length === 0 && !folders().includes(folder),
       );
       assert.equal(await one.run('open("file").read()'), `'x'`);
