@@ -10,7 +10,8 @@ import { makeCanaries } from './canaries.js';
 import type { Excessive } from './excesses.js';
 import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
-import { codeBed, LEVELS_HERE, processesNamed, runPlain } from './code-bed.js';
+import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
+import { tryPlain } from './plain-python.js';
 
 /**
  * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets
@@ -36,20 +37,19 @@ const matches = (text: string, pattern: string | RegExp): boolean =>
 
 test('with nothing around it every attempt gets through', async () => {
   assert.ok(all.length >= 20);
-  for (const { name, code, through, variables } of all) {
-    const said = await runPlain(code, { ...process.env, ...variables });
-    assert.ok(matches(said, through), `${name}: ${said}`);
-  }
+  const variables = Object.assign({}, ...all.map((one) => one.variables)) as Record<string, string>;
+  const codes = all.map(({ code }) => code);
+  const said = await tryPlain(codes, variables);
+  for (const [n, { name, through }] of all.entries())
+    assert.ok(matches(said[n] ?? '', through), `${name}: ${said[n]}`);
   rmSync(canaries.new_file);
 });
 
 test('with nothing around it every excess gets through', async () => {
   await Promise.all(
     EXCESSES.map(async ({ name, code, through }) => {
-      const said = await runPlain(code, {
-        ...process.env,
-        TMPDIR: path.dirname(canaries.new_file),
-      });
+      if (through === null) return;
+      const [said = ''] = await tryPlain([code], { TMPDIR: path.dirname(canaries.new_file) });
       assert.ok(matches(said, through), `${name}: ${said.slice(0, 300)}`);
     }),
   );
