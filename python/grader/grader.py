@@ -41,6 +41,7 @@ class OutOfTime(Exception):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--parent", type=int, required=True)
+    options.add_argument("--compare-seconds", type=int, default=COMPARE_SECONDS)
     options.add_argument("--suspect-mib", type=int, default=MEBIBYTES_SUSPECT)
     given = options.parse_args()
     suspect = given.suspect_mib * 2**20
@@ -58,7 +59,7 @@ def main():
         while data:
             data = data[replies.write(data) :]
 
-    compare = load()
+    compare = load(given.compare_seconds)
     reply({"ready": True, "math_verify": version("math-verify"), "sympy": version("sympy")})
     for line in sys.stdin.buffer:
         job = json.loads(line)
@@ -80,7 +81,7 @@ def check(compare, job, suspect):
     return {"score": score, "extracted_answer": extracted}
 
 
-def load():
+def load(compare_seconds):
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     from math_verify import parse, verify
     from math_verify.errors import TimeoutException
@@ -104,20 +105,20 @@ def load():
     def parsed(text, targets, what):
         def work():
             try:
-                return parse(text, targets, raise_on_error=True)
+                return parse(text, targets, raise_on_error=True, parsing_timeout=compare_seconds)
             except Exception:
                 return []  # a malformed text holds no answer
 
-        return within(COMPARE_SECONDS, f"parsing the {what}", work)
+        return within(compare_seconds, f"parsing the {what}", work)
 
     def equal(gold, answer):
         def work():
             try:
-                return verify(gold, answer, 6, raise_on_error=True)
+                return verify(gold, answer, 6, timeout_seconds=compare_seconds, raise_on_error=True)
             except Exception:
                 return False
 
-        return within(COMPARE_SECONDS, "comparing", work)
+        return within(compare_seconds, "comparing", work)
 
     def any_equal(golds, answers):
         """One equal pair decides; a pair that took too long leaves "not equal" unknown."""

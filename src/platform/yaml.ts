@@ -74,9 +74,12 @@ const FOREIGN_MS = 30_000;
  * whose heap is full may take its process along, so a process with its own limits reads it. Throws the parser's error,
  * or that of a limit.
  */
-export async function parseForeignYaml(text: string): Promise<unknown> {
+export async function parseForeignYaml(
+  text: string,
+  { heap_mb = FOREIGN_HEAP_MB } = {},
+): Promise<unknown> {
   const parser = fork(new URL(`./yaml-process${path.extname(import.meta.url)}`, import.meta.url), {
-    execArgv: [...process.execArgv, `--max-old-space-size=${FOREIGN_HEAP_MB}`],
+    execArgv: [...process.execArgv, `--max-old-space-size=${heap_mb}`],
     env: {},
     serialization: 'advanced',
     stdio: 'ignore',
@@ -90,8 +93,9 @@ export async function parseForeignYaml(text: string): Promise<unknown> {
       });
       parser.once('error', reject);
       parser.once('exit', (code, signal) => {
+        const limits = `${heap_mb} MB or ${FOREIGN_MS / 1000} s`;
         reject(
-          new RangeError(`its YAML takes more than ${LIMITS} (${signal ?? `exit code ${code}`})`),
+          new RangeError(`its YAML takes more than ${limits} (${signal ?? `exit code ${code}`})`),
         );
       });
       // Where it is gone already, its end says so.
@@ -103,5 +107,3 @@ export async function parseForeignYaml(text: string): Promise<unknown> {
     parser.kill('SIGKILL');
   }
 }
-
-const LIMITS = `${FOREIGN_HEAP_MB} MB or ${FOREIGN_MS / 1000} s`;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -116,27 +116,6 @@ export const LEVELS_HERE: { level: Level; missing: string | false }[] = [
     missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
   },
 ];
-
-/** The same code in a plain interpreter with nothing around it: `repr` of its last expression, or of what it raised. */
-export function runPlain(code: string, env: NodeJS.ProcessEnv = process.env): Promise<string> {
-  const program = `
-import ast, sys
-tree = ast.parse(sys.argv[1])
-scope = {}
-try:
-    exec(compile(ast.Module(tree.body[:-1], []), "<code>", "exec"), scope)
-    value = eval(compile(ast.Expression(tree.body[-1].value), "<code>", "eval"), scope)
-except BaseException as error:
-    value = error
-print(repr(value))
-`;
-  return new Promise((resolve) => {
-    const options = { env, timeout: 280_000, maxBuffer: 2 ** 30 };
-    execFile('python3', ['-c', program, code], options, (error, stdout) => {
-      resolve(error === null ? stdout.trim() : `ended: ${error.message}`);
-    });
-  });
-}
 
 /** Processes with this name (`comm`), with any parents and namespaces. */
 export function processesNamed(name: string): number[] {

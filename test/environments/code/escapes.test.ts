@@ -10,7 +10,8 @@ import { makeCanaries } from './canaries.js';
 import type { Excessive } from './excesses.js';
 import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
-import { codeBed, LEVELS_HERE, processesNamed, runPlain } from './code-bed.js';
+import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
+import { tryPlain } from './plain-python.js';
 import { PATIENCE_MS } from '../../harness/waiting.js';
 
 /**
@@ -37,20 +38,19 @@ const matches = (text: string, pattern: string | RegExp): boolean =>
 
 test('with nothing around it every attempt gets through', async () => {
   assert.ok(all.length >= 20);
-  for (const { name, code, through, variables } of all) {
-    const said = await runPlain(code, { ...process.env, ...variables });
-    assert.ok(matches(said, through), `${name}: ${said}`);
-  }
+  const variables = Object.assign({}, ...all.map((one) => one.variables)) as Record<string, string>;
+  const codes = all.map(({ code }) => code);
+  const said = await tryPlain(codes, variables);
+  for (const [n, { name, through }] of all.entries())
+    assert.ok(matches(said[n] ?? '', through), `${name}: ${said[n]}`);
   rmSync(canaries.new_file);
 });
 
 test('with nothing around it every excess gets through', async () => {
   await Promise.all(
     EXCESSES.map(async ({ name, code, through }) => {
-      const said = await runPlain(code, {
-        ...process.env,
-        TMPDIR: path.dirname(canaries.new_file),
-      });
+      if (through === null) return;
+      const [said = ''] = await tryPlain([code], { TMPDIR: path.dirname(canaries.new_file) });
       assert.ok(matches(said, through), `${name}: ${said.slice(0, 300)}`);
     }),
   );
@@ -116,9 +116,9 @@ async function stop(bed: Bed, { code, stopped }: Excessive): Promise<void> {
 
 async function floods(bed: Bed): Promise<void> {
   const rollout = bed.rollout();
-  const printed = await rollout.run(`for _ in range(200): print('x' * 1000000)`);
-  assert.equal(printed, `${'x'.repeat(2000)}… [199998200 more bytes]`);
-  const raw = await rollout.run(`import os\nfor _ in range(200): os.write(1, b'y' * 1000000)`);
+  const printed = await rollout.run(`for _ in range(50): print('x' * 1000000)`);
+  assert.equal(printed, `${'x'.repeat(2000)}… [49998050 more bytes]`);
+  const raw = await rollout.run(`import os\nfor _ in range(50): os.write(1, b'y' * 1000000)`);
   assert.match(raw, /^y{2000}… \[1\d{7} more bytes\]\nOSError\(27, 'File too large'\)$/);
   const value = await rollout.run(`'z' * 1000000`);
   assert.equal(value.length, `'${'z'.repeat(1999)}… [98002 more characters]`.length + 1);

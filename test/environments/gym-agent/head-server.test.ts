@@ -117,7 +117,6 @@ const keys = (count: number): string =>
 describe('what a head server says at great length', () => {
   const cases: [what: string, yaml: string, says: RegExp | null][] = [
     ['two megabytes', `a: ${repeated('x', 2e6)}`, /answered with more than 1048576 bytes/],
-    ['half a million numbers', `a: [${repeated('1,', 1e6)}]`, /a YAML mapping, got what is none/],
     ['40,000 keys', `{${keys(40_000)} a: {b: {c: {host: h, port: 1}}}}`, null],
     [
       '100,000 lists in one another',

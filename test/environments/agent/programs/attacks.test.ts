@@ -5,9 +5,10 @@ import { after, before, describe, test } from 'node:test';
 import type { Confined } from '../../../../src/environments/agent/confinement.js';
 import { attempts } from '../../code/attempts.js';
 import { makeCanaries } from '../../code/canaries.js';
+import { tryPlain } from '../../code/plain-python.js';
 import type { Attack, Targets } from './attacks.js';
 import { attacks } from './attacks.js';
-import { fileOfLife, openLife, programs, shell, skip, tryInside, tryPlain } from './program-bed.js';
+import { fileOfLife, openLife, programs, shell, skip, tryInside } from './program-bed.js';
 
 /**
  * Hostile programs, each attack beside the same one with nothing around it, which gets through: what is refused inside
@@ -79,7 +80,7 @@ describe('hostile programs', { skip }, () => {
     const isRoot = process.getuid?.() === 0;
     const all = attacks(at).filter(({ needs_root }) => isRoot || needs_root !== true);
     const codes = all.map(({ code }) => code);
-    const [inside, plain] = [await tryInside(life, codes), tryPlain(codes, {})];
+    const [inside, plain] = [await tryInside(life, codes), await tryPlain(codes)];
     for (const [n, { name, through, absent }] of all.entries()) {
       const [held, free] = [inside[n] ?? '', plain[n] ?? ''];
       assert.ok(!matches(held, through), `${name} got through: ${held}`);

@@ -10,6 +10,7 @@ import type {
   Ended,
 } from '../../../../src/environments/agent/confinement.js';
 import { createPrograms } from '../../../../src/environments/agent/programs/programs.js';
+import { EACH, saidOf } from '../../code/plain-python.js';
 
 /** Programs in their sandbox, without rollout and gateway. */
 
@@ -72,51 +73,14 @@ const hasNamespaces = (): boolean => {
 export const skip =
   process.platform === 'linux' && hasNamespaces() ? false : 'this host gives no namespaces';
 
-const EACH = `import ast, json, os, sys
-def said(code):
-    tree, scope = ast.parse(code), {}
-    try:
-        exec(compile(ast.Module(tree.body[:-1], []), '<code>', 'exec'), scope)
-        return repr(eval(compile(ast.Expression(tree.body[-1].value), '<code>', 'eval'), scope))
-    except BaseException as error:
-        return repr(error)
-def tried(code):
-    source, sink = os.pipe()
-    if os.fork() == 0:
-        try:
-            os.write(sink, said(code).encode('utf-8', 'replace'))
-        finally:
-            os._exit(0)
-    os.close(sink)
-    with open(source) as file:
-        text = file.read()
-    os.wait()
-    return text
-print()
-print(json.dumps([tried(code) for code in json.load(sys.stdin)]))`;
-
 /** What each piece of Python, whose last expression says how it went, comes to in a process of its own. */
 export async function tryInside(life: Confined, codes: string[]): Promise<string[]> {
   const { text, ...ended } = await run(life, {
     argv: ['python3', '-c', EACH],
     input: JSON.stringify(codes),
   });
-  return lastOf(text, JSON.stringify({ ...ended, output: '' }));
+  return saidOf(text, JSON.stringify({ ...ended, output: '' }));
 }
-
-/** The same with nothing around it. */
-export function tryPlain(codes: string[], env: Record<string, string>): string[] {
-  const input = JSON.stringify(codes);
-  const options = { input, env: { ...process.env, ...env }, maxBuffer: 64 * MIB };
-  const text = execFileSync('python3', ['-c', EACH], { ...options, stdio: 'pipe' }).toString();
-  return lastOf(text, text);
-}
-
-const lastOf = (text: string, tail: string): string[] => {
-  const line = text.trim().split('\n').at(-1) ?? '';
-  assert.ok(line.startsWith('['), tail);
-  return JSON.parse(line) as string[];
-};
 
 /** Where this machine has a file that a life made. */
 export function fileOfLife(name: string): string {

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 /** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
 
 const FILES = ['escapes.test.js', 'sandbox/folders.test.js', 'watch/watch.test.js'].map((name) =>
-  fileURLToPath(new URL(name, import.meta.url)),
+  fileURLToPath(new URL(`../environments/code/${name}`, import.meta.url)),
 );
 
 /** An id without an account, different in each run, because the kernel counts a user's processes together. */
