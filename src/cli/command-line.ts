@@ -58,7 +58,8 @@ export async function main(args: string[]): Promise<void> {
   setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();
 }
 
-async function runCommand([name = '', ...args]: string[]): Promise<number> {
+/** Returns the exit code. */
+export async function runCommand([name = '', ...args]: string[]): Promise<number> {
   if (name === '' || name === 'help' || name === '--help' || name === '-h') {
     console.log(USAGE);
     return name === '' ? 2 : 0;

@@ -4,8 +4,8 @@ import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { EnvHttpProxyAgent, fetch } from 'undici';
 import { describeError } from '../platform/errors.js';
+import { undici } from '../platform/http/undici.js';
 import { lastLines, runCommand } from '../platform/process/run-command.js';
 import type { ArchivePins } from './temporal-cli-version.js';
 import { checkTemporalCli, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
@@ -81,6 +81,7 @@ async function save(
       yield chunk;
     }
   };
+  const { EnvHttpProxyAgent, fetch } = undici();
   const dispatcher = new EnvHttpProxyAgent({
     ...proxies(env),
     connect: { timeout: CONNECT_TIMEOUT_MS },

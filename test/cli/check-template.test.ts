@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { chatml, forgetful, withoutEnvironment } from '../fakes/chatml.js';
 import type { Template } from '../fakes/scripted-service.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { startTemplateServer } from '../servers/template-server.js';
-import { MAIN } from '../harness/command.js';
+import { runHere } from '../harness/command-here.js';
 
 /** One that counts its messages: nothing that was sent stays as it was. */
 const counting: Template = (messages, options) => [
@@ -31,18 +29,8 @@ async function check(
   };
   // JSON is YAML.
   await writeFile(file, JSON.stringify(config));
-  const command = [MAIN, 'check-template', '--config', file, ...args];
-  const { code, stdout, stderr } = await run(command);
-  return { code, stderr, lines: stdout.trimEnd().split('\n'), server };
-}
-
-function run(args: string[]): Promise<{ code: unknown; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    const options = { cwd: PROJECT_ROOT, timeout: 280_000 };
-    execFile(process.execPath, args, options, (failure, ...[stdout, stderr]) => {
-      resolve({ code: failure === null ? 0 : failure.code, stdout, stderr });
-    });
-  });
+  const { status, stdout, stderr } = await runHere(t, 'check-template', '--config', file, ...args);
+  return { code: status, stderr, lines: stdout.trimEnd().split('\n'), server };
 }
 
 const OF = (role: string): string[] => [
@@ -65,7 +53,7 @@ const found = (lines: string[]): Record<string, string> =>
     ),
   );
 
-describe('temporal-rollout check-template', { concurrency: 4 }, () => {
+describe('temporal-rollout check-template', () => {
   test('says of a template that keeps what was said that every role is continued exactly, and exits with 0', async (t) => {
     const { code, lines, stderr, server } = await check(t, {
       template: chatml,

@@ -9,27 +9,23 @@ import { COMMANDS } from '../../src/cli/commands.js';
 import { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
+import { runHere } from '../harness/command-here.js';
 import { MAIN } from '../harness/command.js';
 
-function run(...args: string[]) {
-  const options = { cwd: PROJECT_ROOT, timeout: 280_000, encoding: 'utf8' } as const;
-  return spawnSync(process.execPath, [MAIN, ...args], options);
-}
-
-test('the help says which commands take no --config, and theirs do not name it', () => {
-  const { stdout } = run('--help');
+test('the help says which commands take no --config, and theirs do not name it', async (t) => {
+  const { stdout } = await runHere(t, '--help');
   const [, listed = ''] = /All except (.+?) take --config FILE/s.exec(stdout) ?? [];
   const without = Object.entries(COMMANDS).filter(
     ([, command]) => command?.usage.includes('--config') === false,
   );
   assert.deepEqual(listed.split(/, | and /).sort(), without.map(([name]) => name).sort());
-  const { status, stderr } = run('learning', '--config', 'temporal.yaml');
+  const { status, stderr } = await runHere(t, 'learning', '--config', 'temporal.yaml');
   assert.deepEqual([status, /^Unknown option '--config'/.test(stderr)], [2, true]);
 });
 
 describe('a mistyped', () => {
-  test('option is answered with the one of the command that it probably means', () => {
-    const { status, stderr } = run('show', 'b', '--fallow');
+  test('option is answered with the one of the command that it probably means', async (t) => {
+    const { status, stderr } = await runHere(t, 'show', 'b', '--fallow');
     assert.equal(status, 2);
     assert.match(
       stderr,
@@ -46,7 +42,8 @@ describe('a mistyped', () => {
       file,
       `${temporal}\ngeneration: {default: ${serviceAt(1)}, big: ${serviceAt(2)}}\nenvironments: {}\n`,
     );
-    const { status, stderr } = run(
+    const { status, stderr } = await runHere(
+      t,
       'policy',
       'publish',
       '--service',
@@ -63,8 +60,8 @@ describe('a mistyped', () => {
     );
   });
 
-  test('command is answered last of all with the one that it probably means', () => {
-    const { status, stderr } = run('sho');
+  test('command is answered last of all with the one that it probably means', async (t) => {
+    const { status, stderr } = await runHere(t, 'sho');
     assert.equal(status, 2);
     assert.match(stderr, /\nunknown command "sho"; did you mean show\?\n$/);
   });
@@ -72,7 +69,7 @@ describe('a mistyped', () => {
   test('setting is named by check, with the others and once each', async (t) => {
     const file = path.join(await temporaryFolder(t), 'temporal.yaml');
     await writeFile(file, 'generation: {}\nenviroments: {}\n');
-    const { status, stdout } = run('check', '--json', '--config', file);
+    const { status, stdout } = await runHere(t, 'check', '--json', '--config', file);
     assert.equal(status, 1);
     const { part, what } = JSON.parse(stdout) as { part: string; what: string };
     assert.equal(part, 'settings');
@@ -83,8 +80,16 @@ describe('a mistyped', () => {
   });
 });
 
-test('a version of weights that is no number is refused, with what was expected and what came', () => {
-  const { status, stderr } = run('policy', 'publish', '--version', 'seven', '--path', '/w');
+test('a version of weights that is no number is refused, with what was expected and what came', async (t) => {
+  const { status, stderr } = await runHere(
+    t,
+    'policy',
+    'publish',
+    '--version',
+    'seven',
+    '--path',
+    '/w',
+  );
   assert.equal(status, 2);
   assert.equal(
     stderr,
@@ -96,7 +101,7 @@ test('a batch that the store does not have may still be planned or have failed i
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
-  const { status, stderr } = run('show', 'new', '--config', file);
+  const { status, stderr } = await runHere(t, 'show', 'new', '--config', file);
   assert.equal(status, 1);
   assert.equal(
     stderr,
@@ -109,7 +114,7 @@ test('a batch with nearly the same id is named', async (t) => {
   await store.createBatch({ batch_id: 'step-17', request: requestOf(), samples: [] });
   const file = path.join(path.dirname(root), 'temporal.yaml');
   await writeFile(file, `store: {root: ${root}}\ngeneration: {}\nenvironments: {}\n`);
-  const { stderr } = run('show', 'spet-17', '--config', file);
+  const { stderr } = await runHere(t, 'show', 'spet-17', '--config', file);
   assert.match(
     stderr,
     /^temporal-rollout show: no batch spet-17 in .*; did you mean step-17\?: either/,
@@ -135,8 +140,16 @@ test('show loads nothing that speaks to a server: a list would wait for half a s
   assert.match(tried('watch', 'new'), /show loads @temporalio\/client/);
 });
 
-test('a relative path of weights is refused, with the absolute one that it has here', () => {
-  const { status, stderr } = run('policy', 'publish', '--version', '2', '--path', 'better.json');
+test('a relative path of weights is refused, with the absolute one that it has here', async (t) => {
+  const { status, stderr } = await runHere(
+    t,
+    'policy',
+    'publish',
+    '--version',
+    '2',
+    '--path',
+    'better.json',
+  );
   assert.equal(status, 2);
   const here = path.join(PROJECT_ROOT, 'better.json');
   const said = `--path: expected an absolute path or s3://bucket/prefix, because each engine opens it itself, got "better.json"; here it would be "${here}"`;

@@ -5,7 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { playSteps } from '../../src/cli/step/step.js';
+import { UsageError } from '../../src/platform/command.js';
+import { describeError } from '../../src/platform/errors.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { writeJson } from '../../src/platform/json/kept.js';
 import { MAIN } from '../harness/command.js';
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
@@ -15,21 +19,19 @@ const GENERATION = {
   generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:8000/v1'] } },
 };
 
-async function step(
+interface Steps {
+  lines: string[];
+  /** null: each line's own. */
+  environment?: string | null;
+  environments?: object;
+  options?: string[];
+}
+
+/** The options of a command that plays these lines. */
+async function given(
   t: TestContext,
-  {
-    lines,
-    environment = 'words',
-    environments,
-    options: more = [],
-  }: {
-    lines: string[];
-    /** null: each line's own. */
-    environment?: string | null;
-    environments?: object;
-    options?: string[];
-  },
-) {
+  { lines, environment = 'words', environments, options = [] }: Steps,
+): Promise<string[]> {
   const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
   t.after(() => rm(folder, { recursive: true }));
   const input = path.join(folder, 'lines.jsonl');
@@ -39,18 +41,30 @@ async function step(
   if (environments !== undefined)
     await writeFile(own, JSON.stringify({ ...GENERATION, environments }));
   const config = environments === undefined ? path.join(EXAMPLE, 'temporal.yaml') : own;
-  const options = ['--input', input, '--config', config, ...more];
-  if (environment !== null) options.push('--environment', environment);
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'step', ...options], {
-    cwd: PROJECT_ROOT,
-    encoding: 'utf8',
-    timeout: 280_000,
+  const named = environment === null ? [] : ['--environment', environment];
+  return ['--input', input, '--config', config, ...options, ...named];
+}
+
+/** The command in this process, which would take a second to start. */
+async function step(t: TestContext, steps: Steps) {
+  const args = await given(t, steps);
+  const errors: string[] = [];
+  const { mock } = t.mock.method(console, 'error', (line: string) => errors.push(line));
+  const printed: Record<string, unknown>[] = [];
+  const play = playSteps(args, () => (result) => {
+    printed.push(JSON.parse(writeJson(result)) as Record<string, unknown>);
+    return Promise.resolve();
   });
-  const printed = stdout
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { status, printed, stderr };
+  try {
+    const status = await play.catch((error: unknown) => {
+      if (!(error instanceof UsageError)) throw error;
+      errors.push(describeError(error));
+      return 2;
+    });
+    return { status, printed, stderr: errors.join('\n') };
+  } finally {
+    mock.restore();
+  }
 }
 
 const said = (content: string, more: object = {}): string =>
@@ -211,12 +225,12 @@ def share(reply, sample):
     return len(reply.split()) / sample['words']
 `;
     await writeFile(path.join(folder, 'rewards.py'), source);
-    const run = (name: string, ...more: string[]) =>
-      spawnSync(
-        process.execPath,
-        [MAIN, 'step', '--input', 'lines.jsonl', '--function', name, ...more],
-        { cwd: folder, encoding: 'utf8', timeout: 280_000 },
-      );
+    const run = (name: string) =>
+      spawnSync(process.execPath, [MAIN, 'step', '--input', 'lines.jsonl', '--function', name], {
+        cwd: folder,
+        encoding: 'utf8',
+        timeout: 280_000,
+      });
     const { status, stdout, stderr } = run('rewards:share');
     assert.equal(status, 1, stderr);
     const [first, second] = stdout
@@ -227,17 +241,20 @@ def share(reply, sample):
     assert.match(message, /ValueError: no such move \(at rewards\.py:3 in share: /);
     assert.equal(stderr.match(/Traceback/g)?.length, 1, stderr);
     assert.match(stderr, /step: line 2: Traceback/);
-    await writeFile(path.join(folder, 'lines.jsonl'), '{"question":"Two words?","answer":4}\n');
-    const columns = 'question=prompt,answer=extra_env_info.words';
-    const mapped = run('rewards:share', '--columns', columns, '--answer', 'one two');
-    assert.equal(mapped.status, 0, mapped.stderr);
-    assert.equal((JSON.parse(mapped.stdout) as { reward: unknown }).reward, 0.5);
     const missing = run('rewards:shore');
     assert.deepEqual([missing.status, missing.stdout], [1, '']);
     assert.match(
       missing.stderr,
       /cannot load rewards:shore: .*\n.*--function rewards:shore: cannot be served/,
     );
+  });
+
+  test('plays rows of a data set by --columns', async (t) => {
+    const { printed } = await step(t, {
+      lines: ['{"question":"Two words?","count":2}'],
+      options: ['--columns', 'question=prompt,count=extra_env_info.words', '--answer', 'one two'],
+    });
+    assert.equal(printed[0]?.['reward'], 1);
   });
 
   for (const [columns, problem] of [
@@ -271,9 +288,10 @@ def share(reply, sample):
 export default { stepOne() { console.log('thinking'); return { observation: '', reward: 1, terminated: true }; } };`;
     await writeFile(file, source);
     const environments = { loud: { kind: 'module', path: file } };
-    const given = { lines: [said('x')], environment: 'loud', environments };
-    const { printed, stderr } = await step(t, given);
-    assert.equal(printed.length, 1);
+    const args = await given(t, { lines: [said('x')], environment: 'loud', environments });
+    const options = { cwd: PROJECT_ROOT, encoding: 'utf8', timeout: 280_000 } as const;
+    const { stdout, stderr } = spawnSync(process.execPath, [MAIN, 'step', ...args], options);
+    assert.equal((JSON.parse(stdout) as { reward: number }).reward, 1);
     assert.match(stderr, /loading\nthinking/);
   });
 
@@ -285,8 +303,9 @@ export default { stepOne() { console.log('thinking'); return { observation: '', 
 export default { stepOne: () => check() };`;
     await writeFile(file, source);
     const environments = { raises: { kind: 'module', path: file } };
-    const given = { lines: [said('x')], environment: 'raises', environments };
-    const { status, printed, stderr } = await step(t, given);
+    const lines = [said('x')];
+    const played = await step(t, { lines, environment: 'raises', environments });
+    const { status, printed, stderr } = played;
     assert.equal(status, 1);
     const message = 'RangeError: no such move (at raises.mjs:1 in check)';
     assert.deepEqual(printed, [{ error: { type: 'EnvironmentFailed', message } }]);
@@ -299,8 +318,9 @@ export default { stepOne: () => check() };`;
 
   test('says once why an environment does not answer', async (t) => {
     const environments = { away: { kind: 'http', url: 'http://127.0.0.1:1' } };
-    const given = { lines: [said('x')], environment: 'away', environments };
-    const { status, printed, stderr } = await step(t, given);
+    const lines = [said('x')];
+    const played = await step(t, { lines, environment: 'away', environments });
+    const { status, printed, stderr } = played;
     assert.equal(status, 1, stderr);
     const message = 'POST http://127.0.0.1:1/begin failed: connect ECONNREFUSED 127.0.0.1:1';
     assert.deepEqual(printed, [{ error: { type: 'EnvironmentUnavailable', message } }]);

@@ -27,7 +27,7 @@ import { stepAlone } from './step-alone.js';
 const AT_ONCE = 8;
 
 /** What is printed for a line. */
-type Printed =
+export type Printed =
   | {
       observation: TurnAnswer['observation'];
       reward: TurnAnswer['reward'];
@@ -112,7 +112,10 @@ function columnsOf(text: string): Columns {
 }
 
 /** One step per line of a file. It needs no Temporal server and no generation service. */
-export async function stepCommand(args: string[]): Promise<number> {
+export const stepCommand = (args: string[]): Promise<number> => playSteps(args, takeOverOutput);
+
+/** `printer` is called before anything of an environment is loaded. */
+export async function playSteps(args: string[], printer: () => Print): Promise<number> {
   const { file, python, ...options } = readOptions(args);
   await access(options.input, constants.R_OK);
   const served = python === null ? null : await servePython(python, process.env);
@@ -129,7 +132,7 @@ export async function stepCommand(args: string[]): Promise<number> {
   const interrupt = (): void => {
     stop.abort(new Error('interrupted'));
   };
-  const print = takeOverOutput();
+  const print = printer();
   dieOfInterrupt();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {

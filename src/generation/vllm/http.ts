@@ -1,12 +1,13 @@
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import OpenAI, { type ClientOptions } from 'openai';
-import { Response } from 'undici';
+import type { Response } from 'undici';
 import { writeJson } from '../../platform/json/kept.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance, withShare } from '../../platform/waits/allowance.js';
 import type { Answer, HttpClient, StreamOpening } from '../../platform/http/client.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
+import { undici } from '../../platform/http/undici.js';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { HttpFailure, httpFailureIn } from '../../platform/http/failure.js';
 import type { GenerationRequest } from '../generation-service.js';
@@ -181,7 +182,7 @@ function fetchThrough({ openStream }: Pick<HttpClient, 'openStream'>): Fetch {
     const opened = await openStream(url, init);
     if ('body' in opened) {
       take(opened.body);
-      return new Response(null);
+      return new (undici().Response)(null);
     }
     const { status, text, header } = opened.refusal;
     if (!isStatus(status))
@@ -190,7 +191,10 @@ function fetchThrough({ openStream }: Pick<HttpClient, 'openStream'>): Fetch {
       const value = header(name);
       return value === null ? [] : [[name, value] as [string, string]];
     });
-    return new Response(JSON.stringify({ error: readServerError(text) }), { status, headers });
+    return new (undici().Response)(JSON.stringify({ error: readServerError(text) }), {
+      status,
+      headers,
+    });
   };
   // The package requires the DOM's types; undici's classes have everything that it uses.
   return throughClient as unknown as Fetch;

@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
-import { Agent, Pool, request } from 'undici';
+import type { Agent, Pool } from 'undici';
 import { withController } from '../waits/abort.js';
 import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
@@ -8,6 +8,7 @@ import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
 import { decoded, errorText, wholeText, type Pace } from './body.js';
 import { brokenBy, HttpFailure } from './failure.js';
 import { explained } from './tls.js';
+import { undici } from './undici.js';
 
 /**
  * The only HTTP client. Every exchange has a deadline or a signal, and a bounded answer. No redirect is followed, and
@@ -75,7 +76,7 @@ export type Opening = { body: Readable } | { refusal: Pick<Answer, 'status' | 't
 export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions): HttpClient {
   const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
   const { pools, factory } = keepPools();
-  const agent = new Agent({
+  const agent = new (undici().Agent)({
     factory,
     // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
     headersTimeout: 0,
@@ -104,7 +105,7 @@ function keepPools() {
   const pools = new Set<Pool>();
   const factory = (origin: string | URL, options: Pool.Options): Pool => {
     for (const pool of pools) if (pool.destroyed) pools.delete(pool);
-    const pool = new Pool(origin, options);
+    const pool = new (undici().Pool)(origin, options);
     pools.add(pool);
     return pool;
   };
@@ -174,15 +175,17 @@ async function open(
   { url, headers, ...sent }: Pick<Exchange, 'method' | 'url' | 'headers' | 'body' | 'signal'>,
   dispatcher: Agent,
 ): Promise<Opened> {
-  const response = await request(url, {
-    ...sent,
-    body: sent.body ?? null,
-    // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
-    headers: { 'accept-encoding': 'identity', ...headers },
-    dispatcher,
-  }).catch(async (error: unknown) => {
-    throw sent.signal.aborted ? error : await explained(error, url);
-  });
+  const response = await undici()
+    .request(url, {
+      ...sent,
+      body: sent.body ?? null,
+      // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
+      headers: { 'accept-encoding': 'identity', ...headers },
+      dispatcher,
+    })
+    .catch(async (error: unknown) => {
+      throw sent.signal.aborted ? error : await explained(error, url);
+    });
   const header = (name: string): string | null => [response.headers[name]].flat()[0] ?? null;
   const encoding = header('content-encoding');
   return {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { driver } from './driver.js';
 import { MIGRATE, isPassing, remedyFor } from './faults.js';
 
 /**
@@ -134,7 +135,7 @@ function createPool(options: DatabaseOptions): OwnPool {
     client.on('error', () => undefined);
     return prepare(client);
   };
-  const connections = new pg.Pool({
+  const connections = new (driver().Pool)({
     connectionString: url,
     Client: clientsOf(options),
     max: max_connections,
@@ -161,7 +162,7 @@ function clientsOf({ url, latest_url }: DatabaseOptions): new () => pg.Client {
     }
     return known;
   };
-  return class extends pg.Client {
+  return class extends driver().Client {
     constructor(config?: pg.ClientConfig) {
       super({ ...config, connectionString: latest() });
     }

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { driver } from './driver.js';
 
 /** Errors of PostgreSQL and its connections: whether they are temporary, and what helps. */
 
@@ -87,4 +87,4 @@ export function remedyFor(error: unknown): string {
 
 /** The server refused the content of the statement, so another statement may succeed. */
 export const isOfStatement = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && /^(22...|23514|54...|XX000)$/.test(error.code ?? '');
+  error instanceof driver().DatabaseError && /^(22...|23514|54...|XX000)$/.test(error.code ?? '');

@@ -1,12 +1,15 @@
 import { open } from 'node:fs/promises';
 import { describeError } from '../../../platform/errors.js';
-import { arrowTexts } from './arrow.js';
 import type { CorpusFiles } from './files.js';
 import { jsonlTexts } from './jsonl.js';
-import { parquetTexts } from './parquet.js';
 import { CorpusProblem } from './problem.js';
 
-const READERS = { jsonl: jsonlTexts, arrow: arrowTexts, parquet: parquetTexts };
+/** Those of binary formats bring packages, which are loaded for whoever has such a corpus. */
+const READERS = {
+  jsonl: () => Promise.resolve(jsonlTexts),
+  arrow: async () => (await import('./arrow.js')).arrowTexts,
+  parquet: async () => (await import('./parquet.js')).parquetTexts,
+};
 
 /** The texts of a corpus, in order. Throws at the first document without one, naming file, line or row, and column. */
 export async function* readCorpus(
@@ -15,7 +18,8 @@ export async function* readCorpus(
 ): AsyncGenerator<string> {
   for (const file of files) {
     try {
-      yield* READERS[format](file, column);
+      const texts = await READERS[format]();
+      yield* texts(file, column);
     } catch (error) {
       const at = error instanceof CorpusProblem && error.at !== '' ? ` ${error.at}` : '';
       const problem = (await isPointer(file)) ? UNFETCHED : describeError(error);
