@@ -1,195 +1,203 @@
-/** Bad input fails at once, names what is wrong, and leaves nothing half-done. */
+/** Whatever a client sends fails at once, or is refused or ignored, and leaves nothing half-done. */
 import assert from 'node:assert/strict';
-import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
-import path from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
+import type { Payload } from '@temporalio/client';
+import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
+import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
+import type { StreamProgress } from '../../src/activities/contract/stream.js';
 import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
-import type { BatchOutcome } from '../harness/batch.js';
+import { BY_HAND, FEW_UNREADABLE, payload } from '../fakes/hostile-inputs.js';
 import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import {
+  failedTasksOf,
+  sending,
+  signalUnreadably,
+  updateUnreadably,
+} from '../harness/unreadable.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const QUEUE = 'bad-input';
-const [SAMPLE] = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });
+const samples = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });
 
-describe('a bad batch request', { timeout: 180_000 }, () => {
+describe('what a client sends', { timeout: 240_000 }, () => {
   let bed: Testbed;
+  /** Where the slow engine is told of faults. */
+  let faults: string;
 
   before(async () => {
     bed = await startTestbed('bad-input');
-    const generation = await bed.simulate({ default: { thinking_tokens: 2, seed: 1 } });
-    const { inputs_dir } = bed;
-    await writeFile(path.join(bed.directory, 'outside.jsonl'), `${JSON.stringify(SAMPLE)}\n`);
-    await symlink(path.join(bed.directory, 'outside.jsonl'), path.join(inputs_dir, 'link.jsonl'));
-    await writeFile(path.join(inputs_dir, 'empty.jsonl'), '');
-    await writeFile(
-      path.join(inputs_dir, 'torn.jsonl'),
-      `${JSON.stringify(SAMPLE)}\n{"message_log": [{"ro`,
-    );
-    await writeFile(
-      path.join(inputs_dir, 'digits.jsonl'),
-      `${JSON.stringify(SAMPLE).slice(0, -1)},"seed":9007199254740993}\n`,
-    );
-    await mkdir(path.join(inputs_dir, 'folder.jsonl'));
+    const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
+    const generation = await bed.simulate({
+      default: settings,
+      slow: { ...settings, tokens_per_second: 40 },
+    });
+    faults = generation['slow']?.base_urls[0]?.replace(/v1$/, 'simulator/faults') ?? '';
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
       environments: PUZZLES,
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });
   after(() => bed.end());
 
-  let serial = 0;
-  const run = async (request: unknown, batch_id = `bad-${++serial}`): Promise<BatchOutcome> => {
-    const batch = await startBatch(bed.batch(batch_id, QUEUE), request as Record<string, unknown>);
-    return await batch.outcome();
+  /** No turn of the slow engine begins until `goOn`; resolves when so many wait to begin. */
+  const hold = async (rollouts: number): Promise<void> => {
+    const body = JSON.stringify({ fault: 'hold', times: null });
+    assert.ok((await fetch(faults, { method: 'POST', body })).ok);
+    await eventually({ what: 'turns that wait', timeout_ms: 90_000 }, async () => {
+      const seen = (await (await fetch(faults)).json()) as { faults: { hits: number }[] };
+      return seen.faults.reduce((sum, { hits }) => sum + hits, 0) >= rollouts;
+    });
+  };
+  const goOn = async (): Promise<void> => {
+    assert.ok((await fetch(faults, { method: 'DELETE' })).ok);
   };
 
-  const samples = [SAMPLE];
-  const cases: { what: string; request: unknown; says: RegExp }[] = [
-    { what: 'an unknown field', request: { samples, repeats: 2 }, says: /repeats: unknown field/ },
-    {
-      what: 'an unknown field of generation',
-      request: { samples, generation: { topp: 1 } },
-      says: /generation\.topp: unknown field/,
-    },
-    {
-      what: 'a wrong type',
-      request: { samples, limit: 'ten' },
-      says: /limit: expected number, got "ten"/,
-    },
-    { what: 'no object', request: 'samples.jsonl', says: /expected object, got "samples\.jsonl"/ },
-    { what: 'nothing', request: null, says: /expected object, got null/ },
-    { what: 'no samples', request: {}, says: /samples: / },
-    {
-      what: 'an empty batch',
-      request: { samples: [] },
-      says: /samples: expected at least one sample/,
-    },
-    {
-      what: 'an empty file',
-      request: { samples: { path: 'empty.jsonl' } },
-      says: /expected at least one sample/,
-    },
-    {
-      what: 'an unknown task',
-      request: { samples: [{ ...SAMPLE, task_name: 'chess' }] },
-      says: /samples row 0: task_name: No environment found for task type: chess; expected one of sliding_puzzle/,
-    },
-    {
-      what: 'a missing file',
-      request: { samples: { path: 'none.jsonl' } },
-      says: /samples\.path: cannot read "none\.jsonl" below inputs_dir/,
-    },
-    {
-      what: 'a path outside inputs_dir',
-      request: { samples: { path: '../outside.jsonl' } },
-      says: /samples\.path: expected a file below inputs_dir, got "\.\.\/outside\.jsonl"/,
-    },
-    {
-      what: 'an absolute path outside inputs_dir',
-      request: { samples: { path: '/etc/hostname' } },
-      says: /samples\.path: expected a file below inputs_dir/,
-    },
-    {
-      what: 'a link out of inputs_dir',
-      request: { samples: { path: 'link.jsonl' } },
-      says: /samples\.path: expected a file below inputs_dir, got a link out of it/,
-    },
-    { what: 'a directory', request: { samples: { path: 'folder.jsonl' } }, says: /folder\.jsonl/ },
-    {
-      what: 'an empty prompt',
-      request: { samples: [{ ...SAMPLE, message_log: [] }] },
-      says: /samples row 0: message_log: expected at least one message/,
-    },
-    {
-      what: 'num_repeats 0',
-      request: { samples, num_repeats: 0 },
-      says: /num_repeats: .*1.*got 0/,
-    },
-    {
-      what: 'num_repeats 301',
-      request: { samples, num_repeats: 301 },
-      says: /num_repeats: .*300.*got 301/,
-    },
-    {
-      what: 'a torn line',
-      request: { samples: { path: 'torn.jsonl' } },
-      says: /samples row 1 \(torn\.jsonl:2\): expected a JSON object, got/,
-    },
-    {
-      what: 'an integer beyond 2^53',
-      request: { samples: { path: 'digits.jsonl' } },
-      says: /samples row 0.*9007199254740993/,
-    },
-    {
-      what: 'a column of the row',
-      request: { samples: [{ ...SAMPLE, total_reward: 1 }] },
-      says: /samples row 0: total_reward: /,
-    },
-    {
-      what: 'a wrong model',
-      request: { samples, generation: { model: 'llama' } },
-      says: /generation\.model: expected a model that .* serves \("simulator"\), got "llama"/,
-    },
-    {
-      what: 'an unknown service',
-      request: { samples, generation: { service: 'fast' } },
-      says: /generation\.service: expected one of default, got "fast"/,
-    },
-    {
-      what: 'max_seq_len beyond the model',
-      request: { samples, max_seq_len: 9000 },
-      says: /max_seq_len: expected at most the model's max_model_len 8192, got 9000/,
-    },
-    {
-      what: 'a duration without unit',
-      request: { samples, rollout_timeout: '90' },
-      says: /rollout_timeout: expected a duration/,
-    },
-    {
-      what: 'a seed twice',
-      request: { samples, num_repeats_add_seed: true, generation: { seed: 3 } },
-      says: /generation\.seed: expected null/,
-    },
-  ];
-  for (const { what, request, says } of cases) {
-    test(`${what} is InvalidBatchRequest, and nothing is written`, async () => {
+  let serial = 0;
+  /** The fault of a workflow that is started with it; it has ten seconds. */
+  const faultOf = async (type: string, { sent, id }: { sent: Payload; id?: string }) => {
+    const workflowId = id ?? `unread-${++serial}`;
+    const { workflow } = sending(bed.server.client, sent);
+    const handle = await workflow.start(type, { workflowId, taskQueue: QUEUE, args: [null] });
+    const ended = handle.result().then(
+      () => null,
+      (error: unknown) => error,
+    );
+    const late = new Promise((resolve) => setTimeout(resolve, 10_000, 'it does not end').unref());
+    const error = await Promise.race([ended, late]);
+    assert.ok(error instanceof WorkflowFailedError, String(error));
+    assert.ok(error.cause instanceof ApplicationFailure, String(error.cause));
+    return error.cause;
+  };
+
+  for (const { what, sent, says } of FEW_UNREADABLE) {
+    test(`is refused as the input of a workflow of any type where nobody can read it: ${what}`, async () => {
+      for (const type of ['rolloutBatch', 'rolloutStream', 'rollout']) {
+        const { type: fault, message } = await faultOf(type, { sent });
+        assert.equal(fault, 'InvalidBatchRequest', message);
+        assert.match(message, says);
+      }
+      for (const type of ['rolloutSlice', 'rolloutGroup', 'policy'])
+        assert.equal((await faultOf(type, { sent })).type, 'InvalidBatchRequest');
+    });
+  }
+
+  test('is refused where the type of its workflow is none, with those that are', async () => {
+    const { type, message } = await faultOf('rolloutbatch', { sent: payload('json/plain', '{}') });
+    assert.equal(type, 'InvalidBatchRequest');
+    assert.match(message, /^workflow type: expected rolloutBatch, .*, got "rolloutbatch"$/);
+  });
+
+  // One of each workflow that only workflows start.
+  for (const [what, type, args] of [BY_HAND[2]!, BY_HAND[7]!, BY_HAND[8]!])
+    test(`is refused, and the worker continues: ${what}`, async () => {
+      const workflowId = `by-hand-${++serial}`;
+      const started = { workflowId, taskQueue: QUEUE, args };
+      const handle = await bed.server.client.workflow.start(type, started);
+      const wait = { what: `the end of ${what}`, timeout_ms: 30_000 };
+      await assert.rejects(within(wait, handle.result()), (error: unknown) => {
+        assert.ok(error instanceof WorkflowFailedError);
+        assert.match(String(error.cause?.message), /expected/);
+        return true;
+      });
+    });
+
+  for (const [what, request, says] of [
+    ['an unknown field', { samples, repeats: 2 }, /repeats: unknown field/],
+    ['no object', 'samples.jsonl', /expected object, got "samples\.jsonl"/],
+    [
+      'a path out of inputs_dir',
+      { samples: { path: '../outside.jsonl' } },
+      /samples\.path: expected a file below inputs_dir, got "\.\.\/outside\.jsonl"/,
+    ],
+    [
+      'a model that the engine does not serve',
+      { samples, generation: { model: 'llama' } },
+      /generation\.model: expected a model that .* serves \("simulator"\), got "llama"/,
+    ],
+  ] as const)
+    test(`is InvalidBatchRequest as a request with ${what}, and nothing is written`, async () => {
       const before = await readdir(bed.store_root).catch(() => []);
-      const { result, failure } = await run(request);
+      const handle = bed.batch(`bad-${++serial}`, QUEUE);
+      const batch = await startBatch(handle, request as unknown as Record<string, unknown>);
+      const { result, failure } = await batch.outcome();
       assert.equal(result, null);
       assert.equal(failure?.type, 'InvalidBatchRequest');
       assert.match(failure.message, says);
-      assert.ok(Buffer.byteLength(failure.message) < 3000);
       assert.deepEqual(await readdir(bed.store_root).catch(() => []), before);
     });
-  }
 
-  for (const batchId of ['..', 'a/b', '-x', 'x'.repeat(121)]) {
-    test(`batch id ${JSON.stringify(batchId.slice(0, 20))} is refused`, async () => {
-      const { failure } = await run({ samples }, batchId);
-      assert.equal(failure?.type, 'InvalidBatchRequest');
-      assert.match(failure.message, /workflow id: expected a batch id/);
-    });
-  }
+  const signalAll = async (id: string): Promise<void> => {
+    for (const { sent } of FEW_UNREADABLE) await signalUnreadably(bed.server.client, { id, sent });
+  };
+  const updateAll = async (id: string, updates: readonly string[]): Promise<void> => {
+    for (const kind of FEW_UNREADABLE)
+      await updateUnreadably(bed.server.client, { id, updates, ...kind });
+  };
+  const failed = (id: string): Promise<number> => failedTasksOf(bed.server.client, id);
 
-  test('at most ten problems are listed, then that there are more', async () => {
-    const many = Array.from({ length: 40 }, (_, i) => ({ ...SAMPLE, task_name: `chess-${i}` }));
-    const { failure } = await run({ samples: many });
-    assert.equal(failure?.message.match(/task type: chess/g)?.length, 10);
-    assert.match(failure.message, /… and/);
+  test('is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed', async () => {
+    const id = 'batch';
+    const request = puzzleRequest({ samples: 2, num_repeats: 1 }, { max_rollout_turns: 100 });
+    const generation = { ...(request['generation'] as object), service: 'slow' };
+    const { handle, outcome } = await startBatch(bed.batch(id, QUEUE), { ...request, generation });
+    const rollout = bed.server.client.workflow.getHandle(`${id}/0-0`);
+    const isAt = (turn: number) =>
+      eventually({ what: `turn ${turn}`, timeout_ms: 90_000 }, async () => {
+        const progress = await rollout.query<RolloutProgress>('progress').catch(() => null);
+        return progress !== null && progress.turn >= turn;
+      });
+    await isAt(1);
+    await hold(2);
+    for (const one of [id, `${id}/0-0`]) await signalAll(one);
+    await updateAll(id, ['set_limits', 'set_max_in_flight', 'groups']);
+    await updateAll(`${id}/0-0`, ['set_limits']);
+    const { turn } = await rollout.query<RolloutProgress>('progress');
+    await goOn();
+    await isAt(turn + 2);
+    const { phase, running, waiting } = await handle.query<BatchProgress>('progress');
+    assert.deepEqual({ phase, running, waiting }, { phase: 'running', running: 2, waiting: null });
+    await sending(bed.server.client, FEW_UNREADABLE[0]!.sent)
+      .workflow.getHandle(id)
+      .signal('stop', null);
+    const { result } = await outcome();
+    assert.equal(result?.counts.stopped, 2);
+    for (const one of [id, `${id}/0-0`, `${id}/1-0`]) assert.equal(await failed(one), 0);
   });
 
-  test('a batch id that names another request is refused and names the first difference', async () => {
-    const request = { samples, max_rollout_turns: 1 };
-    const first = await run(request, 'taken');
-    assert.equal(first.result?.counts.completed, 1);
-    const { failure } = await run({ ...request, generation: { temperature: 0.5 } }, 'taken');
-    assert.equal(failure?.type, 'InvalidBatchRequest');
-    assert.match(failure.message, /generation\.temperature: the batch of this id has 1, got 0\.5/);
-    const changed = await run({ ...request, samples: [{ ...SAMPLE, idx: 5 }] }, 'taken');
-    assert.match(changed.failure?.message ?? '', /samples/);
-    const again = await run(request, 'taken');
-    assert.deepEqual(again.rollouts, first.rollouts);
+  test('is ignored or refused by streams, their groups and policies', async () => {
+    const id = 'stream';
+    const { client } = bed.server;
+    const input = { ...puzzleRequest({ samples: 2, num_repeats: 2 }), groups_per_step: 1 };
+    const stream = await client.workflow.start('rolloutStream', {
+      workflowId: id,
+      taskQueue: QUEUE,
+      args: [input],
+    });
+    const policy = await client.workflow.start('policy', {
+      workflowId: 'policy/default',
+      taskQueue: QUEUE,
+      args: [{ service: 'default' }],
+    });
+    await eventually({ what: 'a group', timeout_ms: 30_000 }, async () => {
+      const progress = await stream.query<StreamProgress>('progress').catch(() => null);
+      return (progress?.admitted ?? 0) > 0;
+    });
+    for (const one of [id, 'policy/default']) await signalAll(one);
+    await updateAll(id, ['next_step', 'forget', 'set_limits', 'set_max_in_flight']);
+    await updateAll('policy/default', ['publish']);
+    const step = await stream.executeUpdate<{ ready: boolean }, [object]>('next_step', {
+      args: [{ step: 0, version: 0 }],
+    });
+    assert.equal(step.ready, true);
+    await stream.signal('stop');
+    await stream.result();
+    await policy.terminate();
+    for (const one of [id, 'policy/default', `${id}/0`]) assert.equal(await failed(one), 0);
   });
 });
