@@ -238,9 +238,10 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
   ],
   'an input, signal or update that cannot be decoded': [
-    'test/long/undecodable.test.ts › is refused as the input of a workflow of any type: ${what}',
-    'test/long/undecodable.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed',
-    'test/long/undecodable.test.ts › is ignored or refused by streams, their groups and policies',
+    `${WORKFLOWS}/signal-checks.test.ts › is a value that is passed on as it came, and that every check refuses: \${what}`,
+    `${E2E}/bad-input.test.ts › is refused as the input of a workflow of any type where nobody can read it: \${what}`,
+    `${E2E}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
+    `${E2E}/bad-input.test.ts › is ignored or refused by streams, their groups and policies`,
   ],
   'a bug of this program in an activity': [
     `${ACTIVITIES}/bug.test.ts › is told at once, and ends its activity when it comes three times in the same way`,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../../src/platform/errors.js';
 import { taskAt } from '../../test/harness/operator.js';
-import { UNREADABLE } from '../../test/harness/unreadable.js';
+import { UNREADABLE } from '../../test/fakes/hostile-inputs.js';
 import { eventually } from '../../test/harness/waiting.js';
 import type { Subject } from './subject.js';
 

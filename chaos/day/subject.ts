@@ -1,6 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import type { Operator } from '../../test/harness/operator.js';
-import type { Unreadable } from '../../test/harness/unreadable.js';
+import type { Unreadable } from '../../test/fakes/hostile-inputs.js';
 
 /** A batch or a stream as an operator sees it. */
 export interface Subject {

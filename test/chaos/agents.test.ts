@@ -6,9 +6,8 @@ import type { Heard } from '../../chaos/agents/heard.js';
 import { triesIn } from '../../chaos/agents/heard.js';
 import type { Evidence } from '../../chaos/agents/judge.js';
 import { judge } from '../../chaos/agents/judge.js';
-import { killUntilEnd, plannedKill, VICTIMS } from '../../chaos/agents/kills.js';
-import { readOptions } from '../../chaos/agents/options.js';
-import { judgedRun, linesOfRun } from '../../chaos/agents/report.js';
+import { killUntilEnd, VICTIMS } from '../../chaos/agents/kills.js';
+import { judgedRun } from '../../chaos/agents/report.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { author, foldOf } from '../fakes/journal-lines.js';
 import { stream } from './evidence.js';
@@ -71,13 +70,8 @@ const judgedOf = (change: Partial<Evidence> = {}) =>
   );
 
 describe('what came of agents', () => {
-  test('is not broken where all is as it was, and is said in a line', () => {
-    const report = judgedOf();
-    assert.deepEqual(report.broken, []);
-    assert.match(
-      linesOfRun(report)[0] ?? '',
-      /rollouts 1, lost 0, lives 1, samples 1; .* tokens 3, beyond the journals 0 .*: ok$/,
-    );
+  test('is not broken where all is as it was', () => {
+    assert.deepEqual(judgedOf().broken, []);
   });
 
   const other = BYTES.replace('two', 'six');
@@ -251,18 +245,6 @@ describe('what an agent wrote down', () => {
 });
 
 describe('kills', () => {
-  test('strike each part once in a round, after 5 to 15 s, and the same by the same seed', () => {
-    const planned = Array.from({ length: 40 }, (_, k) =>
-      plannedKill({ seed: 3, victims: VICTIMS }, k),
-    );
-    for (let round = 0; round < 10; round++) {
-      const victims = planned.slice(4 * round, 4 * round + 4).map(({ victim }) => victim);
-      assert.deepEqual([...victims].sort(), [...VICTIMS].sort());
-    }
-    assert.ok(planned.every(({ after_ms }) => after_ms >= 5000 && after_ms < 15_000));
-    assert.deepEqual(plannedKill({ seed: 3, victims: VICTIMS }, 7), planned[7]);
-  });
-
   test('end with what they disturb, which settles as it does alone', async () => {
     assert.deepEqual(
       await killUntilEnd({ seed: 1, kills: {}, most: Infinity }, Promise.resolve('played')),
@@ -291,25 +273,5 @@ describe('kills', () => {
       played,
     );
     assert.deepEqual([killed, looks], [{ result: 'played', struck: [] }, 3]);
-  });
-
-  test('are chosen by name, and what is unknown is refused by name', () => {
-    assert.deepEqual(readOptions(['--only', 'engine,gateway', '--seed', '7', '--rollouts', '9']), {
-      store: 'file',
-      seed: 7,
-      programs: 9,
-      served: 3,
-      victims: ['gateway', 'engine'],
-      mini: null,
-      opencode: null,
-      json: null,
-    });
-    for (const [args, why] of [
-      [['--store', 'disk'], /--store: expected file or postgres, got disk/],
-      [['--only', 'disk'], /--only: expected some of gateway/],
-      [['--seed', 'x'], /--seed: expected a whole number, got x/],
-      [['--x'], /Unknown option '--x'/],
-    ] as const)
-      assert.throws(() => readOptions(args), why);
   });
 });

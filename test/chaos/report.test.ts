@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { tokenLimit } from '../../chaos/bounds.js';
 import type { FaultReport } from '../../chaos/report.js';
-import { judged, summarized, tableOf } from '../../chaos/report.js';
+import { judged, summarized } from '../../chaos/report.js';
 
 const MEASURED: Parameters<typeof judged>[0] = {
   name: 'worker-kill',
@@ -89,29 +89,5 @@ describe('a fault', () => {
   test('that struck nothing is broken: it has shown nothing', () => {
     const { broken } = judged({ ...MEASURED, interrupted_streams: 0 });
     assert.match(broken.join(), /struck nothing/);
-  });
-});
-
-describe('the table', () => {
-  test('has a line for each fault, and a dash where a loop has no such part', () => {
-    const table = tableOf(report([judged(MEASURED)]));
-    const line = table.split('\n').find((text) => text.includes('worker-kill'));
-    assert.equal(
-      line,
-      '| worker-kill | 1 | 3 | 0 | 0 | 0 | 100 | 154 | 0.5 | 2.5 | 100 | 900 | - | 8.0 | 12.0 | - | ok |',
-    );
-    assert.match(table, /every bound holds/);
-  });
-
-  test('names what is broken and what was not played below it', () => {
-    const broken = judged({ ...MEASURED, rollouts_lost: 1 });
-    const whole = report([broken], [{ name: 'stall', reason: 'late' }]);
-    assert.equal(whole.ok, false);
-    const table = tableOf(whole);
-    assert.match(
-      table,
-      /worker-kill: rollouts_lost: expected 0, got 1\nstall was not played: late$/,
-    );
-    assert.match(table.split('\n')[0]!, /BROKEN/);
   });
 });

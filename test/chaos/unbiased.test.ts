@@ -1,119 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { requestFacts, seamsOf } from '../../chaos/unbiased/arms.js';
-import { killOf, killUntilEnd } from '../../chaos/unbiased/kills.js';
-import { ksTest } from '../harness/kolmogorov-smirnov.js';
+import { seamsOf } from '../../chaos/unbiased/arms.js';
 import type { ArmName, ArmResult } from '../../chaos/unbiased/report.js';
-import { reportOf, tableOf } from '../../chaos/unbiased/report.js';
-import {
-  ROLLOUTS,
-  SIMULATOR,
-  TOKENS_PER_SECOND,
-  requestOf,
-} from '../../chaos/unbiased/workload.js';
-import { BatchRequest } from '../../src/model/batch-request.js';
-import { createPolicy } from '../../src/dev/simulator/policy/policy.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
-import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
-
-describe('the workload', () => {
-  test('is a batch request, and each arm draws anew', () => {
-    const { samples, num_repeats, generation } = BatchRequest.parse(requestOf(1, 7));
-    assert.equal((samples as unknown[]).length * num_repeats, ROLLOUTS);
-    assert.notEqual(requestOf(2, 7).generation?.seed, generation.seed);
-    assert.notEqual(requestOf(1, 8).generation?.seed, generation.seed);
-    assert.equal(requestOf(1, 7).generation?.seed, generation.seed);
-  });
-
-  test('is of turns that may be cut anywhere: the policy continues as if it had not been', () => {
-    const whole = Array.from({ length: 800 }, (_, i) => turnLength(i, Infinity));
-    const cut = Array.from({ length: 800 }, (_, i) => turnLength(i + 1000, 97));
-    const { p } = ksTest(whole, cut);
-    assert.ok(p > 0.01, String(p));
-    assert.ok(Math.max(...whole) > 20 * Math.min(...whole));
-  });
-});
-
-/** One turn's answer that is cut after each such number of further tokens, and continues with new draws. */
-function turnLength(seed: number, every: number): number {
-  const policy = createPolicy();
-  const [sample] = requestOf(1, 0).samples;
-  const prompt = encode(sample?.message_log[0]?.content ?? '');
-  const said: number[] = [];
-  for (let part = 0; ; part++) {
-    const room = Math.min(every, 2048);
-    const { token_ids } = policy({
-      prompt: [...prompt, ...said],
-      max_tokens: room,
-      min_tokens: 0,
-      ignore_eos: false,
-      sampling: { temperature: 1, top_p: 1, top_k: -1, min_p: 0 },
-      skill: 0,
-      thinking: SIMULATOR.thinking_tokens as [number, number],
-      random: createRandom(seed * 1000 + part),
-    });
-    said.push(...token_ids);
-    if (token_ids.length < room) return said.length;
-  }
-}
-
-describe('kills', () => {
-  test('are the same for equal seeds: which of the two comes first, and how long before the other', () => {
-    const kills = Array.from({ length: 50 }, (_, i) => killOf(3, i));
-    assert.deepEqual(
-      kills,
-      kills.map((_, i) => killOf(3, i)),
-    );
-    assert.deepEqual(new Set(kills.map(({ first }) => first)), new Set(['player', 'engine']));
-    assert.ok(kills.every(({ gap_ms }) => gap_ms >= 0 && gap_ms < 500));
-    assert.notDeepEqual(
-      kills,
-      kills.map((_, i) => killOf(4, i)),
-    );
-  });
-
-  test('strike both again and again until what is played has ended, and leave both started', async () => {
-    let end: (isOver: boolean) => void = () => undefined;
-    const played = new Promise<boolean>((resolve) => (end = resolve));
-    const { target, said } = scriptedTarget(() => {
-      if (times('player killed') === 3) end(true);
-    });
-    const times = (what: string): number => said.filter((text) => text === what).length;
-    const { result, kills } = await killUntilEnd({ seed: 3, every_ms: 600, target }, played);
-    assert.equal(result, true);
-    assert.equal(kills.length, 3);
-    for (const what of ['player killed', 'engine killed', 'engine started'])
-      assert.equal(times(what), 3, said.join());
-  });
-
-  test('end with what is played when that fails', async () => {
-    const { target } = scriptedTarget();
-    const played = sleep(20).then(() => {
-      throw new Error('late');
-    });
-    await assert.rejects(killUntilEnd({ seed: 3, every_ms: 60_000, target }, played), /late/);
-  });
-});
-
-function scriptedTarget(hear = (): void => undefined) {
-  const said: string[] = [];
-  const say = (what: string) => () => {
-    said.push(what);
-    hear();
-    return Promise.resolve();
-  };
-  const refuse = (): never => assert.fail('nobody asked for this');
-  const frozen = { pause: refuse, resume: refuse };
-  const player = { kill: say('player killed'), pid: refuse, ...frozen };
-  const engine = {
-    kill: say('engine killed'),
-    start: say('engine started'),
-    inject: refuse,
-    ...frozen,
-  };
-  return { target: { player, engine }, said };
-}
+import { reportOf } from '../../chaos/unbiased/report.js';
 
 describe('an arm', () => {
   test('has a seam wherever another request continued a turn', () => {
@@ -125,21 +14,6 @@ describe('an arm', () => {
       2,
     );
     assert.equal(seamsOf({ segments: [] }), 0);
-  });
-
-  test('reports what was cut, and the pace of the rest', () => {
-    const stream = {
-      whole: true,
-      tokens_sent: TOKENS_PER_SECOND,
-      arrived_at: 1000,
-      ended_at: 2000,
-    };
-    const facts = requestFacts([
-      stream,
-      { ...stream, ended_at: 4000 },
-      { ...stream, whole: false, ended_at: 9000 },
-    ]);
-    assert.deepEqual(facts, { cut_streams: 1, pace: 0.5 });
   });
 });
 
@@ -209,19 +83,5 @@ describe('the experiment', () => {
     assert.deepEqual(broken({ lengths: LENGTHS.map((length) => length + 5) }), [
       'undisturbed: lengths of 15 to 514 vary less than 1:50',
     ]);
-  });
-
-  test('has a line for each arm, and one for each thing that is broken', () => {
-    const [title, , ...lines] = tableOf(report({})).split('\n');
-    assert.equal(
-      title,
-      'seed 5, 200 s: no difference found between resumed and undisturbed rollouts (p 1.000 for lengths, 1.000 for rewards); those started over differ',
-    );
-    assert.equal(lines.length, 5);
-    assert.match(
-      lines[3] ?? '',
-      /^\| resumed \| 500 \| 260 \| 260 \| 10 \| 509 \| 1\.000 \| 0\.500 /,
-    );
-    assert.match(tableOf(report({ kills: [] })), /BROKEN[^]*\n\nresumed: no kill has struck$/);
   });
 });

@@ -1,48 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Payload } from '@temporalio/client';
 import { Client, WorkflowUpdateFailedError } from '@temporalio/client';
-
-const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-
-export const payload = (encoding: string, data: string): Payload => ({
-  metadata: { encoding: bytes(encoding) },
-  data: bytes(data),
-});
-
-export interface Unreadable {
-  what: string;
-  sent: Payload;
-  /** What its refusal says. */
-  says: RegExp;
-}
-
-/** One of each kind that no workflow can read. */
-export const UNREADABLE: readonly Unreadable[] = [
-  {
-    what: 'NaN',
-    sent: payload('json/plain', '{"samples":[{"answer":NaN}]}'),
-    says: /expected JSON, got something else: .*NaN/,
-  },
-  { what: 'cut JSON', sent: payload('json/plain', '{"samples": ['), says: /expected JSON, got / },
-  {
-    what: 'bytes that are no UTF-8',
-    sent: { metadata: { encoding: bytes('json/plain') }, data: Uint8Array.of(0x22, 0xff, 0x22) },
-    says: /expected JSON, got something else: .*utf-8/,
-  },
-  { what: 'no text', sent: payload('json/plain', ''), says: /expected JSON, got / },
-  { what: 'no data', sent: { metadata: { encoding: bytes('json/plain') } }, says: /expected JSON/ },
-  {
-    what: "another client's codec",
-    sent: payload('binary/encrypted', '\u0001\u0002'),
-    says: /expected JSON, got a payload of encoding "binary\/encrypted"/,
-  },
-  { what: 'protobuf', sent: payload('json/protobuf', '{}'), says: /"json\/protobuf"/ },
-  {
-    what: 'no encoding',
-    sent: { data: bytes('{}') },
-    says: /a payload without metadata\.encoding/,
-  },
-];
+import type { Unreadable } from '../fakes/hostile-inputs.js';
 
 /** Every signal that any workflow takes, and one that none does. */
 const SIGNALS = ['waiting', 'share', 'tally', 'limits', 'group', 'phase', 'recover', 'nobody'];

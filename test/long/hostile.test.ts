@@ -1,21 +1,19 @@
-/** Any client of the Temporal server may start, signal and update anything, with any input. */
+/** Texts that act, and floods: any client of the Temporal server may signal and update anything, as often as it likes. */
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import type { WorkflowHandle } from '@temporalio/client';
-import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import { describeError } from '../../src/platform/errors.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
+import { RUBBISH } from '../fakes/hostile-inputs.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually } from '../harness/waiting.js';
 import type { WorkerProcess } from '../harness/worker-process.js';
 
 const QUEUE = 'hostile';
@@ -69,76 +67,6 @@ describe('a deployment holds against', () => {
     busy.close();
   });
 
-  let serial = 0;
-  const start = (type: string, args: unknown[]): Promise<WorkflowHandle> =>
-    bed.server.client.workflow.start(type, {
-      workflowId: `by-hand-${++serial}`,
-      taskQueue: QUEUE,
-      args,
-    });
-
-  const slice = {
-    batch_id: 'b',
-    first: 0,
-    last: 0,
-    num_repeats: 1,
-    max_in_flight: 1,
-    tallies: 0,
-    k: null,
-  };
-  const group = { stream_id: 's', group: 0, num_repeats: 1, max_replacements: 0, filter: null };
-  const plan = {
-    ...{
-      batch_id: '../escaped',
-      row: '../../escaped',
-      repeat: 0,
-      task_name: 'sliding_puzzle',
-      in_process: true,
-    },
-    ...{ timeout_ms: 60_000, heartbeat_timeout_ms: 2000, policy_version: null, limits: {} },
-    queues: { generation: `${QUEUE}-generation`, environment: `${QUEUE}-environment` },
-    progress: {
-      turn: 0,
-      total_reward: 0,
-      total_tokens: 0,
-      phase: 'generate',
-      ended: null,
-      preview: '',
-    },
-  };
-  const reached = { plan, limits: {}, started_at: Date.now() };
-  const place = { batch_id: 'b', row: 0, repeat: 0 };
-  for (const [what, type, args] of [
-    ['a slice of nothing', 'rolloutSlice', [null]],
-    ['a slice without an input', 'rolloutSlice', []],
-    ['a slice of a billion rows', 'rolloutSlice', [{ ...slice, last: 1e9, max_in_flight: 1e9 }]],
-    ['a slice of a billion repeats', 'rolloutSlice', [{ ...slice, num_repeats: 1e9 }]],
-    ['a slice without an end', 'rolloutSlice', [{ ...slice, last: 'x' }]],
-    ['a slice of an id that names a path', 'rolloutSlice', [{ ...slice, batch_id: '../escaped' }]],
-    ['a slice of an id that is no text', 'rolloutSlice', [{ ...slice, batch_id: '\ud800' }]],
-    [
-      'a group of a stream whose id is no text',
-      'rolloutGroup',
-      [{ ...group, stream_id: '\ud800' }],
-    ],
-    ['a rollout that claims to have come far', 'rollout', [place, reached]],
-    ['a rollout that has come nowhere', 'rollout', [place, { plan: null }]],
-    ['a rollout of a place that names a path', 'rollout', [{ ...place, batch_id: '../escaped' }]],
-  ] as const) {
-    test(`${what}: it is refused, and the worker continues`, async () => {
-      const handle = await start(type, [...args]);
-      await assert.rejects(within(`the end of ${what}`, handle.result()), (error: unknown) => {
-        assert.ok(error instanceof WorkflowFailedError, describeError(error));
-        assert.match(describeError(error), /expected/);
-        return true;
-      });
-      assert.deepEqual(
-        (await readdir(bed.directory)).filter((name) => name.includes('escaped')),
-        [],
-      );
-    });
-  }
-
   test('texts that act: what is waited for is shown as it is, in one line, and the log has none', async () => {
     const request = puzzleRequest({ samples: 1, num_repeats: 1 });
     const batch = await startBatch(bed.batch('acting', QUEUE), {
@@ -187,22 +115,7 @@ describe('a deployment holds against', () => {
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       return (progress?.running ?? 0) > 0;
     });
-    const rubbish = [
-      undefined,
-      null,
-      0,
-      -1,
-      1e300,
-      'x',
-      TEXT,
-      [],
-      [[]],
-      {},
-      { first: 0 },
-      { plan: 1 },
-      { max_rollout_turns: 'x' },
-      JSON.parse('{"__proto__": {"a": 1}}'),
-    ];
+    const rubbish = [null, 0, TEXT, ...RUBBISH];
     const signals = ['waiting', 'tally', 'share', 'limits', 'nonsense', '__stop'];
     let refused = 0;
     const send = async (n: number): Promise<void> => {

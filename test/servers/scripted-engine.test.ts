@@ -72,80 +72,6 @@ describe('the scripted engine', () => {
     return { engine, ask };
   };
 
-  test('streams what the script says, whole whatever the pieces are', async () => {
-    const { engine, ask } = await start({ generation: [[{ text: 'héllo 😀', eos: true }]] });
-    const { text, token_ids, logprobs, finish_reason } = await ask(0);
-    const expected = [...encode('héllo 😀'), 1];
-    assert.deepEqual(
-      { text, token_ids, logprobs, finish_reason },
-      {
-        text: 'héllo 😀',
-        token_ids: expected,
-        logprobs: expected.map((_, i) => -(i + 1) / 16),
-        finish_reason: 'stop',
-      },
-    );
-    assert.deepEqual(engine.problems, []);
-    assert.deepEqual(
-      engine.requests('b').map(({ outcome, turn }) => [outcome, turn]),
-      [['complete', 0]],
-    );
-  });
-
-  test('ends at the stop string that is complete first, and keeps it', async () => {
-    const { ask } = await start({ generation: [[{ text: 'ab</a>#cd', eos: true }]] });
-    const { text, token_ids } = await ask(0, { stop: ['#', '</a>'] });
-    assert.deepEqual([text, token_ids], ['ab</a>', encode('ab</a>')]);
-  });
-
-  test('cuts at max_tokens and at the length of its context', async () => {
-    const { ask } = await start({ generation: [[{ text: 'abcdef' }], [{ text: 'abcdef' }]] }, 6);
-    const short = await ask(0, { max_tokens: 3 });
-    assert.deepEqual([short.text, short.finish_reason], ['abc', 'length']);
-    const full = await ask(0, { rollout: 'b/1-0' });
-    assert.deepEqual([full.text, full.finish_reason], ['abcd', 'length']);
-  });
-
-  test('continues after the tokens that a resumed turn brings, past its stop string', async () => {
-    const script: EngineScript = {
-      generation: [[{ text: 'ab#cd', eos: true }]],
-      // The first answer is cut after some tokens.
-      beforeEvent: ({ kind }, { sent, response }) => {
-        if (kind === 'first' && sent > 0) response.destroy();
-      },
-    };
-    const { engine, ask } = await start(script);
-    await assert.rejects(ask(0, { stop: ['#'] }));
-    const { token_ids, logprobs } = await ask(0, { prompt: [...PROMPT, ...encode('a')] });
-    assert.deepEqual(token_ids, [...encode('b#cd'), 1]);
-    assert.equal(logprobs[0], -2 / 16);
-    assert.deepEqual(
-      engine.requests('b').map(({ kind, outcome }) => [kind, outcome]),
-      [
-        ['first', 'aborted'],
-        ['resume', 'complete'],
-      ],
-    );
-  });
-
-  test('refuses what vLLM refuses: a full context, no tokens, another model', async () => {
-    const generation = ['a', 'b', 'c'].map((text) => [{ text }]);
-    const { engine, ask } = await start({ generation }, PROMPT.length + 1);
-    const [full, none, other] = [
-      await ask(0, { prompt: [...PROMPT, 80] }),
-      await ask(0, { rollout: 'b/1-0', max_tokens: 0 }),
-      await ask(0, { rollout: 'b/2-0', model: 'another' }),
-    ];
-    assert.match(full.text, /maximum context length is 3 tokens/);
-    assert.match(none.text, /max_tokens must be at least 1, got 0/);
-    assert.deepEqual([other.status, other.text], [404, 'The model `another` does not exist.']);
-    assert.deepEqual(
-      engine.requests('b').map(({ outcome }) => outcome),
-      ['refused', 'refused', 'refused'],
-    );
-    assert.deepEqual(engine.problems, []);
-  });
-
   const refused = (answer: Answer, text: RegExp): void => {
     assert.equal(answer.status, 422);
     assert.match(answer.text, text);
@@ -202,21 +128,6 @@ describe('the scripted engine', () => {
     const { ask } = await start({ generation: [[{ text: 'ab' }]] });
     refused(await ask(0, { top_k: undefined }), /top_k: /);
     refused(await ask(0, { best_of: 2 }), /best_of: unknown field/);
-  });
-
-  test('lets a test answer by itself, and refuses what the script raises', async () => {
-    const script: EngineScript = {
-      generation: [[{ raise: { type: 'BadRequestError', message: 'engine down' } }]],
-      intercept: ({ kind }, response) => {
-        if (kind === 'first') response.writeHead(503).end('busy');
-        return kind === 'first';
-      },
-    };
-    const { engine, ask } = await start(script);
-    assert.equal((await ask(0)).status, 503);
-    const { status, text } = await ask(0);
-    assert.deepEqual([status, text], [400, 'engine down']);
-    assert.deepEqual(engine.problems, []);
   });
 });
 

@@ -38,38 +38,6 @@ describe('the scripted environment', () => {
     return { environment, step };
   };
 
-  test('answers what the script says of the row and the turn that the key names', async () => {
-    const { environment, step } = await start({ steps: [[], [{ ...STEP, reward: 0 }, STEP]] });
-    const { status, text } = await step('b/1-3/1', { metadata: { sid: 's1' } });
-    assert.equal(status, 200);
-    assert.deepEqual(JSON.parse(text), {
-      observations: [STEP.observation],
-      metadata: [null],
-      next_stop_strings: [['#']],
-      rewards: [0.5],
-      terminateds: [true],
-    });
-    assert.deepEqual(
-      environment.steps('b').map(({ row, repeat, turn, outcome }) => [row, repeat, turn, outcome]),
-      [[1, 3, 1, 'answered']],
-    );
-  });
-
-  test('writes flags and missing stop strings as Python environments do', async () => {
-    const style = () => ({ no_stop_strings: true, terminateds_float: true });
-    const { step } = await start({ steps: [[STEP]], style });
-    const { text } = await step('b/0-0/0');
-    assert.ok(text.includes('"next_stop_strings":null'), text);
-    assert.ok(text.endsWith('"terminateds":[1.0]}'), text);
-  });
-
-  test('answers what the script raises with 400 and the protocol’s error', async () => {
-    const error = { type: 'ValueError', message: 'env broke' };
-    const { environment, step } = await start({ steps: [[{ raise: error }]] });
-    assert.deepEqual(await step('b/0-0/0'), { status: 400, text: JSON.stringify({ error }) });
-    assert.deepEqual(environment.problems, []);
-  });
-
   const refusals: [
     what: string,
     key: string,

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RawValue, defaultPayloadConverter } from '@temporalio/common';
-import { isUndecodable } from '../../src/model/workflow-safe/undecodable.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 import { payloadConverter } from '../../src/workflows/payload-converter.js';
 
@@ -26,15 +25,6 @@ describe('a payload', () => {
     );
     assert.ok(metadata instanceof KeptJson);
     assert.equal(textOf({ metadata, n: 1 }), '{"metadata":{"seed":9223372036854775783},"n":1}');
-  });
-
-  test('that cannot be decoded is a value, which is passed on as it came', () => {
-    for (const came of [json('{"a":NaN}'), json(''), { data: bytes('{}') }, {}]) {
-      const value = payloadConverter.fromPayload(came);
-      assert.ok(isUndecodable(value));
-      assert.match(value.problem, /^expected JSON, got /);
-      assert.equal(payloadConverter.toPayload(value), came);
-    }
   });
 
   test('of the SDK, such as what the Web UI asks a workflow for, is as the SDK has it', () => {

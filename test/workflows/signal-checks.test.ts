@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { BatchRequest } from '../../src/model/batch-request.js';
+import { problemsOf } from '../../src/model/problems.js';
+import { limitsProblem } from '../../src/model/workflow-safe/limits.js';
+import { isUndecodable } from '../../src/model/workflow-safe/undecodable.js';
+import { payloadConverter } from '../../src/workflows/payload-converter.js';
 import {
   isGroupNews,
   isShare,
   isTallyOf,
   isWaiting,
 } from '../../src/workflows/steering/signal-checks.js';
+import { BY_HAND, RUBBISH, UNREADABLE } from '../fakes/hostile-inputs.js';
 import { writeHistory } from '../harness/written-history.js';
 
 const TALLY = { done: 3, running: 1, valid: 2, turns: 9, tokens: 90, reward_sum: -1.5 };
@@ -14,28 +20,18 @@ describe('what a signal brings', () => {
   test('is that an engine is absent, where it names service and message, or that it is back', () => {
     assert.ok(isWaiting(null));
     assert.ok(isWaiting({ service: 'http://engine', message: 'refused' }));
-    for (const value of [
-      undefined,
-      'engine',
-      3,
-      {},
-      { service: 'engine' },
-      { service: 1, message: 'x' },
-    ])
+    for (const value of [...RUBBISH, 3, { service: 'engine' }, { service: 1, message: 'x' }])
       assert.ok(!isWaiting(value), JSON.stringify(value));
   });
 
   test('is a share, where it is one or two counts', () => {
     assert.ok(isShare(0, undefined));
     assert.ok(isShare(4, 2));
+    const rubbish = RUBBISH.filter((value) => value !== 1e300).map((value) => [value]);
     for (const [inFlight, replacements] of [
-      [undefined],
+      ...rubbish,
       [null],
-      ['4'],
-      [1.5],
-      [-1],
       [NaN],
-      [{}],
       [4, null],
       [4, '2'],
       [4, -1],
@@ -49,17 +45,13 @@ describe('what a signal brings', () => {
     const failures = { StoreFault: { rollouts: 1, message: 'x' } };
     assert.ok(isTallyOf({ first: 0, tally: { ...TALLY, failures } }));
     assert.ok(!isTallyOf({ first: 0, tally: { ...TALLY, failures: { StoreFault: 1 } } }));
-    const incomplete = { done: 3 };
     for (const value of [
-      undefined,
+      ...RUBBISH,
       null,
-      3,
-      {},
-      { first: 0 },
       { first: 0, tally: null },
       { tally: TALLY },
       { first: '0', tally: TALLY },
-      { first: 0, tally: incomplete },
+      { first: 0, tally: { done: 3 } },
       { first: 0, tally: { ...TALLY, reward_sum: null } },
       { first: 0, tally: { ...TALLY, replacements: 'x' } },
     ])
@@ -75,8 +67,8 @@ describe('the news of a group', () => {
     assert.ok(isGroupNews({ group: 3, outcome: 'failed', failures }));
     const wrong = { StoreFault: { rollouts: 1, message: 'x', example: 7 } };
     for (const value of [
+      ...RUBBISH,
       null,
-      {},
       { group: 3 },
       { group: 3, outcome: 'lost' },
       { group: -1, outcome: null },
@@ -85,6 +77,31 @@ describe('the news of a group', () => {
     ])
       assert.ok(!isGroupNews(value), JSON.stringify(value));
   });
+});
+
+describe('what nobody can read', () => {
+  for (const { what, sent, says } of UNREADABLE)
+    test(`is a value that is passed on as it came, and that every check refuses: ${what}`, () => {
+      const value: unknown = payloadConverter.fromPayload(sent);
+      assert.ok(isUndecodable(value));
+      assert.equal(payloadConverter.toPayload(value), sent);
+      assert.match(value.problem, says);
+      assert.match(limitsProblem(value) ?? '', says);
+      const { error } = BatchRequest.safeParse(value);
+      assert.match(problemsOf(error!, value)[0]?.what ?? '', says);
+      const checks = [isWaiting, (one: unknown) => isShare(one, undefined), isTallyOf, isGroupNews];
+      for (const check of checks) assert.ok(!check(value));
+    });
+});
+
+describe('a workflow that only workflows start', () => {
+  for (const [what, type, args] of BY_HAND)
+    test(`fails by hand, before it does anything: ${what}`, async () => {
+      const history = writeHistory({ type, workflowId: 'by-hand' }, ...args);
+      history.task();
+      history.add('WORKFLOW_EXECUTION_FAILED', {});
+      await history.replay();
+    });
 });
 
 describe('a signal of no known shape is ignored', () => {

@@ -87,11 +87,8 @@ describe('the distribution of actions', () => {
   };
 
   for (const [skill, temperature] of [
-    [0, 1],
-    [0.5, 1],
     [1, 1],
-    [1, 2],
-    [1, 0.5],
+    [0.5, 2],
   ] as const) {
     test(`is the softmax of the distances with skill ${skill} at temperature ${temperature}, and the answers have it`, () => {
       const seen = draw({ skill, sampling: { temperature } });
@@ -134,11 +131,8 @@ describe('the distribution of thoughts', () => {
   const chat = encode('What is 2 + 2?');
 
   for (const [thinking, sampling] of [
-    [[3, 3], {}],
-    [[4, 4], { temperature: 0.7 }],
     [[0, 4], {}],
-    [[2, 5], { top_p: 0.9 }],
-    [[6, 6], { top_k: 2 }],
+    [[2, 5], { temperature: 0.7, top_p: 0.9 }],
   ] as const) {
     const name = `${thinking.join(' to ')} tokens with ${JSON.stringify(sampling)}`;
     test(`is what the logprobs say: ${name}`, () => {
@@ -149,22 +143,4 @@ describe('the distribution of thoughts', () => {
       assertMatches(seen);
     });
   }
-
-  test('lengths of a range are drawn evenly, up to whole words', () => {
-    const seen = draw({ prompt: chat, thinking: [10, 19], sampling: { top_k: 1 } });
-    // "the the the " is 12 tokens: the draws 10, 11 and 12 end there, the others at 16, where a word of four just fits, or 19.
-    const shares = Array.from(seen, ([text, { probability }]) => [
-      encode(text).length - 1,
-      Math.round(probability * 1000) / 1000,
-    ]);
-    const byLength = shares.sort(([a = 0], [b = 0]) => a - b);
-    assert.deepEqual(
-      byLength.map(([length]) => length),
-      [12, 16, 19],
-    );
-    assert.deepEqual(
-      byLength.map(([, share]) => share),
-      [0.3, 0.4, 0.3],
-    );
-  });
 });

@@ -141,19 +141,6 @@ describe('max_num_seqs', () => {
     );
     assert.equal(await metric(url, 'num_requests_running'), 0);
   });
-
-  test('holds however many wait when a place becomes free', async () => {
-    const { url } = await simulator({ max_num_seqs: 1, faults: [{ fault: 'stall' }] });
-    const controller = new AbortController();
-    const stalled = call(`${url}/v1/completions`, { body: body(), signal: controller.signal });
-    await eventually('it stalls', async () => (await metric(url, 'num_requests_running')) === 1);
-    const waiting = Array.from({ length: 200 }, () => streamed(url, { body: { max_tokens: 3 } }));
-    await eventually('all wait', async () => (await metric(url, 'num_requests_waiting')) === 200);
-    controller.abort();
-    await assert.rejects(stalled);
-    assert.ok((await Promise.all(waiting)).every(({ done }) => done));
-    assert.equal(await metric(url, 'num_requests_running'), 0);
-  });
 });
 
 describe('the request log', () => {

@@ -1,33 +1,35 @@
-/** What a client sends that nobody can read is refused or ignored; no workflow task fails for it. */
+/** Whatever a client sends fails at once, or is refused or ignored, and leaves nothing half-done. */
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Payload } from '@temporalio/client';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
 import type { StreamProgress } from '../../src/activities/contract/stream.js';
+import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
+import { BY_HAND, FEW_UNREADABLE, payload } from '../fakes/hostile-inputs.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import {
-  UNREADABLE,
   failedTasksOf,
-  payload,
   sending,
   signalUnreadably,
   updateUnreadably,
 } from '../harness/unreadable.js';
 import { eventually, within } from '../harness/waiting.js';
 
-const QUEUE = 'undecodable';
+const QUEUE = 'bad-input';
+const samples = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });
 
-describe('what nobody can read', () => {
+describe('what a client sends', { timeout: 240_000 }, () => {
   let bed: Testbed;
   /** Where the slow engine is told of faults. */
   let faults: string;
 
   before(async () => {
-    bed = await startTestbed('undecodable');
+    bed = await startTestbed('bad-input');
     const settings = { thinking_tokens: 8, skill: 0, seed: 1 };
     const generation = await bed.simulate({
       default: settings,
@@ -47,7 +49,7 @@ describe('what nobody can read', () => {
   const hold = async (rollouts: number): Promise<void> => {
     const body = JSON.stringify({ fault: 'hold', times: null });
     assert.ok((await fetch(faults, { method: 'POST', body })).ok);
-    await eventually('turns that wait', async () => {
+    await eventually({ what: 'turns that wait', timeout_ms: 90_000 }, async () => {
       const seen = (await (await fetch(faults)).json()) as { faults: { hits: number }[] };
       return seen.faults.reduce((sum, { hits }) => sum + hits, 0) >= rollouts;
     });
@@ -57,7 +59,7 @@ describe('what nobody can read', () => {
   };
 
   let serial = 0;
-  /** The fault of a workflow that is started with it. */
+  /** The fault of a workflow that is started with it; it has ten seconds. */
   const faultOf = async (type: string, { sent, id }: { sent: Payload; id?: string }) => {
     const workflowId = id ?? `unread-${++serial}`;
     const { workflow } = sending(bed.server.client, sent);
@@ -66,14 +68,15 @@ describe('what nobody can read', () => {
       () => null,
       (error: unknown) => error,
     );
-    const error = await within('its end', ended);
+    const late = new Promise((resolve) => setTimeout(resolve, 10_000, 'it does not end').unref());
+    const error = await Promise.race([ended, late]);
     assert.ok(error instanceof WorkflowFailedError, String(error));
     assert.ok(error.cause instanceof ApplicationFailure, String(error.cause));
     return error.cause;
   };
 
-  for (const { what, sent, says } of UNREADABLE) {
-    test(`is refused as the input of a workflow of any type: ${what}`, async () => {
+  for (const { what, sent, says } of FEW_UNREADABLE) {
+    test(`is refused as the input of a workflow of any type where nobody can read it: ${what}`, async () => {
       for (const type of ['rolloutBatch', 'rolloutStream', 'rollout']) {
         const { type: fault, message } = await faultOf(type, { sent });
         assert.equal(fault, 'InvalidBatchRequest', message);
@@ -84,32 +87,56 @@ describe('what nobody can read', () => {
     });
   }
 
-  test('is refused also where its depth is what nobody can write again', async () => {
-    const deep = `{"samples":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
-    const { type, message } = await faultOf('rolloutBatch', { sent: payload('json/plain', deep) });
-    assert.equal(type, 'InvalidBatchRequest', message);
-    assert.match(
-      message,
-      /expected JSON, got something else: expected at most 512 levels, got more/,
-    );
-  });
-
-  test('a workflow of a type that is none is refused with those that are', async () => {
+  test('is refused where the type of its workflow is none, with those that are', async () => {
     const { type, message } = await faultOf('rolloutbatch', { sent: payload('json/plain', '{}') });
     assert.equal(type, 'InvalidBatchRequest');
     assert.match(message, /^workflow type: expected rolloutBatch, .*, got "rolloutbatch"$/);
   });
 
+  // One of each workflow that only workflows start.
+  for (const [what, type, args] of [BY_HAND[2]!, BY_HAND[7]!, BY_HAND[8]!])
+    test(`is refused, and the worker continues: ${what}`, async () => {
+      const workflowId = `by-hand-${++serial}`;
+      const started = { workflowId, taskQueue: QUEUE, args };
+      const handle = await bed.server.client.workflow.start(type, started);
+      const wait = { what: `the end of ${what}`, timeout_ms: 30_000 };
+      await assert.rejects(within(wait, handle.result()), (error: unknown) => {
+        assert.ok(error instanceof WorkflowFailedError);
+        assert.match(String(error.cause?.message), /expected/);
+        return true;
+      });
+    });
+
+  for (const [what, request, says] of [
+    ['an unknown field', { samples, repeats: 2 }, /repeats: unknown field/],
+    ['no object', 'samples.jsonl', /expected object, got "samples\.jsonl"/],
+    [
+      'a path out of inputs_dir',
+      { samples: { path: '../outside.jsonl' } },
+      /samples\.path: expected a file below inputs_dir, got "\.\.\/outside\.jsonl"/,
+    ],
+    [
+      'a model that the engine does not serve',
+      { samples, generation: { model: 'llama' } },
+      /generation\.model: expected a model that .* serves \("simulator"\), got "llama"/,
+    ],
+  ] as const)
+    test(`is InvalidBatchRequest as a request with ${what}, and nothing is written`, async () => {
+      const before = await readdir(bed.store_root).catch(() => []);
+      const handle = bed.batch(`bad-${++serial}`, QUEUE);
+      const batch = await startBatch(handle, request as unknown as Record<string, unknown>);
+      const { result, failure } = await batch.outcome();
+      assert.equal(result, null);
+      assert.equal(failure?.type, 'InvalidBatchRequest');
+      assert.match(failure.message, says);
+      assert.deepEqual(await readdir(bed.store_root).catch(() => []), before);
+    });
+
   const signalAll = async (id: string): Promise<void> => {
-    const deep = payload(
-      'json/plain',
-      `{"rollout_timeout":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
-    );
-    for (const sent of [...UNREADABLE.map((kind) => kind.sent), deep])
-      await signalUnreadably(bed.server.client, { id, sent });
+    for (const { sent } of FEW_UNREADABLE) await signalUnreadably(bed.server.client, { id, sent });
   };
   const updateAll = async (id: string, updates: readonly string[]): Promise<void> => {
-    for (const kind of UNREADABLE)
+    for (const kind of FEW_UNREADABLE)
       await updateUnreadably(bed.server.client, { id, updates, ...kind });
   };
   const failed = (id: string): Promise<number> => failedTasksOf(bed.server.client, id);
@@ -121,7 +148,7 @@ describe('what nobody can read', () => {
     const { handle, outcome } = await startBatch(bed.batch(id, QUEUE), { ...request, generation });
     const rollout = bed.server.client.workflow.getHandle(`${id}/0-0`);
     const isAt = (turn: number) =>
-      eventually(`turn ${turn}`, async () => {
+      eventually({ what: `turn ${turn}`, timeout_ms: 90_000 }, async () => {
         const progress = await rollout.query<RolloutProgress>('progress').catch(() => null);
         return progress !== null && progress.turn >= turn;
       });
@@ -135,7 +162,7 @@ describe('what nobody can read', () => {
     await isAt(turn + 2);
     const { phase, running, waiting } = await handle.query<BatchProgress>('progress');
     assert.deepEqual({ phase, running, waiting }, { phase: 'running', running: 2, waiting: null });
-    await sending(bed.server.client, UNREADABLE[0]!.sent)
+    await sending(bed.server.client, FEW_UNREADABLE[0]!.sent)
       .workflow.getHandle(id)
       .signal('stop', null);
     const { result } = await outcome();
@@ -157,7 +184,7 @@ describe('what nobody can read', () => {
       taskQueue: QUEUE,
       args: [{ service: 'default' }],
     });
-    await eventually('a group', async () => {
+    await eventually({ what: 'a group', timeout_ms: 30_000 }, async () => {
       const progress = await stream.query<StreamProgress>('progress').catch(() => null);
       return (progress?.admitted ?? 0) > 0;
     });
