@@ -1,16 +1,15 @@
-"""Compares rollouts.arrow with rollouts.jsonl beside it, for tests: ``arrow_forms.py WHAT FOLDER``."""
+"""Compares rollouts.arrow with rollouts.jsonl beside it, for tests, which ask ``[WHAT, FOLDER]`` (asked.py)."""
 
 import bisect
-import json
 import pickle
 import random
-import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from asked import answer
 from durable_rollouts import NotFound, StoreFault, to_arrays, to_groups, trajectories
 from durable_rollouts.arrow import read_sequences
 from durable_rollouts.results import read_rows, result_groups
@@ -167,6 +166,7 @@ def later(folder):
     return {"columns": more.num_columns}
 
 
+ASKED = {"equal": equal, "whole": whole, "cut": cut, "groups": groups, "later": later}
+
 if __name__ == "__main__":
-    what, folder = sys.argv[1:]
-    print(json.dumps({"equal": equal, "whole": whole, "cut": cut, "groups": groups, "later": later}[what](Path(folder))))
+    answer(lambda what, folder: ASKED[what](Path(folder)))

@@ -1,16 +1,12 @@
-"""Reads results on S3 as a trainer does, for tests: ``s3_rows.py RESULT_FILE``, the answer of a batch as JSON."""
-
-import json
-import sys
-from pathlib import Path
+"""Reads results on S3 as a trainer does, for tests, which ask with the result of a batch (asked.py)."""
 
 import numpy as np
+from asked import answer
 from durable_rollouts import RolloutFault, Step, to_arrays
 from durable_rollouts.results import read_counted, read_rows, read_step, sequences_of
 
 
-def main(file):
-    result = json.loads(Path(file).read_text())
+def read(result):
     try:
         rows, failures = read_counted(result, "rollouts"), read_counted(result, "failures")
         said = {"rows": [row["rollout_id"] for row in rows], "failures": [row["rollout_id"] for row in failures]}
@@ -24,7 +20,7 @@ def main(file):
     except (RolloutFault, OSError) as error:
         said = {"fault": type(error).__name__, "message": str(error)}
         if not isinstance(error, FileNotFoundError):
-            return print(json.dumps(said))
+            return said
     steps = result["files"]["metrics"].rsplit("/", 2)[0]
     said["step"] = (read_step(steps, int(result["step"])) or {}).get("step") if "step" in result else None
     try:
@@ -32,7 +28,7 @@ def main(file):
             Step(result["step"], result).rows()
     except RolloutFault as fault:
         said["step_fault"] = fault.type
-    print(json.dumps(said))
+    return said
 
 
-main(*sys.argv[1:])
+answer(read)

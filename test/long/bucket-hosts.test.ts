@@ -4,16 +4,13 @@
  * plays 2,000 rollouts.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { tableFromIPC } from '@uwdata/flechette';
 import { puzzleSamples } from '../../bench/samples.js';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
-import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
@@ -23,7 +20,7 @@ import type { PostgresBed } from '../harness/postgres-bed.js';
 import { startPostgresBed } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
-import { install } from '../harness/python-package.js';
+import { startAsked } from '../harness/python-asked.js';
 import type { RecoveryBatch } from '../harness/recovery-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import type { S3Server } from '../harness/s3-server.js';
@@ -183,20 +180,13 @@ describe(
         result.files.rollouts,
         /^s3:\/\/\S+\/team\/rollouts\/in-a-bucket\/metrics\.json#rollouts$/,
       );
-      const file = path.join(folders, 'result.json');
-      await writeFile(file, JSON.stringify(result));
-      const env = {
-        ...process.env,
-        AWS_ENDPOINT_URL_S3: s3.endpoint,
-        PYTHONPATH: PYTHON,
-        PYTHONDONTWRITEBYTECODE: '1',
+      const python = startAsked('s3_rows.py', { AWS_ENDPOINT_URL_S3: s3.endpoint });
+      t.after(python.end);
+      const said = (await python.ask(result)) as {
+        rows: string[];
+        sequences: number;
+        groups: number;
       };
-      const ran = await promisify(execFile)(
-        install.python,
-        [path.join(PYTHON, 'tests', 's3_rows.py'), file],
-        { env, maxBuffer: 2 ** 26 },
-      );
-      const said = JSON.parse(ran.stdout) as { rows: string[]; sequences: number; groups: number };
       const wanted = Array.from(
         { length: ROLLOUTS },
         (_, at) => `${BATCH}/${Math.floor(at / REPEATS)}-${at % REPEATS}`,

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { writeJson } from '../../src/platform/json/kept.js';
@@ -6,8 +5,6 @@ import { arrowRows } from '../../src/model/results/arrow/rows.js';
 import type { Row } from '../../src/model/results/row.js';
 import { END, HEAD } from '../../src/trajectories/arrow/batches.js';
 import { packing } from '../../src/trajectories/arrow/packing.js';
-import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
-import { install } from '../harness/python-package.js';
 
 /** Rows in both forms, each rollout under a number of its own. */
 export async function writeBoth(folder: string, given: readonly Row[]): Promise<void> {
@@ -21,15 +18,4 @@ export async function writeBoth(folder: string, given: readonly Row[]): Promise<
   for (const row of rows) await pack.add(arrowRows(row));
   await pack.flush();
   await writeFile(path.join(folder, 'rollouts.arrow'), Buffer.concat([HEAD, ...batches, END]));
-}
-
-/** Runs a function of `arrow_forms.py`, and returns what it says. */
-export function askPython(what: string, folder: string): Record<string, number> {
-  const script = path.join(PYTHON, 'tests', 'arrow_forms.py');
-  const ran = spawnSync(install.python, [script, what, folder], {
-    env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
-    encoding: 'utf8',
-  });
-  if (ran.status !== 0) throw new Error(`${what}: ${ran.stderr}${ran.stdout}`);
-  return JSON.parse(ran.stdout) as Record<string, number>;
 }

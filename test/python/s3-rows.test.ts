@@ -1,12 +1,9 @@
 /** Results on S3, read by the package as a trainer reads them. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
-import { PYTHON_PACKAGES as PYTHON } from '../../src/dev/trainer-example.js';
 import { arrowRows } from '../../src/model/results/arrow/rows.js';
 import type { Row } from '../../src/model/results/row.js';
 import { writeJson } from '../../src/platform/json/kept.js';
@@ -15,7 +12,8 @@ import { createBucket } from '../../src/platform/s3/bucket.js';
 import { createS3Outputs } from '../../src/trajectories/s3/outputs.js';
 import type { StepOutputs } from '../../src/trajectories/trajectory-store.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { install } from '../harness/python-package.js';
+import type { AskedPython } from '../harness/python-asked.js';
+import { startAsked } from '../harness/python-asked.js';
 import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
 import { row as plainRow } from './arrow-rows.js';
@@ -36,8 +34,11 @@ interface Said {
 describe('a trainer', { skip: noS3 }, () => {
   const ends: (() => unknown)[] = [];
   let s3: S3Server;
+  let python: AskedPython;
   before(async () => {
     s3 = await startS3({ after: (end) => void ends.push(end as () => unknown) });
+    python = startAsked('s3_rows.py', { AWS_ENDPOINT_URL_S3: s3.endpoint });
+    ends.push(python.end);
   });
   after(async () => {
     for (const end of ends.reverse()) await end();
@@ -71,29 +72,12 @@ describe('a trainer', { skip: noS3 }, () => {
     return { bucket, outputs, rows, result };
   }
 
-  async function read(t: TestContext, result: object): Promise<Said> {
-    const file = path.join(await temporaryFolder(t), 'result.json');
-    await writeFile(file, JSON.stringify(result));
-    // Not synchronously: the proxy of the server is in this process.
-    const { stdout } = await promisify(execFile)(
-      install.python,
-      [path.join(PYTHON, 'tests', 's3_rows.py'), file],
-      {
-        env: {
-          ...process.env,
-          AWS_ENDPOINT_URL_S3: s3.endpoint,
-          PYTHONPATH: PYTHON,
-          PYTHONDONTWRITEBYTECODE: '1',
-        },
-        timeout: 280_000,
-      },
-    );
-    return JSON.parse(stdout) as Said;
-  }
+  // Not synchronously: the proxy of the server is in this process.
+  const read = async (result: object): Promise<Said> => (await python.ask(result)) as Said;
 
   test('reads rows and sequences of many objects, and they are equal', async (t) => {
     const { bucket, rows, result } = await closed(t);
-    const said = await read(t, result);
+    const said = await read(result);
     assert.deepEqual(said, {
       rows: rows.map(({ rollout_id }) => rollout_id),
       ...{ failures: [], groups: 1, sequences: 10, step: 0 },
@@ -105,7 +89,7 @@ describe('a trainer', { skip: noS3 }, () => {
     const { rows, result } = await closed(t);
     let cut = 0;
     s3.disturb(({ method }) => (method === 'GET' && ++cut % 3 === 0 ? 'cut the answer' : null));
-    const said = await read(t, result);
+    const said = await read(result);
     s3.disturb(() => null);
     assert.deepEqual(
       said.rows,
@@ -127,7 +111,7 @@ describe('a trainer', { skip: noS3 }, () => {
         String(file).replace(bucket.name, folder),
       ]),
     );
-    const said = await read(t, { ...result, files });
+    const said = await read({ ...result, files });
     assert.deepEqual(
       said.rows,
       rows.map(({ rollout_id }) => rollout_id),
@@ -150,7 +134,7 @@ describe('a trainer', { skip: noS3 }, () => {
         const key =
           keys.find((one) => /\/(rollouts|sequences)-/.test(one) && one.endsWith(extension)) ?? '';
         await spoil(bucket, key);
-        const { fault, message = '' } = await read(t, result);
+        const { fault, message = '' } = await read(result);
         assert.equal(fault, 'StoreFault');
         assert.ok(message.startsWith(`${bucket.name}/${key}: expected `), message);
       });
@@ -158,7 +142,7 @@ describe('a trainer', { skip: noS3 }, () => {
   test('is told that a step was forgotten', async (t) => {
     const { outputs, result } = await closed(t);
     await outputs.forget();
-    const said = await read(t, result);
+    const said = await read(result);
     assert.deepEqual(
       [said.fault, said.step, said.step_fault],
       ['FileNotFoundError', null, 'StepOutOfOrder'],
@@ -168,7 +152,7 @@ describe('a trainer', { skip: noS3 }, () => {
   test('is told of a bucket that is missing by its name', async (t) => {
     const { result } = await closed(t);
     const text = JSON.stringify(result).replaceAll(/s3:\/\/bucket-[\d-]+/g, 's3://no-such-bucket');
-    const { fault, message = '' } = await read(t, JSON.parse(text) as object);
+    const { fault, message = '' } = await read(JSON.parse(text) as object);
     assert.deepEqual([fault, message.includes('NoSuchBucket')], ['OSError', true]);
   });
 });

@@ -13,7 +13,8 @@ import type { ScriptedEngine } from '../../servers/scripted-engine.js';
 import { createScriptedEngine } from '../../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../../servers/scripted-environment.js';
 import { startScriptedEnvironment } from '../../servers/scripted-environment.js';
-import { askPython, writeBoth } from '../../python/arrow-files.js';
+import { startAsked } from '../../harness/python-asked.js';
+import { writeBoth } from '../../python/arrow-files.js';
 import type { GoldenCase } from './case.js';
 import { checkRun, recordedRuns, settingsOf } from './suite.js';
 
@@ -78,7 +79,9 @@ export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
     test('their rows have equal arrays as lines and as Arrow', { skip }, async (t) => {
       const folder = await temporaryFolder(t);
       await writeBoth(folder, rows);
-      const seen = askPython('equal', folder);
+      const python = startAsked('arrow_forms.py');
+      t.after(python.end);
+      const seen = (await python.ask('equal', folder)) as Record<string, number>;
       assert.equal(seen['rows'], rows.length);
       assert.ok((seen['arrays'] ?? 0) > runs.length, JSON.stringify(seen));
     });
