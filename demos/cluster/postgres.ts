@@ -28,6 +28,11 @@ export const NO_POSTGRES =
 /** The id of `nobody`, which needs no entry in the user database. */
 const OTHER_USER = 65_534;
 
+const INITDB = [
+  ...['-U', 'admin', '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C'],
+  ...['--no-sync', '--no-instructions'],
+];
+
 const run = promisify(execFile);
 
 /** An optional package contains them for the supported platforms. */
@@ -66,38 +71,33 @@ export async function preparePostgres({
   port,
   password,
   settings = {},
+  options = [],
+  made = null,
 }: {
   binaries: string;
   folder: string;
   port: number;
   password: string;
   settings?: Record<string, string>;
+  /** Of `initdb`. */
+  options?: readonly string[];
+  /** A folder with the files of a server of the same password that never ran: they are copied. */
+  made?: string | null;
 }): Promise<LocalPostgres> {
   const user: User = process.getuid?.() === 0 ? { uid: OTHER_USER, gid: OTHER_USER } : {};
   if (user.uid !== undefined) await chown(folder, user.uid, user.uid);
   await chmod(folder, 0o700);
   const data = path.join(folder, 'data');
-  const secret = path.join(folder, 'password');
-  await writeSecret(secret, { password, user });
   const programs = user.uid === undefined ? binaries : await reachable(binaries, folder);
-  await run(
-    path.join(programs, 'initdb'),
-    [
-      '-D',
-      data,
-      '-U',
-      'admin',
-      '-A',
-      'scram-sha-256',
-      `--pwfile=${secret}`,
-      '-E',
-      'UTF8',
-      '--locale=C',
-      '--no-sync',
-      '--no-instructions',
-    ],
-    { ...user, cwd: folder },
-  );
+  if (made === null) {
+    const secret = path.join(folder, 'password');
+    await writeSecret(secret, { password, user });
+    const initdb = path.join(programs, 'initdb');
+    const args = [...INITDB, ...options, '-D', data, `--pwfile=${secret}`];
+    await run(initdb, args, { ...user, cwd: folder });
+  } else {
+    await copyServer(made, data);
+  }
   return {
     command: path.join(programs, 'postgres'),
     args: postgresArgs({ data, port, settings }),
@@ -105,6 +105,11 @@ export async function preparePostgres({
     url: `postgres://admin:${password}@127.0.0.1:${port}/postgres`,
     user,
   };
+}
+
+/** The files of a server that does not run, with their owners and modes. */
+export async function copyServer(data: string, to: string): Promise<void> {
+  await run('cp', ['-a', data, to]);
 }
 
 export function postgresArgs({

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -67,12 +68,18 @@ function sharedServer(): Promise<PostgresServer> {
   return shared;
 }
 
-/** Ends after the tests of this file. */
+/** Whatever runs in it is outside any test or suite. */
+const outside = new AsyncResource('outside tests');
+let isEnded = false;
+
+/** Ends after all tests of the process, which may be those of several files. */
 export function endServer(): void {
-  after(async () => {
-    const server = await shared;
-    shared = null;
-    await server?.stop();
+  if (isEnded) return;
+  isEnded = true;
+  outside.runInAsyncScope(() => {
+    after(async () => {
+      await (await shared)?.stop();
+    });
   });
 }
 

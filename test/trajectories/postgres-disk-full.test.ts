@@ -6,13 +6,14 @@ import { open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { PostgresStore } from '../fakes/stores.js';
-import { endServer, postgresStore } from '../fakes/stores.js';
+import { postgresStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import type { PostgresServer } from '../harness/postgres-server.js';
+import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 
 const a = author('ignored');
 const by = { activity: 'playTurns' };
@@ -76,10 +77,15 @@ async function writeTurn(journal: Journal, turn: number): Promise<void> {
 }
 
 describe('a database whose disk is full', { skip: noPostgres || noMount }, () => {
-  endServer();
+  // Its own: the disks are gone while it runs.
+  let server: PostgresServer;
+  before(async () => {
+    server = await startPostgres();
+  });
+  after(() => server.stop());
 
   test('makes commits wait until there is room: then they are written, once', async (t) => {
-    const own = await postgresStore(t);
+    const own = await postgresStore(t, server);
     const disk = await onSmallDisk(t, own);
     const journal = await own.open().store.claim(REF, by);
     await journal.append(entryOf(a.start()));
@@ -99,7 +105,7 @@ describe('a database whose disk is full', { skip: noPostgres || noMount }, () =>
   });
 
   test('for longer than the patience is a StoreFault with a remedy, and earlier commits are kept', async (t) => {
-    const own = await postgresStore(t);
+    const own = await postgresStore(t, server);
     const disk = await onSmallDisk(t, own);
     const { store } = own.open({ patience_ms: 500 });
     const journal = await store.claim(REF, by);

@@ -4,11 +4,12 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { OpenStore } from '../../src/trajectories/trajectory-store.js';
 import type { PostgresStore } from '../fakes/stores.js';
-import { postgresStore } from '../fakes/stores.js';
+import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF, temporaryFolder } from '../fakes/temporary-store.js';
+import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 
 const noOpenssl = spawnSync('openssl', ['version']).status === 0 ? false : 'needs openssl';
@@ -85,7 +86,12 @@ interface Encrypted extends PostgresStore {
   file: (name: string) => string;
 }
 
-async function encrypted(t: TestContext): Promise<Encrypted> {
+interface Authorities {
+  server: PostgresServer;
+  file: (name: string) => string;
+}
+
+async function startEncrypted(t: Pick<TestContext, 'after'>): Promise<Authorities> {
   const folder = await temporaryFolder(t);
   chmodSync(folder, 0o755);
   for (const name of ['ours', 'theirs']) makeAuthority(folder, name);
@@ -96,7 +102,10 @@ async function encrypted(t: TestContext): Promise<Encrypted> {
     ssl_cert_file: file('server.pem'),
     ssl_key_file: file('server.key'),
   });
-  t.after(() => server.stop());
+  return { server, file };
+}
+
+async function storeOf(t: TestContext, { server, file }: Authorities): Promise<Encrypted> {
   const own = await postgresStore(t, server);
   return {
     ...own,
@@ -112,6 +121,17 @@ const ready = (store: OpenStore): Promise<void> =>
   store.ready({ say: () => assert.fail('it does not pass by itself'), signal: never });
 
 describe('a database that speaks TLS', { skip: noPostgres || noOpenssl }, () => {
+  const ends: (() => unknown)[] = [];
+  let authorities: Authorities;
+  before(async () => {
+    authorities = await startEncrypted({ after: (end) => void ends.push(end as () => unknown) });
+  });
+  after(async () => {
+    await authorities.server.stop();
+    for (const end of ends) await end();
+  });
+  const encrypted = (t: TestContext): Promise<Encrypted> => storeOf(t, authorities);
+
   test('is spoken to in TLS alone where the URL names the authority that signed its certificate', async (t) => {
     const own = await encrypted(t);
     const opened = own.connect({ sslmode: 'verify-full', sslrootcert: own.file('ours.pem') });
@@ -150,16 +170,14 @@ describe('a database that speaks TLS', { skip: noPostgres || noOpenssl }, () => 
   });
 });
 
-test(
-  'a database that speaks no TLS is refused where the URL asks for it',
-  { skip: noPostgres },
-  async (t) => {
-    const server = await startPostgres();
-    t.after(() => server.stop());
-    const own = await postgresStore(t, server);
+describe('a database that speaks no TLS', { skip: noPostgres }, () => {
+  endServer();
+
+  test('is refused where the URL asks for it', async (t) => {
+    const own = await postgresStore(t);
     await assert.rejects(
-      ready(own.open({ url: `${server.url}?sslmode=verify-full` })),
+      ready(own.open({ url: `${own.server.url}?sslmode=verify-full` })),
       /does not support SSL connections: switch ssl on in the server, or leave sslmode out/,
     );
-  },
-);
+  });
+});
