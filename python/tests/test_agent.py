@@ -27,7 +27,7 @@ def lives(pid):
         return False
 
 
-def until(holds, seconds=10):
+def until(holds, seconds=120):
     latest = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > latest:
@@ -55,7 +55,7 @@ class Served(unittest.TestCase):
         self.server.runs.close()
 
     def ask(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(*self.server.server_address[:2], timeout=30)
+        connection = http.client.HTTPConnection(*self.server.server_address[:2], timeout=120)
         self.addCleanup(connection.close)
         text = body if isinstance(body, (bytes, type(None))) else json.dumps(body)
         connection.request(method, path, text, headers or {})
@@ -227,7 +227,7 @@ class AsProgram(unittest.TestCase):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 process = self.begin("agent_programs:sleeps")
                 host, port = process.stdout.readline().rpartition("http://")[2].strip().split(":")
-                connection = http.client.HTTPConnection(host, int(port), timeout=10)
+                connection = http.client.HTTPConnection(host, int(port), timeout=120)
                 file = os.path.join(folder, "pids")
                 connection.request("PUT", "/runs/x", json.dumps({**BODY, "prompt": file}))
                 self.assertEqual(connection.getresponse().status, 200)
@@ -235,7 +235,7 @@ class AsProgram(unittest.TestCase):
                 until(lambda: os.path.exists(file) and Path(file).read_text())
                 pid, child, _ = json.loads(Path(file).read_text())
                 process.send_signal(number)
-                process.wait(15)
+                process.wait(120)
                 until(lambda: not lives(pid) and not lives(child))
 
     def test_a_program_that_cannot_be_loaded_is_named_at_the_start(self):
@@ -246,7 +246,7 @@ class AsProgram(unittest.TestCase):
         ):
             with self.subTest(program):
                 process = self.begin(program)
-                self.assertIn(expected, process.communicate(timeout=20)[1])
+                self.assertIn(expected, process.communicate(timeout=120)[1])
                 self.assertEqual(process.returncode, 1)
 
 

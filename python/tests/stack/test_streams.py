@@ -191,7 +191,7 @@ class Streams(Scripted):
             durable_rollouts.InvalidBatchRequest,
             r"has to be below /nowhere, the inputs_dir of worker 1@host: here that is not possible \(No such file or directory: /nowhere/.samples\)",
         ):
-            await asyncio.wait_for(self.stream({**REQUEST, "samples": samples}), 20)
+            await asyncio.wait_for(self.stream({**REQUEST, "samples": samples}), 120)
 
     async def test_of_an_id_that_nobody_started_is_not_found(self):
         with self.assertRaises(durable_rollouts.NotFound):

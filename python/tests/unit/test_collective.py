@@ -86,7 +86,7 @@ class Sending(unittest.TestCase):
         self.addCleanup(patch.stop)
         self.collectives = Collectives()
 
-    def send(self, client, *, is_new=True, info="plain", timeout=5, place=("fleet", 0)):
+    def send(self, client, *, is_new=True, info="plain", timeout=120, place=("fleet", 0)):
         self.collectives.send([], place=place, client=client, init=lambda: info, is_new=is_new, timeout=timeout)
 
     def test_the_calls_are_made_in_the_thread_that_sends(self):
@@ -106,7 +106,7 @@ class Sending(unittest.TestCase):
 
     def test_what_fails_at_an_engine_is_raised_though_the_collective_still_waits_for_it(self):
         with self.assertRaisesRegex(PolicyUpdateFailed, "update_weights: 500"):
-            self.send(Client(fails="update_weights"), info="hangs", timeout=50)
+            self.send(Client(fails="update_weights"), info="hangs", timeout=600)
         with self.assertRaisesRegex(PolicyUpdateFailed, "still waits: restart this trainer process"):
             self.send(Client())
         Sender.made[0].hangs.set()

@@ -164,7 +164,7 @@ class Refused(unittest.TestCase):
 
     def test_whatever_is_given_is_json_or_a_refusal(self):
         leaves = [None, True, 1, -0.5, "x", math.nan, math.inf, np.int8(1), np.float64("nan"), np.array([1.5]), Decimal(1), b"", Path("a"), 2**64]
-        seed = random.randrange(2**32)
+        seed = 1
         chance = random.Random(seed)
 
         def value(level):

@@ -50,7 +50,7 @@ class Server:
 
 
 def publish(server, service="other"):
-    return asyncio.run(asyncio.wait_for(aio.Policy(server, service, "q").publish(18, "/ckpt/18"), 5))
+    return asyncio.run(asyncio.wait_for(aio.Policy(server, service, "q").publish(18, "/ckpt/18"), 120))
 
 
 class Service(unittest.TestCase):
