@@ -74,7 +74,8 @@ export default tseslint.config(
   tseslint.configs.strictTypeChecked,
   {
     languageOptions: {
-      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+      // One program for all files: a service opens and closes each of them, which takes a fifth longer.
+      parserOptions: { project: 'tsconfig.json', tsconfigRootDir: import.meta.dirname },
     },
     rules: {
       '@typescript-eslint/consistent-type-imports': 'error',

@@ -5,7 +5,7 @@ import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, SAMPLING, STORE } f
 
 const NOT_KEPT = `${ACTIVITIES}/cancellation.test.ts › is stopped: an engine does not generate tokens that are not kept`;
 const SAME_KEY = `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`;
-const KILLED_SERVER = `${LONG}/recovery-server.test.ts › three times continues from its database: same rows, no finished turn generated again`;
+const KILLED_SERVER = `${E2E}/recovery-server.test.ts › three times continues from its database: same rows, no finished turn generated again`;
 const LOST_SESSION = `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`;
 
 export const DEATHS: Record<string, Record<string, Tests>> = {
@@ -33,10 +33,10 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Where nobody sees it, its heartbeats stop; after `heartbeat_timeout` another worker gets its next attempt.':
       [
         'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
-        `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+        `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
       ],
     'Its workflow is replayed from its history by any worker.': [
-      `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
+      `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
     ],
     'The attempt appends its claim, reads what stands before it, and asks for nothing that is there.':
       [
@@ -61,7 +61,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
     'It runs on at its service: the next attempt at its address keeps life and key, and gives the answers that it missed.':
       [
-        `${E2E}/agent.test.ts › live on while their worker is killed, and get what they missed`,
+        `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
         'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
       ],
     'One that was told another address is ended, and another life begins; that costs no attempt.': [
@@ -73,7 +73,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
       ],
     'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':
-      [`${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
+      [`${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
     'Who closes the batch next continues where the last heartbeat was: each row is written once.': [
       `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
       `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
@@ -136,7 +136,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       'test/client/server.test.ts › says at once that the server cannot be reached',
     ],
     'If its database is lost, the same start continues from the store: valid rows stay.': [
-      `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
+      `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
     ],
   },
   'An engine, or one of its replicas': {
@@ -153,7 +153,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
     'It says what it waits for, and since when.': [
       `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
-      `${E2E}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
+      `${LONG}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
     ],
     'Tokens of a process with other weights behind the same URL are dropped.': [
       `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
@@ -185,7 +185,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       ],
     'A run that was cut counts, and is sent again while its row has attempts left.': [
       `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
-      `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+      `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
     ],
     'A server that is not there costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
@@ -202,10 +202,10 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
   },
   'A client or trainer': {
     'Nothing happens to it: no workflow needs who started it.': [
-      `${E2E}/trainer.test.ts › is run as its README says, is killed, and started again has all rollouts`,
+      `${LONG}/trainer.test.ts › is run as its README says, is killed, and started again has all rollouts`,
     ],
     'The same id joins a batch that runs, and returns the rows of one that has ended.': [
-      `${E2E}/trainer.test.ts › started again once its batch has ended has the same rows`,
+      `${LONG}/trainer.test.ts › started again once its batch has ended has the same rows`,
     ],
     'A step of a stream is the same rows for ever; a new request replaces the one that the dead trainer had sent.':
       [

@@ -20,7 +20,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${E2E}/recorded-runs.test.ts › golden.name`,
   ],
   '`run_sample_multi_turn_rollout`': [
-    `${E2E}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
+    `${LONG}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
   ],
   '`generate_responses` and its async form': [
     `${ACTIVITIES}/generate-turn.test.ts › is in the journal when the activity reports it, and is reported as totals`,
@@ -53,8 +53,8 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${MODEL}/metrics.test.ts › natural_termination_rate counts truncation under nemo-rl-sync only`,
   ],
   'a lost process': [
-    `${LONG}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
-    `${LONG}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
+    `${E2E}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
+    `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
   ],
   '`VllmGeneration`': [
     `${INTEROP}/batch.test.ts › whose worker is killed in its midst has the rows of the undisturbed one`,
@@ -119,7 +119,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   ],
   'NeMo Gym inside of NeMo RL': [
     `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
-    `${E2E}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+    `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
   ],
   'effort levels, reward penalties, masked samples': [
     `${MODEL}/agent-shaping.test.ts › change the reward of the row, which keeps the own one beside it`,
@@ -172,7 +172,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${GYM}/capture/attach.test.ts › is upstream's: \${golden['name'] as string}`,
   ],
   'servers of the gymnasium kind': [
-    `${E2E}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
+    `${LONG}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
   ],
   '`upload_rollouts`': [
     `${GYM}/upload/mlflow.test.ts › is one run with configuration, metrics and results, and ends`,

@@ -23,7 +23,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'a retried activity finds it and does not call the engine': [
       `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
-      `${LONG}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
+      `${E2E}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
     ],
   },
   2: {
@@ -75,12 +75,12 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'rows come in input order': [
       `${STORE}/outputs.test.ts › are joined in the order given, whatever order they were closed in`,
-      `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+      `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
     ],
   },
   6: {
     'History carries no tokens: at most 6 events and 1.5 kB a turn activity': [
-      `${E2E}/history.test.ts › a turn activity costs at most 6 events and 1.5 kB, and holds no token`,
+      `${LONG}/history.test.ts › a turn activity costs at most 6 events and 1.5 kB, and holds no token`,
       `${ACTIVITIES}/play-turns.test.ts › is small however much was said`,
     ],
     'no history above the 10,240 events at which the server warns': [
@@ -114,14 +114,14 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
   },
   8: {
     'Workflow code is deterministic': [
-      `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
+      `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
     ],
     'imports only `@temporalio/workflow`, `model/workflow-safe` (which uses `ms`), `platform/plain.ts`, `platform/json/kept.ts`, `platform/json/depth.ts` and types':
       [
         `${HERE} › runs the SDK, \`ms\`, what is workflow-safe, plain text and itself; all else is types`,
       ],
     'recorded histories replay': [
-      `${E2E}/history.test.ts › recorded histories of every workflow type replay`,
+      `${WORKFLOWS}/recorded-histories.test.ts › recorded histories of every workflow type replay`,
     ],
   },
   9: {
@@ -209,7 +209,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
   'a program that fails by itself': [
-    `${E2E}/agent.test.ts › that fail begin again, as often as the request allows`,
+    `${LONG}/agent.test.ts › that fail begin again, as often as the request allows`,
   ],
   'weights cannot be loaded, or the probe differs': [
     `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
@@ -226,7 +226,7 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
   ],
   'workers of one task queue with different stores': [
-    `${E2E}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
+    `${LONG}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
     `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
   ],
   'prompt too long': [
@@ -239,9 +239,9 @@ export const FAILURES: Record<string, Tests> = {
   ],
   'an input, signal or update that cannot be decoded': [
     `${WORKFLOWS}/signal-checks.test.ts › is a value that is passed on as it came, and that every check refuses: \${what}`,
-    `${E2E}/bad-input.test.ts › is refused as the input of a workflow of any type where nobody can read it: \${what}`,
-    `${E2E}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
-    `${E2E}/bad-input.test.ts › is ignored or refused by streams, their groups and policies`,
+    `${LONG}/bad-input.test.ts › is refused as the input of a workflow of any type where nobody can read it: \${what}`,
+    `${LONG}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
+    `${LONG}/bad-input.test.ts › is ignored or refused by streams, their groups and policies`,
   ],
   'a bug of this program in an activity': [
     `${ACTIVITIES}/bug.test.ts › is told at once, and ends its activity when it comes three times in the same way`,
@@ -256,7 +256,7 @@ export const FAILURES: Record<string, Tests> = {
   ],
   'a workflow that is reset into its middle': [
     `${WORKFLOWS}/reset.test.ts › \${type} continues as a new run with its input alone`,
-    `${E2E}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
-    `${E2E}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,
+    `${LONG}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
+    `${LONG}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,
   ],
 };

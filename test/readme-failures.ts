@@ -19,7 +19,7 @@ export const README_FAILURES: Record<string, Tests> = {
     `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
   ],
   "Temporal's database is lost": [
-    `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
+    `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
   "an environment's server dies or is away": [
     ...of("environment away, busy, late (408, 429, 5xx but a step's 500)"),

@@ -1,7 +1,7 @@
 /**
  * Attacks on lives: programs, holders and engines that end in the middle. By their numbers in the design.
  *
- * 9, 10 and 19 are in `attacks-on-workers.test.ts`, 22 (the verifier is away) in `test/e2e/agent.test.ts`, 23 (Temporal
+ * 9, 10 and 19 are in `attacks-on-workers.test.ts`, 22 (the verifier is away) in `test/long/agent.test.ts`, 23 (Temporal
  * loses its database) in `test/long/agent-database.test.ts`. 24 is of tools in a loop of ours: there are none.
  */
 import assert from 'node:assert/strict';

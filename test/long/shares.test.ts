@@ -1,4 +1,4 @@
-/** A stream and batches at an engine with eight places: each has its share, whoever came first, and however many wait. */
+/** Streams and batches at an engine with eight places: each has its share, whoever came first, however many wait. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { connectBatchClient } from '../../src/client/batch-client.js';
@@ -9,6 +9,19 @@ import { openStreamToTest } from '../harness/stream-bed.js';
 
 describe('at the places of one engine', { timeout: 600_000 }, () => {
   const { bed, start, timesOf, untilPlayed, shareOf } = sharesBed();
+
+  test('a batch of a lower priority number gets most of them, beside one with four times as many in flight', async () => {
+    const late = await start('late', { max_in_flight: MANY, priority: 5 });
+    await untilPlayed('late', 2 * SLOTS);
+    const { outcome } = await start('urgent', { limit: 2 * SLOTS, priority: 1 });
+    await outcome(120_000);
+    const [began = 0] = await timesOf('urgent', 'generation');
+    const ends = await timesOf('urgent', 'end');
+    const got = await shareOf(['urgent', 'late'], [began + 0.5, ends.at(-SLOTS) ?? 0]);
+    assert.ok(got > 0.5, `it got ${got.toFixed(2)} of the places; in order of arrival 0.2`);
+    await late.handle.signal('stop');
+    await late.handle.result();
+  });
 
   test('a stream with 8 rollouts in flight gets twice its part of all in flight, beside a batch with 64', async () => {
     const batch = await start('crowd', { max_in_flight: MANY });

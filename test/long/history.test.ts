@@ -1,14 +1,15 @@
 /**
  * What histories hold, and that they replay. The recorded ones in test/histories come from this file:
- * `RECORD_HISTORIES=1 node --import tsx --test test/e2e/history.test.ts` writes them anew, after a change of the
+ * `RECORD_HISTORIES=1 node --import tsx --test test/long/history.test.ts` writes them anew, after a change of the
  * workflows that is meant to change commands.
  */
 import assert from 'node:assert/strict';
-import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import type { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyStatus } from '../../src/activities/contract/policy.js';
@@ -22,20 +23,9 @@ import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
 
-const filesIn = async (folder: string): Promise<string[]> =>
-  (await readdir(folder)).map((name) => path.join(folder, name));
-
-/** What releases have kept (tools/release.mjs). */
-async function released(): Promise<string[]> {
-  const files = await readdir(RELEASES, { recursive: true });
-  return files.filter((file) => HISTORY.test(file)).map((file) => path.join(RELEASES, file));
-}
-
 type History = ReturnType<typeof historyFromJSON>;
 
 const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
-const RELEASES = fileURLToPath(new URL('../releases/', import.meta.url));
-const HISTORY = /^[^/]+\/histories\/[^/]+\.json$/;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
@@ -182,25 +172,6 @@ describe('histories', { timeout: 240_000 }, () => {
   test('fresh histories of every workflow type replay', async () => {
     for (const id of ['budget', 'budget/0-0', 'budget/0-1']) await replay(await historyOf(id));
     await record('batch', 'budget');
-  });
-
-  test('recorded histories of every workflow type replay', async () => {
-    const types = new Set<string>();
-    for (const file of [...(await filesIn(HISTORIES)), ...(await released())]) {
-      const history = historyFromJSON(JSON.parse(await readFile(file, 'utf8')));
-      types.add(
-        history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? '',
-      );
-      await replay(history);
-    }
-    assert.deepEqual([...types].sort(), [
-      'policy',
-      'rollout',
-      'rolloutBatch',
-      'rolloutGroup',
-      'rolloutSlice',
-      'rolloutStream',
-    ]);
   });
 });
 
