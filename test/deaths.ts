@@ -27,7 +27,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     "Who sees it fails the dead one's activities: their next attempts start within a second, with what heartbeats kept.":
       [
         'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
-        `${LONG}/recovery-dead.test.ts › are played on by the other worker, long before their heartbeat timeout`,
+        `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
+        `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
       ],
     'Where nobody sees it, its heartbeats stop; after `heartbeat_timeout` another worker gets its next attempt.':
       [
@@ -117,7 +118,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
       ],
     'All readers see one rollout, whoever wrote last.': [
-      `${LONG}/recovery-frozen.test.ts › completes with the rows of an undisturbed run, and ends no worker`,
+      `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
     ],
     'What it writes while a batch closes goes to a file of its own name.': [

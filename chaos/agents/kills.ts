@@ -25,7 +25,7 @@ export interface Planned {
 }
 
 /** Equal seeds kill the same parts after the same pauses: each part once in four kills, in an order of its own. */
-export function plannedKill(
+function plannedKill(
   { seed, victims }: { seed: number; victims: readonly Victim[] },
   index: number,
 ): Planned {

@@ -112,7 +112,7 @@ export function seamsOf({ segments }: Pick<Row, 'segments'>): number {
 }
 
 /** How many requests were cut, and the speed of the others relative to the engine's setting. */
-export function requestFacts(
+function requestFacts(
   streams: readonly Pick<Stream, 'whole' | 'tokens_sent' | 'arrived_at' | 'ended_at'>[],
 ): Pick<ArmResult, 'cut_streams' | 'pace'> {
   const whole = streams.filter((stream) => stream.whole);

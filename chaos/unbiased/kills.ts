@@ -12,7 +12,7 @@ export interface Kill {
 const LONGEST_GAP_MS = 500;
 
 /** Equal seeds give equal kills, in every arm. */
-export function killOf(seed: number, index: number): Kill {
+function killOf(seed: number, index: number): Kill {
   const random = createRandom(hash32([seed, index]));
   return {
     first: random() < 0.5 ? 'player' : 'engine',

@@ -40,7 +40,7 @@ const TABLE = {
   transfer: {
     phases: TRANSFER,
     victims: [...LOSSES, 'trainer', 'silence'],
-    short: ['half × worker', 'finish × network'],
+    short: ['half × worker', 'finish × network', 'labels × worker'],
   },
   joiner: {
     phases: ['examined', 'loaded', 'update', 'transfer'],

@@ -11,82 +11,42 @@ const FAULTS = {
 };
 const TIMEOUT_MS = 15 * 60_000;
 
-for (const store of ['file', 'postgres'] as const) {
-  describe(
-    `npm run chaos -- --short --store ${store} --json`,
-    { skip: store === 'postgres' && noPostgres },
-    () => {
-      let code: number | string | null | undefined;
-      let report: ChaosReport;
+/** It has the faults of files but a torn line, and those of a database. */
+const store = noPostgres === false ? 'postgres' : 'file';
+describe(
+  `npm run chaos -- --short --store ${store} --json`,
+  { timeout: TIMEOUT_MS + 10_000 },
+  () => {
+    let code: number | string | null | undefined;
+    let report: ChaosReport;
 
-      before(async () => {
-        const { stdout, stderr, failure } = await run(store);
-        // The seed and the table.
-        console.log(stderr);
-        code = failure === null ? 0 : failure.code;
-        report = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as ChaosReport;
-      });
+    before(async () => {
+      const { stdout, stderr, failure } = await run(store);
+      // The seed and the table.
+      console.log(stderr);
+      code = failure === null ? 0 : failure.code;
+      report = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as ChaosReport;
+    });
 
-      test('plays faults of worker, engine, wire and store, and each strikes', () => {
-        assert.deepEqual(report.not_played, []);
-        assert.deepEqual(report.faults.map(({ name }) => name).sort(), FAULTS[store]);
-        for (const { name, interrupted_streams } of report.faults) {
-          assert.ok(interrupted_streams > 0, `${name} struck nothing`);
-        }
-      });
+    test('plays faults of worker, engine, wire and store, and each strikes', () => {
+      assert.deepEqual(report.not_played, []);
+      assert.deepEqual(report.faults.map(({ name }) => name).sort(), FAULTS[store]);
+      for (const { name, interrupted_streams } of report.faults) {
+        assert.ok(interrupted_streams > 0, `${name} struck nothing`);
+      }
+    });
 
-      test('loses no rollout, duplicates no row and generates no finished turn again', () => {
-        for (const {
-          name,
-          rollouts_lost,
-          rows_duplicated,
-          turns_generated_twice,
-        } of report.faults) {
-          const counted = { name, rollouts_lost, rows_duplicated, turns_generated_twice };
-          assert.deepEqual(counted, {
-            name,
-            rollouts_lost: 0,
-            rows_duplicated: 0,
-            turns_generated_twice: 0,
-          });
-        }
-      });
-
-      test('samples no more tokens twice than 64, or 250 ms, of each open stream, and those of a commit', () => {
-        for (const { name, tokens_sampled_twice, tokens_limit } of report.faults) {
-          assert.ok(
-            tokens_sampled_twice <= tokens_limit,
-            `${name}: ${tokens_sampled_twice} tokens`,
-          );
-          assert.ok(tokens_limit > 0);
-        }
-      });
-
-      test('measures recovery, and the bare loops beside it', () => {
-        for (const {
-          name,
-          recovery_s,
-          restart_all,
-          restart_unfinished,
-          durable,
-        } of report.faults) {
-          assert.ok(recovery_s !== null && recovery_s > 0, `${name} has no recovery`);
-          assert.ok(durable.time_to_finish_s > 0);
-          if (name !== 'worker-kill') continue;
-          assert.ok(restart_all!.wasted_tokens > 0 && restart_unfinished!.wasted_tokens > 0);
-        }
-      });
-
-      test('ends with exit code 0 when no bound is broken', () => {
-        assert.deepEqual(
-          report.faults.flatMap(({ broken }) => broken),
-          [],
-        );
-        assert.deepEqual([report.ok, code], [true, 0]);
-      });
-    },
-  );
-}
+    // test/chaos/report.test.ts has what breaks one: what is lost, twice there, or sampled twice beyond the limit.
+    test('breaks no bound, and ends with exit code 0', () => {
+      assert.ok(report.faults.every(({ tokens_limit }) => tokens_limit > 0));
+      assert.deepEqual(
+        report.faults.flatMap(({ broken }) => broken),
+        [],
+      );
+      assert.deepEqual([report.ok, code], [true, 0]);
+    });
+  },
+);
 
 interface Run {
   stdout: string;

@@ -12,6 +12,7 @@ import {
   startCellBed,
   strikesOn,
 } from '../harness/policy-cells.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
 import { reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
 import { killed, repairBy, unlessKilled, walkTransfer } from '../harness/walked-transfer.js';
@@ -93,4 +94,21 @@ describe('a transfer that loses a part in the middle', () => {
       else await survive(cell, victim);
       count.add(cell, await batch.judge());
     });
+
+  test('the server may lose its database: the record has the ticket, and a rollout has its labels', async () => {
+    const trainer = sendingTrainer(bed, { incarnation: 'without-database' });
+    const held = await trainer.begin();
+    await trainer.send(held);
+    await trainer.endSession(held);
+    await bed.killServer();
+    await bed.loseDatabase();
+    await bed.startServer();
+    const { version } = await trainer.finish(held);
+    await allServe(bed, version);
+    await bed.batch('after').start(puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }));
+    const { result } = await bed.batch('after').outcome();
+    assert.equal(result?.counts.completed, 4);
+    const { wrong, labels } = await bed.check('after');
+    assert.deepEqual([wrong, Object.keys(labels)], [[], [String(version)]]);
+  });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, readdir } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
@@ -61,47 +61,6 @@ describe('a batch whose engine is away', () => {
       await bed.startSimulator();
       const outcome = await batch.outcome();
       assert.equal((await batch.progress()).waiting, null);
-      await worker.stop();
-      assertComplete(outcome, SIZE);
-      assertSameOutcome(outcome, undisturbed);
-    }));
-
-  test('from the start, and that is stopped while it waits, ends as Stopped with nothing written', () =>
-    bed.observed(async () => {
-      await bed.simulator().kill();
-      const worker = await bed.startWorker('stopped');
-      const batch = bed.batch('stopped', BATCH);
-      await batch.start(REQUEST);
-      await eventually(
-        'progress.waiting of the batch',
-        async () => (await batch.progress()).waiting,
-      );
-      await batch.handle().signal('stop');
-      const { failure, rollouts, failures } = await batch.outcome();
-      assert.equal(failure?.message, 'stopped before it was planned');
-      assert.deepEqual([rollouts, failures], [[], []]);
-      assert.deepEqual(await readdir(bed.storeRoot('stopped')), ['_store'], 'its id alone');
-      await worker.stop();
-      await bed.startSimulator();
-    }));
-
-  test('since it accepts and never answers says so as soon as if it were absent', () =>
-    bed.observed(async () => {
-      const { pid } = bed.simulator();
-      process.kill(pid, 'SIGSTOP');
-      const worker = await bed.startWorker('silent');
-      const batch = bed.batch('silent', BATCH);
-      try {
-        await batch.start(REQUEST);
-        const waiting = await eventually(
-          'progress.waiting of the batch',
-          async () => (await batch.progress()).waiting,
-        );
-        assert.match(waiting.message, /GET \/health: no answer within 3 s/);
-      } finally {
-        process.kill(pid, 'SIGCONT');
-      }
-      const outcome = await batch.outcome();
       await worker.stop();
       assertComplete(outcome, SIZE);
       assertSameOutcome(outcome, undisturbed);

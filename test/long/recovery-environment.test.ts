@@ -38,6 +38,8 @@ describe('a batch with an environment behind HTTP', () => {
       name: 'environment',
       simulator: { tokens_per_second: 80 },
       environments: { countdown: { kind: 'http', url: environment.url } },
+      // Longer than the test may take: the worker that follows has to notice each death itself.
+      worker: { heartbeat_timeout: '20m' },
     });
   });
   after(async () => {

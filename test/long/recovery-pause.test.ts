@@ -37,7 +37,7 @@ describe('a batch whose engine is paused in its midst', () => {
     assert.equal(status, 200);
   };
 
-  for (const mode of ['abort', 'wait', 'keep']) {
+  for (const mode of ['abort', 'keep']) {
     test(`with mode=${mode} waits without an end of its attempts: same rows, same attempts, no fault`, () =>
       bed.observed(async () => {
         const worker = await bed.startWorker(mode);

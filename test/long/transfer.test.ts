@@ -7,7 +7,7 @@ import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed } from '../harness/policy-bed.js';
 import { isPaused } from '../harness/policy-engines.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
-import { askPolicy, post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
+import { askPolicy, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
 import { eventually } from '../harness/waiting.js';
 
 describe('weights that a trainer sends itself', () => {
@@ -76,6 +76,10 @@ describe('weights that a trainer sends itself', () => {
     const lost = sendingTrainer(bed, { incarnation: 'lost' });
     const held = await lost.begin();
     await lost.send(held, { last: 0 });
+    assert.match(
+      await reasonOf(bed.publish(await bed.weights(held.version + 1))),
+      /"grpo" \(incarnation "lost"\) has the engines/,
+    );
     const heir = sendingTrainer(bed, { incarnation: 'heir' });
     const { version } = await heir.transfer();
     assert.match(await reasonOf(lost.finish(held)), /was superseded: incarnation "heir" has begun/);
@@ -114,27 +118,11 @@ describe('weights that a trainer sends itself', () => {
     await currentAt(version);
   });
 
-  test('refuse other writers by name while they are under way', async () => {
-    const trainer = sendingTrainer(bed, { incarnation: 'writer' });
-    const held = await trainer.begin();
-    const other = sendingTrainer(bed, { name: 'ppo' });
-    assert.match(await reasonOf(other.begin()), /"grpo" \(incarnation "writer"\) has the engines/);
-    const published = await bed.weights(held.version + 1);
-    assert.match(
-      await reasonOf(bed.publish(published)),
-      /"grpo" \(incarnation "writer"\) has the engines/,
-    );
-    await trainer.send(held);
-    await post(`${held.engines[0]!.control_url}/finish_weight_update`, { weight_version: 'mine' });
-    await trainer.endSession(held, [1]);
-    const why = await reasonOf(trainer.finish(held));
-    assert.match(why, /label: expected "\d+\?\w+", got "mine": another process, or another writer/);
-    await trainer.transfer();
-  });
-
-  for (const name of ['leave', 'drain'] as const)
-    test(`go on without an engine that is to ${name}, whose streams continue elsewhere, and reach it once it joins again`, async () => {
-      const trainer = sendingTrainer(bed, { incarnation: `beside-${name}` });
+  test(
+    'go on without an engine that leaves, whose streams continue elsewhere, and reach it once it joins again',
+    { timeout: 120_000 },
+    async () => {
+      const trainer = sendingTrainer(bed, { incarnation: 'beside-leave' });
       await trainer.transfer();
       const [stays, leaves] = bed.engines;
       const url = leaves!.replica;
@@ -142,10 +130,10 @@ describe('weights that a trainer sends itself', () => {
         Promise.all(bed.engines.map((one) => one.process().change({ tokens_per_second })));
       // None of them ends before the engines are held, however slow this machine is.
       await paced(2);
-      await bed.batch(name).start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
+      await bed.batch('leave').start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
       // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
-      await eventually('tokens of its streams', async () => {
-        const texts = await textsInFolder(bed.journals(name));
+      await eventually({ what: 'tokens of its streams', timeout_ms: 60_000 }, async () => {
+        const texts = await textsInFolder(bed.journals('leave'));
         const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
         return lines.some((line) => line?.kind === 'chunk' && line.replica === url);
       });
@@ -153,19 +141,19 @@ describe('weights that a trainer sends itself', () => {
       await paced(200);
       assert.ok((await leaves!.process().runningRequests()) > 0, 'its streams are frozen');
       await trainer.send(held, { last: 0 });
-      const limit = name === 'drain' ? { drain_limit: '1s' } : {};
-      await askPolicy(bed, (client) => client.update(name, { url, ...limit }));
+      await askPolicy(bed, (client) => client.update('leave', { url }));
       const group = held.engines.find((one) => one.url === stays!.replica)!.group;
       await trainer.send(held, { first: 1, only: [group] });
       await trainer.endSession(held, [group]);
       const { version, replicas } = await trainer.finish(held, [group]);
       assert.equal(replicas[stays!.replica]?.state, 'current');
       // Its streams were frozen for the transfer, and nobody resumes it.
-      await labelsOf(name, 8);
+      await labelsOf('leave', 8);
       assert.equal((await bed.record())?.replicas[url]?.version, version - 1);
       await askPolicy(bed, (client) => client.update('join', { url }));
       const next = await trainer.transfer();
       await currentAt(next.version);
       for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
-    });
+    },
+  );
 });
