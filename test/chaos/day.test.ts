@@ -37,7 +37,7 @@ describe('what stands still', () => {
     let [now_ms, at] = [0, 0];
     const said: string[] = [];
     const left = states.map(({ for_s }) => for_s);
-    const state = () => states[at] ?? { isOpen: false };
+    const state = (): Partial<Looked> & { bytes?: number } => states[at] ?? { isOpen: false };
     const watch = watchWaits(
       {
         look: () => {
