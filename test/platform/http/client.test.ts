@@ -16,10 +16,10 @@ const signal = new AbortController().signal;
 const KEY = 'sk-of-this-test-0123456789';
 
 function clientOf(t: TestContext, options: Partial<HttpClientOptions> = {}) {
-  const client = createHttpClient({ connect_timeout_ms: 3000, ...options });
+  const client = createHttpClient({ connect_timeout_ms: 60_000, ...options });
   t.after(client.close);
   return (exchange: Partial<Exchange> & { url: string }) =>
-    client.exchange({ method: 'GET', timeout_ms: 10_000, signal, max_bytes: 100_000, ...exchange });
+    client.exchange({ method: 'GET', timeout_ms: 60_000, signal, max_bytes: 100_000, ...exchange });
 }
 
 async function serve(handler: Handler) {

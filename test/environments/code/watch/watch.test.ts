@@ -16,7 +16,7 @@ for (const { level, missing } of LEVELS_HERE) {
     test('an interpreter that is woken between two turns is ended, and made again', (t) =>
       wake(codeBed(t, { level })));
     test('looking at 25 threads with 31,000 mappings each does not hold up the worker', (t) =>
-      holdUp(codeBed(t, { level, timeout: '20s', cpu: '20s' })));
+      holdUp(codeBed(t, { level, timeout: '60s', cpu: '20s' })));
     test('lines without end in place of a reply do not hold it up', (t) =>
       flood(codeBed(t, { level })));
     test('comparing what code says again does not hold it up', (t) =>
