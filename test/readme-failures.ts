@@ -1,6 +1,6 @@
 import type { Tests } from './promises.js';
 import { DEATHS } from './deaths.js';
-import { E2E, ENVIRONMENTS, FAILURES, LONG, STORE } from './promises.js';
+import { E2E, ENVIRONMENTS, FAILURES, STORE } from './promises.js';
 
 const of = (...rows: string[]): Tests => rows.flatMap((row) => FAILURES[row] ?? []);
 
