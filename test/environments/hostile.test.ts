@@ -89,7 +89,7 @@ describe('an environment that answers too much', () => {
   });
 
   test('in gzip is counted as it is read', async () => {
-    const bomb = gzipSync(JSON.stringify(observing('x'.repeat(40 * MIB))));
+    const bomb = gzipSync(JSON.stringify(observing('x'.repeat(17 * MIB))));
     const { step } = await serve((_request, response) => {
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb);
     });
@@ -100,9 +100,9 @@ describe('an environment that answers too much', () => {
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`reward-${i}`, [1]]));
   const cases: [what: string, body: unknown, says: RegExp][] = [
     [
-      '200,000 reward names',
-      { ...good, rewards: names(200_000) },
-      /rewards: expected at most 256 names, got 200000$/,
+      '50,000 reward names',
+      { ...good, rewards: names(50_000) },
+      /rewards: expected at most 256 names, got 50000$/,
     ],
     [
       'a reward name of 10 kB',
@@ -125,9 +125,9 @@ describe('an environment that answers too much', () => {
       /next_stop_strings\.0: expected at most 256, got 500000$/,
     ],
     [
-      'half a million unknown fields',
-      { ...good, ...names(500_000) },
-      /\(body\): expected at most 64 fields, got 500005$/,
+      '100,000 unknown fields',
+      { ...good, ...names(100_000) },
+      /\(body\): expected at most 64 fields, got 100005$/,
     ],
     [
       'half a million levels',
@@ -153,7 +153,7 @@ describe('an environment that answers too much', () => {
       assert.equal(type, 'EnvironmentRejected');
       assert.match(message, says);
       assert.ok(message.length < 4100, `${message.length} characters`);
-      assert.ok(processorTime_ms() - began < 10_000, `${processorTime_ms() - began} ms`);
+      assert.ok(processorTime_ms() - began < 3000, `${processorTime_ms() - began} ms`);
     });
 
   test('by half a million messages at its beginning is refused in a moment', async () => {

@@ -52,7 +52,7 @@ describe('a text of another process', () => {
   });
 
   test('is refused if its objects have too many different names, in little time', () => {
-    const many = Array.from({ length: 6_000_000 }, (_, at) => `"${at.toString(36)}":0`);
+    const many = Array.from({ length: 3_000_000 }, (_, at) => `"${at.toString(36)}":0`);
     const texts = [
       `{${many.join(',')}}`,
       lists('{"a":1}', 300_000).replace(']', `,{${many.join(',')}}]`),
