@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { access, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { access, chmod, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -8,16 +8,27 @@ import { graderInstall } from '../../src/environments/math/grader-install.js';
 import { ensurePython } from '../../src/platform/python-setup.js';
 import { temporaryFolder } from './fakes.js';
 
-/** A wheel of this name and version, whose module runs its text when it is imported. */
-const MAKE_WHEEL = `
-import sys, zipfile
-folder, name, version, module, source = sys.argv[1:]
-info = f"{name}-{version}.dist-info"
-with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
-    wheel.writestr(f"{module}/__init__.py", source)
-    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
-    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-    wheel.writestr(f"{info}/RECORD", "")
+/** Wheels of these names and versions, whose modules run the text when they are imported. */
+const MAKE_WHEELS = `
+import json, sys, zipfile
+folder, source, packages = sys.argv[1:]
+for name, version, module in json.loads(packages):
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{module}/__init__.py", source)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+`;
+
+/** A Python whose environments share its pip, if it has one: pip of their own is most of the work of making one. */
+const SHARES_PIP = `#!/bin/sh
+PATH=$REAL_PATH
+if test "$2" = venv && python3 -c 'import pip'; then
+  shift 2
+  exec python3 -m venv --without-pip --system-site-packages "$@"
+fi
+exec python3 "$@"
 `;
 
 const MODULES: Record<string, string> = {
@@ -36,12 +47,13 @@ describe('the maths grader', { timeout: 120_000 }, () => {
     await mkdir(wheels);
     const { requirements } = graderInstall(process.env);
     const pinned = (await readFile(requirements, 'utf8')).matchAll(/^([\w-]+)==([\d.]+)/gm);
-    for (const [, name = '', version = ''] of pinned) {
+    const packages = [...pinned].map(([, name = '', version = '']) => {
       const wheel = name.replaceAll('-', '_');
-      const attack = `open(${JSON.stringify(ran)}, "w").close()`;
-      const args = [wheels, wheel, version, MODULES[wheel] ?? wheel, attack];
-      await promisify(execFile)('python3', ['-c', MAKE_WHEEL, ...args]);
-    }
+      return [wheel, version, MODULES[wheel] ?? wheel];
+    });
+    const attack = `open(${JSON.stringify(ran)}, "w").close()`;
+    const args = [wheels, attack, JSON.stringify(packages)];
+    await promisify(execFile)('python3', ['-c', MAKE_WHEELS, ...args]);
     const own = path.join(folder, 'requirements.txt');
     await writeFile(own, await readFile(requirements));
     const venv = path.join(folder, 'grader');
@@ -79,10 +91,19 @@ describe('the maths grader', { timeout: 120_000 }, () => {
       modules: ['json'],
     };
     const said: string[] = [];
-    const setup = { env: process.env, say: (line: string) => said.push(line) };
+    const programs = path.join(folder, 'programs');
+    await mkdir(programs);
+    await writeFile(path.join(programs, 'python3'), SHARES_PIP);
+    await chmod(path.join(programs, 'python3'), 0o755);
+    const env = {
+      ...process.env,
+      REAL_PATH: process.env['PATH'],
+      PATH: `${programs}:${process.env['PATH']}`,
+    };
+    const setup = { env, say: (line: string) => said.push(line) };
     await Promise.all([1, 2, 3].map(() => ensurePython(install, setup)));
     assert.equal(said.filter((line) => line.includes('packages installed in')).length, 1);
-    assert.deepEqual((await readdir(folder)).sort(), ['requirements.txt', 'venv']);
+    assert.deepEqual((await readdir(folder)).sort(), ['programs', 'requirements.txt', 'venv']);
     const { stdout } = await promisify(execFile)(install.python, [
       '-c',
       'import sys; print(sys.prefix)',
