@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { access, chmod, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -21,15 +21,25 @@ for name, version, module in json.loads(packages):
         wheel.writestr(f"{info}/RECORD", "")
 `;
 
-/** A Python whose environments share its pip, if it has one: pip of their own is most of the work of making one. */
+/** A Python whose environments have its own pip, if it has one: installing another is most of the work of making one. */
 const SHARES_PIP = `#!/bin/sh
 PATH=$REAL_PATH
-if test "$2" = venv && python3 -c 'import pip'; then
+if test "$2" = venv && pip=$(python3 -c 'import os, pip; print(os.path.dirname(pip.__file__))'); then
   shift 2
-  exec python3 -m venv --without-pip --system-site-packages "$@"
+  python3 -m venv --without-pip "$@" || exit
+  for folder; do :; done
+  exec ln -s "$pip" "$folder"/lib/python3*/site-packages/
 fi
 exec python3 "$@"
 `;
+
+async function sharingPip(folder: string): Promise<{ PATH: string; REAL_PATH: string }> {
+  const programs = path.join(folder, 'programs');
+  await mkdir(programs);
+  await writeFile(path.join(programs, 'python3'), SHARES_PIP, { mode: 0o755 });
+  const REAL_PATH = process.env['PATH'] ?? '';
+  return { PATH: `${programs}:${REAL_PATH}`, REAL_PATH };
+}
 
 const MODULES: Record<string, string> = {
   math_verify: 'math_verify',
@@ -64,7 +74,7 @@ describe('the maths grader', { timeout: 120_000 }, () => {
       stamp: path.join(venv, '.installed'),
       requirements: own,
     };
-    const env = { PATH: process.env['PATH'], PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels };
+    const env = { ...(await sharingPip(folder)), PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels };
     await assert.rejects(
       ensurePython(install, { env, say: () => undefined }),
       /DO NOT MATCH THE HASHES/,
@@ -91,15 +101,7 @@ describe('the maths grader', { timeout: 120_000 }, () => {
       modules: ['json'],
     };
     const said: string[] = [];
-    const programs = path.join(folder, 'programs');
-    await mkdir(programs);
-    await writeFile(path.join(programs, 'python3'), SHARES_PIP);
-    await chmod(path.join(programs, 'python3'), 0o755);
-    const env = {
-      ...process.env,
-      REAL_PATH: process.env['PATH'],
-      PATH: `${programs}:${process.env['PATH']}`,
-    };
+    const env = { ...process.env, ...(await sharingPip(folder)) };
     const setup = { env, say: (line: string) => said.push(line) };
     await Promise.all([1, 2, 3].map(() => ensurePython(install, setup)));
     assert.equal(said.filter((line) => line.includes('packages installed in')).length, 1);
