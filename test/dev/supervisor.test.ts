@@ -19,12 +19,12 @@ const program = (pids: string, source: string): string =>
 const FOR_EVER = 'setInterval(() => undefined, 1000);';
 const DEAF = `process.on('SIGTERM', () => undefined); ${FOR_EVER}`;
 
-/** A part that says that it works, if `when` holds, and then does this. */
+/** A part that says that it works, if `when` holds, and then does this, in the language of the shell. */
 const worksThat = (
-  part: (source: string) => Part,
+  shellPart: (source: string) => Part,
   { does, when = 'true' }: { does: string; when?: string },
 ): Part => ({
-  ...part(`if (${when}) require('node:fs').writeSync(1, 'I work\\n'); ${does}`),
+  ...shellPart(`if ${when}; then echo I work; fi; ${does}`),
   ready: /^I work$/m,
 });
 
@@ -49,24 +49,17 @@ async function scene(t: TestContext, { restartDelayMs = 20 } = {}) {
   const pidsFile = path.join(folder, 'pids');
   const pids = async (): Promise<number[]> =>
     (await readFile(pidsFile, 'utf8').catch(() => '')).split('\n').filter(Boolean).map(Number);
-  const part = (source: string): Part => {
+  const partOf = (command: string, args: string[]): Part => {
     const logFile = path.join(folder, 'part.log');
-    const args = ['-e', program(pidsFile, source)];
-    return {
-      name: 'part',
-      logFile,
-      start: () =>
-        startChild({
-          command: process.execPath,
-          args,
-          cwd: folder,
-          env: process.env,
-          logFile,
-          ends: 'pipe',
-        }),
-    };
+    const child = { command, args, cwd: folder, env: process.env, logFile, ends: 'pipe' } as const;
+    return { name: 'part', logFile, start: () => startChild(child) };
   };
-  return { folder, supervisor, said, givenUp, pids, pidsFile, part };
+  const part = (source: string): Part =>
+    partOf(process.execPath, ['-e', program(pidsFile, source)]);
+  /** For many lives: a shell starts in a twentieth of the time. */
+  const shellPart = (source: string): Part =>
+    partOf('/bin/sh', ['-c', `echo $$ >> pids; ${source}`]);
+  return { folder, supervisor, said, givenUp, pids, pidsFile, part, shellPart };
 }
 
 describe('the supervisor', () => {
@@ -136,8 +129,8 @@ describe('the supervisor', () => {
   });
 
   test('gives up on a part that ends each time before it is ready, with growing delays, and shows the end of its log', async (t) => {
-    const { supervisor, said, givenUp, pids, part } = await scene(t);
-    await supervisor.run(part("console.error('temporal.yaml is not valid'); process.exit(2);"));
+    const { supervisor, said, givenUp, pids, shellPart } = await scene(t);
+    await supervisor.run(shellPart("echo 'temporal.yaml is not valid' >&2; exit 2"));
     await eventually('it gives up', () => givenUp.length > 0);
     assert.match(
       givenUp[0]?.message ?? '',
@@ -149,8 +142,8 @@ describe('the supervisor', () => {
   });
 
   test('goes on for ever with a part that is killed as soon as it works, without a longer delay', async (t) => {
-    const { supervisor, said, givenUp, folder, part } = await scene(t);
-    await supervisor.run(worksThat(part, { does: FOR_EVER }));
+    const { supervisor, said, givenUp, folder, shellPart } = await scene(t);
+    await supervisor.run(worksThat(shellPart, { does: 'exec sleep 600' }));
     for (let kill = 1; kill <= 18; kill++) {
       await eventually(
         `it works for the ${kill}th time`,
@@ -163,15 +156,15 @@ describe('the supervisor', () => {
   });
 
   test('goes on with a part that ends by itself, if it worked before', async (t) => {
-    const { supervisor, givenUp, folder, part } = await scene(t);
-    await supervisor.run(worksThat(part, { does: 'process.exit(3);' }));
+    const { supervisor, givenUp, folder, shellPart } = await scene(t);
+    await supervisor.run(worksThat(shellPart, { does: 'exit 3' }));
     await eventually('it has worked often', async () => (await worked(folder)) > 7);
     assert.deepEqual(givenUp, []);
   });
 
   test('starts a part that ends soon after it works again and again, with growing delays, and says how often', async (t) => {
-    const { supervisor, said, givenUp, part } = await scene(t, { restartDelayMs: 5 });
-    await supervisor.run(worksThat(part, { does: 'process.abort();' }));
+    const { supervisor, said, givenUp, shellPart } = await scene(t, { restartDelayMs: 5 });
+    await supervisor.run(worksThat(shellPart, { does: 'kill -ABRT $$' }));
     await eventually('it has ended often', () => delaysIn(said).length > 6);
     assert.deepEqual(delaysIn(said).slice(0, 7), [0.005, 0.01, 0.02, 0.04, 0.075, 0.075, 0.075]);
     const ends = said.filter((line) => line.includes('starts again'));
@@ -185,10 +178,9 @@ describe('the supervisor', () => {
   });
 
   test('begins to count anew when a part has worked', async (t) => {
-    const { supervisor, said, givenUp, pids, pidsFile, part } = await scene(t);
-    const lives = `require('node:fs').readFileSync(${JSON.stringify(pidsFile)}, 'utf8').split('\\n').length - 1`;
+    const { supervisor, said, givenUp, pids, shellPart } = await scene(t);
     await supervisor.run(
-      worksThat(part, { does: 'process.exit(3)', when: `(${lives}) % 4 === 0` }),
+      worksThat(shellPart, { does: 'exit 3', when: 'test $(($(wc -l < pids) % 4)) = 0' }),
     );
     await eventually('it has ended often', async () => (await pids()).length > 9);
     assert.deepEqual(givenUp, []);
@@ -196,10 +188,8 @@ describe('the supervisor', () => {
   });
 
   test('gives up on a part that is killed each time before it works, but after sixty times, without longer delays', async (t) => {
-    const { supervisor, said, givenUp, pids, part } = await scene(t, { restartDelayMs: 1 });
-    await supervisor.run(
-      worksThat(part, { does: "process.kill(process.pid, 'SIGKILL')", when: 'false' }),
-    );
+    const { supervisor, said, givenUp, pids, shellPart } = await scene(t, { restartDelayMs: 1 });
+    await supervisor.run(worksThat(shellPart, { does: 'kill -KILL $$', when: 'false' }));
     await eventually('it gives up', () => givenUp.length > 0);
     assert.match(givenUp[0]?.message ?? '', /part ended by SIGKILL: the last of 61 lives in a row/);
     assert.equal((await pids()).length, 61);
@@ -207,18 +197,17 @@ describe('the supervisor', () => {
   });
 
   test('does not take what an earlier life said for a sign that this one works', async (t) => {
-    const { supervisor, folder, givenUp, part } = await scene(t, { restartDelayMs: 1 });
+    const { supervisor, folder, givenUp, shellPart } = await scene(t, { restartDelayMs: 1 });
     await writeFile(path.join(folder, 'part.log'), 'I work\n');
-    await supervisor.run(worksThat(part, { does: 'process.exit(3)', when: 'false' }));
+    await supervisor.run(worksThat(shellPart, { does: 'exit 3', when: 'false' }));
     await eventually('it gives up', () => givenUp.length > 0);
   });
 
   test('does not start a part again that has come to its end, and says so; one that fails it does', async (t) => {
-    const { supervisor, said, pids, pidsFile, part } = await scene(t);
+    const { supervisor, said, pids, shellPart } = await scene(t);
     let finished = 0;
-    const lives = `require('node:fs').readFileSync(${JSON.stringify(pidsFile)}, 'utf8').split('\\n').length - 1`;
     await supervisor.run({
-      ...part(`process.exit(${lives} > 1 ? 0 : 3)`),
+      ...shellPart('if test $(wc -l < pids) -gt 1; then exit 0; else exit 3; fi'),
       finished: () => {
         finished += 1;
       },

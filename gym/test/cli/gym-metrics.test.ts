@@ -2,10 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
-import { MAIN } from '../../../test/harness/command.js';
+import { runHere } from '../../../test/harness/command-here.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { startMlflow } from '../upload/mlflow-server.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
@@ -20,15 +17,14 @@ async function bed(t: TestContext) {
       writeFile(path.join(directory.path, name), lines.map((line) => `${line}\n`).join('')),
     read: (name: string) => readFile(path.join(directory.path, name), 'utf8'),
     run: async (...args: string[]) => {
-      const child = spawn(process.execPath, [MAIN, ...args], {
-        cwd: directory.path,
-        stdio: ['ignore', 'pipe', 'pipe'],
-        timeout: 280_000,
-      });
-      const exited = once(child, 'exit');
-      const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-      const [code] = (await exited) as [number | null];
-      return { code, stdout, stderr };
+      const before = process.cwd();
+      process.chdir(directory.path);
+      try {
+        const { status: code, ...said } = await runHere(t, ...args);
+        return { code, ...said };
+      } finally {
+        process.chdir(before);
+      }
     },
   };
 }
