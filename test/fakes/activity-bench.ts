@@ -1,9 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 import type { Info } from '@temporalio/activity';
-import { MockActivityEnvironment } from '@temporalio/testing';
-import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import type { BatchOptions, Waiting } from '../../src/activities/contract.js';
 import type { Slots } from '../../src/activities/slots.js';
@@ -28,6 +25,7 @@ import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import type { Allowance } from '../../src/platform/waits/allowance.js';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
+import { ActivityContext } from './activity-context.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
 import type { ScriptedEnvironment } from './scripted-environment.js';
@@ -236,9 +234,7 @@ export async function activityBench(
     const warnings: string[] = [];
     const attempt = mockAttempt({ heartbeat_timeout_ms, warnings, ...options });
     const heartbeats: unknown[] = [];
-    (attempt as EventEmitter).on('heartbeat', (details) =>
-      heartbeats.push(structuredClone(details)),
-    );
+    attempt.on('heartbeat', (details) => heartbeats.push(structuredClone(details)));
     const before = waiting.length;
     const body = activities[name] as (...given: unknown[]) => Promise<Result<N>>;
     const second = options.limits ?? options.options;
@@ -250,7 +246,7 @@ export async function activityBench(
       options.cancelling?.(() => {
         attempt.cancel('CANCELLED');
       });
-      result = (await running) as Result<N>;
+      result = await running;
     } catch (thrown) {
       error = thrown;
     }
@@ -294,9 +290,7 @@ export async function activityBench(
 
 const SERVER_TIME_MS = Date.UTC(2001, 0, 1);
 
-export function mockAttempt(
-  options: AttemptOptions & { warnings?: string[] },
-): MockActivityEnvironment {
+export function mockAttempt(options: AttemptOptions & { warnings?: string[] }): ActivityContext {
   const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails, warnings = [] } = options;
   const info: Partial<Info> = {
     workflowExecution: { workflowId: workflow_id, runId: options.run_id ?? randomUUID() },
@@ -306,8 +300,5 @@ export function mockAttempt(
     scheduledTimestampMs: SERVER_TIME_MS,
     currentAttemptScheduledTimestampMs: SERVER_TIME_MS + (options.waited_ms ?? 0),
   };
-  const logger = new DefaultLogger('WARN', ({ level, message }) => {
-    if (level === 'WARN') warnings.push(message);
-  });
-  return new MockActivityEnvironment(info, { logger });
+  return new ActivityContext(info, { warn: (message) => warnings.push(message) });
 }
