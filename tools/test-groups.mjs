@@ -1,15 +1,25 @@
 /**
  * Which tests belong together: the tiers, the ninth of a tier that a change plays, and what runs in which process. A
  * small test file spends most of its time on Node.js and the packages that it loads, so those of a room share a process,
- * one after the other. Files that change or measure their process, start servers, or take long have their own. The
- * longest start first, so that no core is idle at the end.
+ * one after the other. Files that change or measure their process, or take long, have their own. The longest start first,
+ * so that no core is idle at the end.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { filesBelow, fingerprint } from './fingerprint.mjs';
 
-const ALONE =
-  /^((gym\/)?test\/(e2e|interop|long)|test\/(dev|demos|environments\/code|platform|chaos)|gym\/test\/serve)\//;
+/** They set what a process has (variables, a umask, a title), hook every test of it, or measure it. */
+const ALONE = new RegExp(
+  [
+    /^(gym\/)?test\/(e2e|interop|long|demos)\//,
+    /^gym\/test\/serve\/(prepare|prepare-data|servers)\./,
+    /^test\/dev\/(dev-server|engine|folder-claim|tend|simulator\/(faults|pause|serving))\./,
+    /^test\/environments\/code\/(escapes|goldens|sandbox\/folders|watch\/watch)\./,
+    /^test\/platform\/(s3-credentials|json\/depth)\./,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+);
 /** Seconds of a group; a file that takes half of that holds up no others. */
 const GROUP_S = 24;
 /** What the committed times leave out. */

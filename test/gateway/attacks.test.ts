@@ -229,8 +229,12 @@ describe('attack', () => {
       times: { keep_alive_ms: 5 },
     });
     const life = await open();
-    for (let k = 0; k < 4; k++) await askInPart(life, { body: says('yes'), characters: 1 });
+    // One that closes before it has found its call does not count.
+    let asked = 0;
+    for (; asked < 20 && causes(life).length < 2; asked++)
+      await askInPart(life, { body: says('yes'), characters: 1 });
     assert.deepEqual(causes(life), ['first', 'resampled']);
+    assert.ok(asked >= 4);
   });
 
   test('31: a picture by URL is 400 before anything is rendered', async (t) => {
