@@ -24,7 +24,7 @@ export class ActivityContext extends EventEmitter<{ heartbeat: [details: unknown
     const heartbeat = (details: unknown) => this.emit('heartbeat', details);
     const log = loggerOf(warn);
     this.#context = new Context(
-      { ...INFO, ...info },
+      { ...INFO, ...info } as Info,
       promise,
       abort.signal,
       heartbeat,
