@@ -18,10 +18,10 @@ import { noS3, startS3 } from '../harness/s3-server.js';
 import { row as plainRow } from '../python/arrow-rows.js';
 
 const PARTS = [
-  { first: 0, last: 19 },
-  { first: 20, last: 30 },
+  { first: 0, last: 9 },
+  { first: 10, last: 14 },
 ];
-const ROWS = rowsOf({ first: 0, last: 30 });
+const ROWS = rowsOf({ first: 0, last: 14 });
 const [PART] = PARTS as [(typeof PARTS)[0]];
 const isValid = (row: number): boolean => row % 3 !== 2;
 
@@ -60,7 +60,7 @@ describe('results on S3', { skip: noS3 }, () => {
       if (!(await outputs.isClosed(part))) await closePart(outputs, { part });
     const summaries = await outputs.join(PARTS);
     await outputs.putGroupTable(['{"row":0}', '{"row":1}']);
-    return await outputs.putMetrics({ counts: { completed: 21 }, summaries });
+    return await outputs.putMetrics({ counts: { completed: 10 }, summaries });
   }
 
   const objectsOf = async (bucket: Bucket): Promise<Objects> =>
@@ -103,7 +103,7 @@ describe('results on S3', { skip: noS3 }, () => {
     const { summaries, ...result } = (await closed(outputs)) as { summaries: string[] };
     assert.deepEqual(
       [summaries, result],
-      [expectedFiles(ROWS).summaries, { counts: { completed: 21 } }],
+      [expectedFiles(ROWS).summaries, { counts: { completed: 10 } }],
     );
     const objects = await assertWhole(bucket);
     assert.ok(objects.rollouts.length > 3, `${objects.rollouts.length} objects`);
@@ -119,7 +119,7 @@ describe('results on S3', { skip: noS3 }, () => {
       sequences: `${bucket.name}/metrics.json#sequences`,
     });
     assert.equal(await readAll(attempt()), expectedFiles(ROWS).rollouts);
-    assert.deepEqual(await attempt().readMetrics(), { counts: { completed: 21 }, summaries });
+    assert.deepEqual(await attempt().readMetrics(), { counts: { completed: 10 }, summaries });
   });
 
   test('are exported whole, and an object that is missing leaves no file', async (t) => {
@@ -147,12 +147,12 @@ describe('results on S3', { skip: noS3 }, () => {
     const outputs = attempt();
     assert.equal(await outputs.readMetrics(), null);
     await closePart(outputs, { part: PART });
-    await assert.rejects(outputs.join(PARTS), faultOf('StoreFault', 'rows 20 to 30 of'));
+    await assert.rejects(outputs.join(PARTS), faultOf('StoreFault', 'rows 10 to 14 of'));
     await assert.rejects(readAll(outputs), faultOf('StoreFault', 'got none'));
     assert.equal(await outputs.readMetrics(), null);
   });
 
-  for (const rows of [0, 1, 7, 13, 20])
+  for (const rows of [0, 1, 4, 7, 10])
     test(`go on after an attempt that dies behind ${rows} rows, from what its heartbeat names`, async (t) => {
       const { bucket, attempt } = await scene(t);
       const dead = await attempt().openPart(PART, null);
@@ -160,7 +160,7 @@ describe('results on S3', { skip: noS3 }, () => {
       const resume: PartPosition = dead.position;
       const next = await attempt().openPart(PART, resume);
       assert.equal(next.position.written, resume.written);
-      if (rows === 20) assert.ok(resume.written > 10, `only ${resume.written} rows`);
+      if (rows === 10) assert.ok(resume.written > 5, `only ${resume.written} rows`);
       for (const row of rowsOf(PART).slice(next.position.written)) await writeRow(next, row);
       await next.close();
       // The dead one was only slow.
@@ -177,7 +177,7 @@ describe('results on S3', { skip: noS3 }, () => {
       part: PART,
       resume: { attempt: 'elsewhere', written: 5, offsets },
     });
-    assert.equal(writer.position.written, 20);
+    assert.equal(writer.position.written, 10);
     await closed(attempt());
     await assertWhole(bucket);
   });
@@ -190,11 +190,11 @@ describe('results on S3', { skip: noS3 }, () => {
     await closed(early);
     const before = await objectsOf(bucket);
     await lateWriter.close();
-    await closePart(late, { part: { first: 20, last: 30 } });
+    await closePart(late, { part: { first: 10, last: 14 } });
     await late.join(PARTS);
     await late.putGroupTable(['{"row":"late"}']);
     const standing = await late.putMetrics({ counts: { completed: -1 }, summaries: [] });
-    assert.equal((standing as { counts: { completed: number } }).counts.completed, 21);
+    assert.equal((standing as { counts: { completed: number } }).counts.completed, 10);
     assert.deepEqual(await assertWhole(bucket), before);
   });
 
@@ -203,7 +203,7 @@ describe('results on S3', { skip: noS3 }, () => {
     const zombie = attempt();
     await closePart(zombie, { part: PART });
     await reopenOutputs(bucket);
-    await closePart(zombie, { part: { first: 20, last: 30 } }).catch(() => undefined);
+    await closePart(zombie, { part: { first: 10, last: 14 } }).catch(() => undefined);
     const now = attempt();
     for (const part of PARTS) assert.equal(await now.isClosed(part), false);
     await closePart(zombie, { part: PART });
@@ -212,7 +212,7 @@ describe('results on S3', { skip: noS3 }, () => {
     await closed(now);
     assert.equal(
       ((await now.readMetrics()) as { counts: { completed: number } }).counts.completed,
-      21,
+      10,
     );
     await assertWhole(bucket);
     await reopenOutputs(bucket);

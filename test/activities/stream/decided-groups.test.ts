@@ -160,13 +160,14 @@ onEachStore((open) => {
     });
 
     test('are forgotten and delivered once, wherever an attempt is killed', async (t) => {
-      const { store, most_runs } = await open(t);
-      await playGroups(store, 'whole');
+      const { store, most_runs, copyBatch } = await open(t);
+      await playGroups(store, 'played');
+      await copyBatch('played', 'whole');
       const expected = (await putAndClose(store, 'whole')).map(withoutTimes);
       let change = 0;
       for (let isDead = true; isDead; change += most_runs === Infinity ? 1 : 4) {
         const id = `killed-${change}`;
-        await playGroups(store, id);
+        await copyBatch('played', id);
         const dying = dyingStore(store, change);
         await putAndClose(dying.store, id).catch(() => undefined);
         isDead = dying.hasDied();
@@ -216,13 +217,14 @@ onEachStore((open) => {
     });
 
     test('leave nothing, wherever an attempt is killed, and whether it or a later one goes on', async (t) => {
-      const { store, outputs, most_runs } = await open(t);
+      const { store, outputs, most_runs, copyBatch } = await open(t);
+      await playGroups(store, 'closed');
+      await putAndClose(store, 'closed');
       let change = 0;
       for (let isDead = true; isDead; change += most_runs === Infinity ? 1 : 4) {
         for (const again of [1, 2]) {
           const id = `forgotten-${change}-${again}`;
-          await playGroups(store, id);
-          await putAndClose(store, id);
+          await copyBatch('closed', id);
           const dying = dyingStore(store, change);
           await activitiesOf(dying.store)
             .forgetSteps({ stream_id: id, through: 1 })
