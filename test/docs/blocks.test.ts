@@ -25,6 +25,7 @@ const MEASURED = 'what was measured';
 const SHOWN: Shown[] = [
   { page: 'ARCHITECTURE.md', has: 'flowchart LR', why: 'a drawing' },
   { page: 'ARCHITECTURE.md', has: 'sequenceDiagram', why: 'a drawing' },
+  { page: 'CONTRIBUTING.md', has: 'journal: sync before', why: 'messages of commits' },
   { page: 'README.md', has: '26 of 64 done', why: OUTPUT },
   { page: 'README.md', has: 'src/workflows/ ', why: 'a map; pages.test.ts checks its paths' },
   { page: 'bench/README.md', has: 'FAIL  64 at once', why: MEASURED },
