@@ -1,4 +1,4 @@
-import { createServer, request as httpRequest } from 'node:http';
+import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { existsSync } from 'node:fs';
@@ -65,7 +65,12 @@ const ACCESS = {
 export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> {
   Object.assign(process.env, ACCESS);
   const port = await firstFreePort(0);
-  const run = `from moto.server import main; main(["-H", "127.0.0.1", "-p", "${port}"])`;
+  const run = [
+    // Its connections stay open: one for each request costs more than the request.
+    'from werkzeug.serving import WSGIRequestHandler',
+    'WSGIRequestHandler.protocol_version = "HTTP/1.1"',
+    `from moto.server import main; main(["-H", "127.0.0.1", "-p", "${port}"])`,
+  ].join('\n');
   const folder = await temporaryFolder(t);
   const child = await startChild({
     command: install.python,
@@ -89,16 +94,18 @@ export async function startS3(t: Pick<TestContext, 'after'>): Promise<S3Server> 
   let disturbed: (request: Seen) => Disturbed = () => null;
   const requests: string[] = [];
   const conditional = inTurn();
+  const agent = new Agent({ keepAlive: true });
   const proxy = createServer((incoming, outgoing) => {
     const { method = '', url = '', headers } = incoming;
     requests.push(`${method} ${url}`);
     const how = disturbed({ method, path: url, headers });
-    void passOn({ incoming, outgoing }, { port, how, conditional });
+    void passOn({ incoming, outgoing }, { port, agent, how, conditional });
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   t.after(() => {
     proxy.closeAllConnections();
     proxy.close();
+    agent.destroy();
   });
   const endpoint = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
   let buckets = 0;
@@ -135,7 +142,12 @@ function inTurn(): InTurn {
 
 async function passOn(
   { incoming, outgoing }: { incoming: IncomingMessage; outgoing: ServerResponse },
-  { port, how, conditional }: { port: number; how: Disturbed; conditional: InTurn },
+  {
+    port,
+    agent,
+    how,
+    conditional,
+  }: { port: number; agent: Agent; how: Disturbed; conditional: InTurn },
 ): Promise<void> {
   if (how === 'cut the request') return void incoming.once('data', () => incoming.destroy());
   const chunks: Buffer[] = [];
@@ -150,7 +162,8 @@ async function passOn(
   if (how === 'ignore the condition') delete headers['if-none-match'];
   // Its own check and its write are two steps of threads; those of a store are one.
   if (headers['if-none-match'] !== undefined) await conditional(outgoing);
-  const sent = httpRequest({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+  const to = { agent, host: '127.0.0.1', port, method, path: url, headers };
+  const sent = httpRequest(to, (answer) => {
     if (how === 'lose the answer') {
       answer.resume();
       answer.once('end', () => outgoing.destroy());
