@@ -52,7 +52,7 @@ if (files.length === 0) {
 
 // They wait more than they compute; long ones hold loads that other work would disturb, and real engines are large.
 const most = { interop: 1, long: Math.min(3, availableParallelism() + 1) };
-const concurrency = most[tier] ?? Math.min(8, 3 * availableParallelism());
+const concurrency = most[tier] ?? Math.min(8, 4 * availableParallelism());
 
 const program =
   major === undefined
