@@ -56,6 +56,7 @@ export async function attend(
       policy,
       url,
       drain_limit,
+      over: over.signal,
       isIdle: async () => isIdle(await text(`${root}/metrics`)),
     });
   });
@@ -78,8 +79,8 @@ const say = (line: string): void => {
   console.error(plain(`engine attend: ${line}`));
 };
 
-const pause = (signal: AbortSignal): Promise<void> =>
-  sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+const pause = (signal: AbortSignal, ms = LOOK_EVERY_MS): Promise<void> =>
+  sleep(ms, undefined, { signal }).catch(() => undefined);
 
 /** 128 and the signal's number, as shells say it. */
 function exitOf(child: ChildProcess): Promise<number> {
@@ -100,9 +101,7 @@ async function persistently(ask: () => Promise<unknown>, signal: AbortSignal): P
     } catch (error) {
       say(`cannot join: ${describeError(error)}`);
     }
-    await sleep(Math.min(60_000, LOOK_EVERY_MS * 2 ** failures), undefined, { signal }).catch(
-      () => undefined,
-    );
+    await pause(signal, Math.min(60_000, LOOK_EVERY_MS * 2 ** failures));
   }
 }
 
@@ -128,19 +127,21 @@ function pass(child: ChildProcess, drain: () => void): () => void {
 
 interface Draining extends Pick<Attended, 'policy' | 'drain_limit'> {
   url: string;
+  /** Aborted when the engine has ended, as by a second signal. */
+  over: AbortSignal;
   isIdle: () => Promise<boolean>;
 }
 
 async function drainAndEnd(
   child: ChildProcess,
-  { policy, url, drain_limit, isIdle }: Draining,
+  { policy, url, drain_limit, over, isIdle }: Draining,
 ): Promise<void> {
   try {
     await policy.update('drain', { url, drain_limit, force: true });
     const until = Date.now() + toMs(drain_limit);
     // Workers notice it within seconds.
-    do await sleep(4 * LOOK_EVERY_MS);
-    while (Date.now() < until && !(await isIdle()));
+    do await pause(over, 4 * LOOK_EVERY_MS);
+    while (!over.aborted && Date.now() < until && !(await isIdle()));
   } catch (error) {
     say(`cannot drain: ${describeError(error)}`);
   }

@@ -36,11 +36,9 @@ type Said = { verb: string } & Record<string, unknown>;
 async function started({
   runs = 0,
   refuses = 0,
-  drain_limit = '30s',
   command,
   port: given,
 }: {
-  drain_limit?: string;
   runs?: number;
   refuses?: number;
   command?: readonly string[];
@@ -56,7 +54,8 @@ async function started({
   }) as PolicyClient['update'];
   const url = `http://127.0.0.1:${port}/v1`;
   const engine = command ?? [process.execPath, '-e', ENGINE, String(port), String(runs)];
-  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit });
+  // Nothing waits for so long: neither the end of an engine, nor of this process.
+  const ended = attend(engine, { policy: { update }, joins: { url }, drain_limit: '1h' });
   const verbs = (): string[] => said.map(({ verb }) => verb);
   return {
     url,
@@ -84,7 +83,7 @@ describe('engine attend', () => {
   });
 
   test('drains it at SIGTERM, and ends it as soon as nothing runs there', async () => {
-    const engine = await started({ drain_limit: '1h' });
+    const engine = await started();
     await engine.joined();
     process.kill(process.pid, 'SIGTERM');
     assert.equal(await within('its end, long before drain_limit', engine.ended), 7);
