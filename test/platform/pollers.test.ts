@@ -53,9 +53,9 @@ describe('the identity of a worker', () => {
 });
 
 describe('a worker of a task queue', () => {
-  const now_s = Math.round(Date.now() / 1000);
   /** Ages, in seconds by the server's clock or its own. */
   const living = async (workers: Record<string, { asked?: number; reported?: number }>) => {
+    const now_s = Math.round(Date.now() / 1000);
     const at = (age: number) => ({ seconds: now_s - age });
     const entries = Object.entries(workers);
     const server = {
