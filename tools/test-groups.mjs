@@ -63,7 +63,7 @@ export function groupTests({ compiled, files, times }) {
   }
   const parts = [...byRoom].flatMap(([room, members]) => {
     const sum = members.reduce((seconds, file) => seconds + secondsOf(file), 0);
-    const count = Math.ceil(sum / GROUP_S);
+    const count = Math.min(members.length, Math.ceil(sum / GROUP_S));
     return Array.from({ length: count }, (_, k) => {
       const part = members.filter((_, i) => i % count === k);
       const seconds = part.reduce((total, file) => total + secondsOf(file), 0);
