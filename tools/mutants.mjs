@@ -9,6 +9,7 @@ import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { compileTests, compileText } from './compile-tests.mjs';
 import { playFiles, sourceOfEvent, testFilesOf } from './play-files.mjs';
+import { tierOf } from './test-groups.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 /** A fault may make a test wait for ever. */
@@ -17,7 +18,7 @@ const TIMEOUT_MS = 60_000;
 const MOST_NAMED = 2;
 
 const words = process.argv.slice(2);
-const files = testFilesOf(root).filter((file) => /^test\/(?!(e2e|long|interop)\/)/.test(file));
+const files = testFilesOf(root).filter((file) => tierOf(file) === 'unit');
 const compiled = await compileTests(root);
 const sourceOf = sourceOfEvent({ root, compiled });
 try {
