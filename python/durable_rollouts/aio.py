@@ -18,6 +18,7 @@ from . import bar, connection, presence, starting
 from .connection import Gone, Handle
 from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
+from .one_deployment import of_one_deployment
 from .arrow import Sequences, SequencesFile
 from .requests import (
     BATCH_DEFAULTS,
@@ -111,7 +112,7 @@ class Client:
         """
         client = await connection.connect(address, namespace, profile)
         await presence.check_namespace(client)
-        return cls(client, task_queue)
+        return cls(of_one_deployment(client, task_queue), task_queue)
 
     async def start_batch(
         self,

@@ -126,6 +126,10 @@ class Terminated(RolloutFault):
     """It was terminated, which writes nothing; started again under its id, it continues."""
 
 
+class OtherDeployment(RolloutFault):
+    """The id is that of a workflow of another deployment in the namespace: it has another task queue, or another store."""
+
+
 class NotFound(RolloutFault):
     """Temporal does not know this id, or no longer."""
 

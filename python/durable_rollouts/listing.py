@@ -8,6 +8,8 @@ from typing import Dict, List, Literal, Optional
 
 from temporalio.client import Client as TemporalClient
 
+from .one_deployment import on_queue
+
 State = Literal["running", "ended", "failed", "cancelled", "terminated", "timed out"]
 
 STATES: Dict[str, State] = {
@@ -39,9 +41,10 @@ class Listed:
 
 
 async def listed(temporal: TemporalClient, workflow_type: str) -> List[Listed]:
-    """Each once, the newest first."""
+    """Each of this deployment once, the newest first."""
     newest: Dict[str, Listed] = {}
-    async for run in temporal.list_workflows(f"WorkflowType = '{workflow_type}'", limit=MOST_RUNS):
+    query = f"WorkflowType = '{workflow_type}'{on_queue(temporal)}"
+    async for run in temporal.list_workflows(query, limit=MOST_RUNS):
         known = newest.get(run.id)
         if known is None or known.started < run.start_time:
             name = "" if run.status is None else run.status.name

@@ -12,8 +12,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Describe
 from temporalio.client import Client as TemporalClient, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from .connection import describe, is_away, log
-from .faults import InvalidBatchRequest, RolloutFault
+from .connection import Paused, describe, is_away, log
+from .faults import InvalidBatchRequest
 
 ANSWER = timedelta(seconds=2)
 """For questions that the server answers at once. Without an answer the call that asks goes on."""
@@ -92,7 +92,7 @@ async def described(client: TemporalClient, id: str) -> Optional[WorkflowExecuti
     """The newest run of this id. None: Temporal has none, or does not say."""
     try:
         return await describe(client.get_workflow_handle(id))
-    except RolloutFault:  # Paused: who starts it joins it.
+    except Paused:  # Who starts it joins it.
         return None
     except RPCError as error:
         if is_away(error):

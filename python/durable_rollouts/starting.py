@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 from .connection import Handle, check_size, is_away, log, patiently, result_of
 from .faults import InvalidBatchRequest
 from .kinds import kind_of
+from .one_deployment import on_queue
 from .plain import plain, raw_json
 from .presence import described, place_of, say_who_waits
 from .requests import first_difference, with_defaults
@@ -123,7 +124,7 @@ async def completed_run(client: TemporalClient, workflow: str, id: str) -> Optio
     """The newest run of this id that has a result. None: Temporal has none, or cannot search; then only the store knows
     the id.
     """
-    query = f"WorkflowId = '{id}' AND WorkflowType = '{workflow}' AND ExecutionStatus = 'Completed'"
+    query = f"WorkflowId = '{id}' AND WorkflowType = '{workflow}' AND ExecutionStatus = 'Completed'{on_queue(client)}"
     try:
         runs = [run async for run in client.list_workflows(query)] if ID.fullmatch(id) else []
     except RPCError as error:

@@ -2,7 +2,12 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
-import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
+import {
+  awaitOutcome,
+  connectBatchClient,
+  isOtherDeployment,
+  openBatchClient,
+} from '../client/batch-client.js';
 import { followBatch } from '../client/progress.js';
 import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
@@ -168,7 +173,10 @@ interface Sought {
 /** Throws an error for the user that says what the id is, or where it was sought. */
 async function checkIsBatch(client: Pick<BatchClient, 'typeOf'>, sought: Sought): Promise<void> {
   // Who then looks at the batch says that the server is unavailable, and waits for it.
-  const type = await client.typeOf(sought.batchId).catch(() => 'rolloutBatch');
+  const type = await client.typeOf(sought.batchId).catch((error: unknown) => {
+    if (isOtherDeployment(error)) throw error;
+    return 'rolloutBatch';
+  });
   if (type === null) throw new Error(await whyNowhere(sought));
   if (type === 'rolloutBatch') return;
   const { batchId, config } = sought;

@@ -24,9 +24,10 @@ export async function temporalSettings(
 ): Promise<{ server: ServerAddress; taskQueue: string; services: Config['generation'] }> {
   const config = await givenConfig(file);
   const temporal = config?.temporal ?? Config.shape.temporal.parse({});
-  const server = connectionSettings({ temporal });
+  const { task_queue: taskQueue } = temporal;
+  const server = { ...connectionSettings({ temporal }), taskQueue };
   await warnOfOtherStack(file ?? DEFAULT_FILE, server);
-  return { server, taskQueue: temporal.task_queue, services: config?.generation ?? {} };
+  return { server, taskQueue, services: config?.generation ?? {} };
 }
 
 /** A command without `export TEMPORAL_ADDRESS` would use somebody else's stack unnoticed. */

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
+import { OtherDeployment } from '../activities/contract/one-deployment.js';
 import type { Described } from '../platform/failing-task.js';
 import { whyTaskFails } from '../platform/failing-task.js';
 import { OPEN_IN_SEARCHES, isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
@@ -11,6 +12,7 @@ import {
   CALL_MS,
   lastSeen,
   connectServer,
+  onQueue,
   queuedFor,
   openServer,
   openServerToLook,
@@ -58,6 +60,9 @@ export interface BatchClient {
   close: () => Promise<void>;
 }
 
+/** Whether an id is that of another deployment in the namespace. */
+export const isOtherDeployment = (error: unknown): boolean => error instanceof OtherDeployment;
+
 /** For answers that are not needed if they take longer. */
 const BRIEF_MS = 2000;
 /** Its rollouts close their requests, and its rows are written. */
@@ -78,7 +83,7 @@ const batchClient = (server: Server, looks: Server): BatchClient => ({
   unfinished: async () => {
     const ids: string[] = [];
     await server.within(CALL_MS, async () => {
-      const query = `WorkflowType = 'rolloutBatch' AND ${OPEN_IN_SEARCHES}`;
+      const query = `WorkflowType = 'rolloutBatch' AND ${OPEN_IN_SEARCHES}${onQueue(server.taskQueue)}`;
       for await (const { workflowId } of server.client.workflow.list({ query }))
         ids.push(workflowId);
     });
@@ -130,6 +135,7 @@ async function look(
     const isWaited = !closed && answer.progress !== null;
     return { closed, begun_ms, ...answer, ...(isWaited && (await queuedFor(server, taskQueue))) };
   } catch (error) {
+    if (isOtherDeployment(error)) throw error;
     if (error instanceof WorkflowNotFoundError)
       return { closed: true, progress: null, trouble: forgotten(batchId) };
     const { address } = server;
@@ -216,6 +222,7 @@ async function outcome(
 ): Promise<RunOutcome> {
   try {
     const handle = client.workflow.getHandle(batchId, runId);
+    await within(CALL_MS, () => handle.describe());
     return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
   } catch (error) {
     if (error instanceof WorkflowFailedError) {

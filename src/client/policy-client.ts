@@ -1,5 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { WithStartWorkflowOperation } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  WithStartWorkflowOperation,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
 import type {
   BeginAnswer,
   PolicyInput,
@@ -41,11 +45,13 @@ export interface PolicyAnswers {
 }
 export type PolicyUpdate = keyof PolicyAnswers;
 
+const ASK_AGAIN_MS = 1000;
+
 export async function connectPolicy(
   address: ServerAddress,
   { service, task_queue }: { service: string; task_queue: string },
 ): Promise<PolicyClient> {
-  const server = await connectServer(address);
+  const server = await connectServer({ ...address, taskQueue: task_queue });
   const workflowId = policyId(service);
   const args: [PolicyInput] = [{ service }];
   const start = { workflowId, taskQueue: task_queue, args };
@@ -70,7 +76,7 @@ export async function connectPolicy(
         }),
       ),
     );
-    return (await asked.result()) as PolicyAnswers[N];
+    return (await patiently(() => asked.result())) as PolicyAnswers[N];
   };
   return {
     publish: (input) => update('publish', input),
@@ -88,6 +94,18 @@ export async function connectPolicy(
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,
   };
+}
+
+/** An accepted update lasts as long as its engines need; a server that is busy or away meanwhile is asked again. */
+async function patiently<T>(result: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await result();
+    } catch (error) {
+      if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError)) throw error;
+      await sleep(ASK_AGAIN_MS);
+    }
+  }
 }
 
 /** A workflow of a service that no worker has would only fail. Without an answer, it says so itself. */

@@ -12,6 +12,7 @@ import { describeError } from '../platform/errors.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
 import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
+import { oneDeployment } from '../activities/contract/one-deployment.js';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
 import { pausedText } from '../platform/workflow-status.js';
 
@@ -29,16 +30,24 @@ export interface ServerAddress {
   namespace: string;
   /** The setting that counts for its address, for messages. */
   address_from?: string;
+  /** `temporal.task_queue` of the deployment whose workflows these are; absent: any one's. */
+  taskQueue?: string;
 }
 
 /** A server of this machine. */
 export const onLoopback = ({
   address,
   namespace,
+  taskQueue,
 }: {
   address: string;
   namespace: string;
-}): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
+  taskQueue?: string;
+}): ServerAddress => ({
+  options: { address, channelArgs: LOOPBACK_CHANNEL },
+  namespace,
+  ...(taskQueue !== undefined && { taskQueue }),
+});
 
 /** Deadline of a call that the server answers at once. */
 export const CALL_MS = 20_000;
@@ -61,6 +70,8 @@ export function checkSize(what: string, input: unknown): void {
 /** A Temporal server, for code outside a worker. */
 export interface Server {
   address: string;
+  /** Of its deployment; absent: workflows of any deployment are reached. */
+  taskQueue?: string;
   client: Client;
   within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
   close: () => Promise<void>;
@@ -112,15 +123,33 @@ export const openServer = (server: ServerAddress): Server =>
   serverOn(Connection.lazy(server.options), server);
 
 /** For callers that ask again and again: a call fails as soon as the server cannot be reached. */
-export const openServerToLook = ({ options, namespace }: ServerAddress): Server =>
-  serverOn(Connection.lazy({ ...options, interceptors: [] }), { options, namespace });
+export const openServerToLook = (server: ServerAddress): Server =>
+  serverOn(Connection.lazy({ ...server.options, interceptors: [] }), server);
 
-const serverOn = (connection: Connection, { options, namespace }: ServerAddress): Server => ({
+const serverOn = (
+  connection: Connection,
+  { options, namespace, taskQueue }: ServerAddress,
+): Server => ({
   address: options.address,
-  client: new Client({ connection, namespace, dataConverter }),
+  ...(taskQueue !== undefined && { taskQueue }),
+  client: new Client({
+    connection,
+    namespace,
+    dataConverter,
+    interceptors: {
+      workflow:
+        taskQueue === undefined
+          ? []
+          : [oneDeployment({ server: connection.workflowService, namespace, taskQueue })],
+    },
+  }),
   within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
   close: () => connection.close(),
 });
+
+/** The end of a search, for the workflows of one deployment. */
+export const onQueue = (taskQueue: string | undefined): string =>
+  taskQueue === undefined ? '' : ` AND TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
 
 /** Asks a workflow. Throws `WorkflowNotFoundError`, or an error that says that no worker answers. */
 export async function query<T>(
@@ -139,7 +168,9 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
   } catch (error) {
     const refusal = refusedByServer(error, workflowId);
     const isSilence =
-      error instanceof ServiceError || error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+      error instanceof ServiceError ||
+      isGrpcServiceError(error) ||
+      error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
     if (refusal === null && !isSilence) throw error;
     throw new Error(refusal ?? noWorkerFor(workflowId), { cause: error });
   }

@@ -5,9 +5,10 @@ import {
 } from '@temporalio/client';
 import type { BatchOptions, BatchResult, Counts } from '../activities/contract.js';
 import { BATCH_ID } from '../model/workflow-safe/rollout-id.js';
+import { OtherDeployment } from '../activities/contract/one-deployment.js';
 import { differenceBetween } from '../model/request-difference.js';
 import type { Server } from './server.js';
-import { CALL_MS, checkSize } from './server.js';
+import { CALL_MS, checkSize, onQueue } from './server.js';
 
 /** What a batch is started with. */
 export interface BatchStart {
@@ -52,6 +53,8 @@ export async function startOrJoin(server: Server, start: BatchStart): Promise<St
       throw new Error(
         `batch ${batchId} runs: restart plays a batch again that has ended; stop this one first`,
       );
+    // It may have been started since.
+    await newestRun(server, batchId);
     await checkSame(server, start);
     return { how: 'joined' };
   }
@@ -72,18 +75,21 @@ const newestRun = (
   { client, within }: Server,
   batchId: string,
 ): Promise<WorkflowExecutionDescription | null> =>
-  within(CALL_MS, () => client.workflow.getHandle(batchId).describe()).catch(() => null);
+  within(CALL_MS, () => client.workflow.getHandle(batchId).describe()).catch((error: unknown) => {
+    if (error instanceof OtherDeployment) throw error;
+    return null;
+  });
 
 /**
  * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the
  * batch.
  */
 export async function completedRun(
-  { client, within }: Server,
+  { client, within, taskQueue }: Server,
   batchId: string,
 ): Promise<Run | null> {
   if (!BATCH_ID.test(batchId)) return null;
-  const query = `WorkflowId = '${batchId}' AND WorkflowType = '${TYPE}' AND ExecutionStatus = 'Completed'`;
+  const query = `WorkflowId = '${batchId}' AND WorkflowType = '${TYPE}' AND ExecutionStatus = 'Completed'${onQueue(taskQueue)}`;
   const runs: WorkflowExecutionInfo[] = [];
   await within(CALL_MS, async () => {
     for await (const run of client.workflow.list({ query })) runs.push(run);

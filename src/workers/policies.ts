@@ -5,6 +5,7 @@ import { isForgotten, isOverdue, needsCare } from '../model/policy/care.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
+import { OtherDeployment } from '../activities/contract/one-deployment.js';
 import { isOpen } from '../platform/workflow-status.js';
 import type { GenerationPool } from '../activities/dependencies.js';
 import type { PolicyParts } from './controls.js';
@@ -40,15 +41,29 @@ export function reachPolicies(
         signal: 'recover',
       });
     },
-    isRunning: async (service) => {
-      try {
-        return isOpen(await client.workflow.getHandle(policyId(service)).describe());
-      } catch (error) {
-        if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
-        throw error;
-      }
-    },
+    isRunning: (service) => isRunning(client, service),
   };
+}
+
+async function isRunning({ workflow }: Client, service: string): Promise<boolean> {
+  try {
+    return isOpen(await workflow.getHandle(policyId(service)).describe());
+  } catch (error) {
+    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
+    if (error instanceof OtherDeployment && !error.isOpen) return false;
+    throw error;
+  }
+}
+
+/** Whose policy runs for a service, if it is another deployment's; null: nobody's, or this one's. */
+export async function foreignPolicy(client: Client, service: string): Promise<string | null> {
+  try {
+    await isRunning(client, service);
+    return null;
+  } catch (error) {
+    if (error instanceof OtherDeployment) return error.message;
+    throw error;
+  }
 }
 
 /** How often each worker checks whether some record needs care. */

@@ -8,6 +8,7 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { createActivities } from '../activities/index.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { describeError } from '../platform/errors.js';
+import { oneDeployment } from '../activities/contract/one-deployment.js';
 import type { StoreIds } from '../platform/pollers.js';
 import { REPORTS_EVERY_S } from '../platform/pollers.js';
 import { orAborted } from '../platform/waits/abort.js';
@@ -28,7 +29,7 @@ import { RAISE_LIMIT, cutByOpenFiles } from './open-files.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
-import { keepPolicies, reachPolicies } from './policies.js';
+import { foreignPolicy, keepPolicies, reachPolicies } from './policies.js';
 import { probeParts } from './probe-parts.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import type { StuckWorkflows } from './stuck.js';
@@ -152,7 +153,13 @@ async function startWorkers(
     await connection.close();
     return null;
   }
-  const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
+  const { task_queue } = config.temporal;
+  const own = ownClient({ ...connected, taskQueue: task_queue });
+  const policies = reachPolicies(own, { task_queue, log });
+  for (const service of Object.keys(config.generation)) {
+    const foreign = await foreignPolicy(own, service);
+    if (foreign !== null) throw new Error(foreign);
+  }
   const temporal = askTemporal(client, { policies, log });
   const gateway = await openGateway(config, { ...parts, env: process.env });
   const dependencies = createDependencies(config, {
@@ -162,7 +169,7 @@ async function startWorkers(
     seen: deployed.reports !== null,
   });
   const activities = createActivities(dependencies);
-  const stuck = reachStuck(client, config.temporal.task_queue);
+  const stuck = reachStuck(client, task_queue);
   return {
     connected,
     gateway,
@@ -172,6 +179,17 @@ async function startWorkers(
     lookForOthers,
     workers: await createWorkers({ config, connected, activities, ids, run }),
   };
+}
+
+/** Reaches workflows of this deployment alone. */
+function ownClient({
+  connection,
+  namespace,
+  taskQueue,
+}: Pick<Connected, 'connection' | 'namespace'> & { taskQueue: string }): Client {
+  const server = connection.workflowService;
+  const workflow = [oneDeployment({ server, namespace, taskQueue })];
+  return new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
 }
 
 /** A store that cannot be written now does not keep a worker from starting: rollouts say that they wait for it. */

@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
+import { STORE_MEMO } from '../../src/activities/contract/one-deployment.js';
 import { refusedKey } from '../../src/model/refused-key.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedService } from '../fakes/scripted-service.js';
@@ -62,6 +63,7 @@ describe('a batch that is planned', () => {
       logprobs_mode: 'processed',
       continued: false,
       looks: true,
+      memo: { [STORE_MEMO]: bench.store_id },
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
     assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);

@@ -42,7 +42,7 @@ describe('a stream of a thousand groups', () => {
       max_in_flight: GROUPS,
       rollout_timeout: '3h',
     });
-    await eventually({ what: 'all groups', timeout_ms: 600_000 }, async () => {
+    await eventually({ what: 'all groups', timeout_ms: 1_800_000 }, async () => {
       const progress = await stream.progress().catch(() => null);
       return progress?.in_flight === GROUPS;
     });
@@ -57,7 +57,7 @@ describe('a stream of a thousand groups', () => {
       assert.deepEqual({ ...answers[at], ...change }, answers[at]);
     // The last group gets a change last.
     const last = client.workflow.getHandle(`thousand/${GROUPS - 1}`);
-    await eventually({ what: 'the last change', timeout_ms: 900_000 }, async () => {
+    await eventually({ what: 'the last change', timeout_ms: 1_800_000 }, async () => {
       const events = (await last.fetchHistory()).events ?? [];
       const told = events.flatMap(
         ({ workflowExecutionSignaledEventAttributes: at }) => at?.input?.payloads ?? [],

@@ -61,6 +61,9 @@ class Server:
         if start_workflow is not None:
             self.start_workflow = start_workflow
 
+    def config(self):
+        return {"interceptors": []}
+
     async def describe_task_queue(self, request, timeout):
         assert (request.namespace, request.task_queue.name) == ("ns", "q"), request
         return SimpleNamespace(pollers=[SimpleNamespace(identity=identity) for identity in self.workers])

@@ -71,6 +71,8 @@ export interface StreamPlan {
   steps_dir?: string;
   /** It looks at its rollouts while a trainer waits for a step; absent: an older worker planned the stream. */
   looks?: true;
+  /** As of a batch's plan. */
+  memo?: Record<string, string>;
   /** As the store has it. */
   found: StreamState;
 }

@@ -9,6 +9,7 @@ import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
+import { STORE_MEMO } from '../contract/one-deployment.js';
 import { prepareBatch } from './prepare-batch.js';
 
 /**
@@ -16,7 +17,7 @@ import { prepareBatch } from './prepare-batch.js';
  * the store. Nothing is written before everything is valid.
  */
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
-  const { attempt, store, countOpenRollouts } = dependencies;
+  const { attempt, store, storeId, countOpenRollouts } = dependencies;
   return (input, options) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
@@ -51,6 +52,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed && !isAgain,
         looks: true as const,
+        memo: { [STORE_MEMO]: await storeId() },
         ...(!request.rollout_workflows && { plays_rollouts: true as const }),
       };
     });

@@ -5,6 +5,7 @@ import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
+import { STORE_MEMO } from '../contract/one-deployment.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
@@ -18,7 +19,7 @@ import { servedNow } from './watch-served.js';
  * run continue, and nobody waits for them.
  */
 export function createPlanStream(dependencies: Dependencies): StreamActivities['planStream'] {
-  const { attempt, store, policy } = dependencies;
+  const { attempt, store, storeId, policy } = dependencies;
   return (input) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
@@ -58,6 +59,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
         keep_steps: stream.keep_steps,
         steps_dir: stepsDir(stream_id, store),
         looks: true as const,
+        memo: { [STORE_MEMO]: await storeId() },
         found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });

@@ -1,6 +1,6 @@
 import type { BatchProgress } from '../../activities/contract.js';
 import type { Server, ServerAddress } from '../server.js';
-import { openServerToLook } from '../server.js';
+import { onQueue, openServerToLook } from '../server.js';
 import type { Run } from './listed.js';
 
 /** What a Temporal server has of batches and streams. */
@@ -59,10 +59,10 @@ export async function progressOfAll(
 }
 
 /** The server gives the open ones and the newest first. */
-async function listRuns({ client }: Server): Promise<Run[]> {
+async function listRuns({ client, taskQueue }: Server): Promise<Run[]> {
   const runs = new Map<string, Run>();
   let read = 0;
-  for await (const found of client.workflow.list({ query: QUERY })) {
+  for await (const found of client.workflow.list({ query: `${QUERY}${onQueue(taskQueue)}` })) {
     const { workflowId: id, type, status, startTime } = found;
     const kind = KINDS[type as keyof typeof KINDS];
     const known = runs.get(id);

@@ -1,4 +1,5 @@
 import { Client, Connection } from '@temporalio/client';
+import { oneDeployment } from '../../activities/contract/one-deployment.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import { clockAhead } from '../../platform/server-clock.js';
@@ -10,6 +11,7 @@ import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
 import type { OwnStore } from '../one-store.js';
 import { findOtherStores } from '../one-store.js';
+import { foreignPolicy } from '../policies.js';
 import type { RoleQueue } from '../queues.js';
 import { queuesOf } from '../queues.js';
 import { missingSearchAttributes } from '../search-attributes.js';
@@ -68,10 +70,26 @@ async function askServer(
   found.push(...(await checkClock(connection, { part, namespace }).catch(() => [])));
   const client = new Client({ connection, namespace });
   for (const queue of queuesOf(config)) found.push(await checkQueue(client, { ...queue, file }));
+  found.push(...(await checkPolicies(client, config)));
   const own = await store;
   if (own !== null) found.push(...(await checkStores(client, { config, own })));
   // A server without a search cannot be asked.
   found.push(...(await checkWorkflows(client, config.temporal.task_queue).catch(() => [])));
+  return found;
+}
+
+/** A service whose policy is another deployment's. A worker would refuse to start. */
+async function checkPolicies(
+  { workflowService: server, connection, options: { namespace } }: Client,
+  { generation, temporal: { task_queue: taskQueue } }: Config,
+): Promise<Finding[]> {
+  const workflow = [oneDeployment({ server, namespace, taskQueue })];
+  const client = new Client({ connection, namespace, interceptors: { workflow } });
+  const found: Finding[] = [];
+  for (const service of Object.keys(generation)) {
+    const what = await foreignPolicy(client, service).catch(() => null);
+    if (what !== null) found.push({ part: `generation.${service}`, state: 'broken', what });
+  }
   return found;
 }
 

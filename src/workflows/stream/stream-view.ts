@@ -1,4 +1,9 @@
-import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
+import {
+  setCurrentDetails,
+  setHandler,
+  upsertMemo,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
 import type { RolloutsSeen, Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
@@ -50,6 +55,8 @@ export function showStream(): StreamView {
   return {
     opened: (now) => {
       stream = now;
+      const { memo } = now.plan;
+      if (memo !== undefined) upsertMemo(memo);
       phase = 'running';
       waiting = null;
       shownVersion = now.pacing().last_version;

@@ -1,4 +1,4 @@
-import { setCurrentDetails, setHandler, workflowInfo } from '@temporalio/workflow';
+import { setCurrentDetails, setHandler, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import type {
   BatchPlan,
   BatchProgress,
@@ -50,7 +50,8 @@ export function showBatch(): BatchView {
   });
   const stop = handleStop();
   return {
-    planned: ({ samples, num_repeats, continued, priority }) => {
+    planned: ({ samples, num_repeats, continued, priority, memo }) => {
+      if (memo !== undefined) upsertMemo(memo);
       members = samples * num_repeats;
       show({
         phase: 'running',
