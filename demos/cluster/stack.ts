@@ -5,7 +5,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../../src/platform/files.js';
 import { startChild } from '../../src/platform/process/child.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { takePort } from '../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { loadConfig } from '../../src/workers/config.js';
 import { migrateStore } from '../../src/workers/open-store.js';
@@ -38,16 +38,10 @@ export async function startCluster(place: StackPlace & { scratch: string }): Pro
   const { folder, supervisor, scratch } = place;
   const server = await planServer(folder);
   const { address, namespace, logs } = server;
-  const taken = Object.values<number>({ ...server.ports });
-  const portFrom = async (from: number): Promise<number> => {
-    const port = await firstFreePort(from, taken);
-    taken.push(port);
-    return port;
-  };
   const binaries = findPostgres(process.env);
   if (binaries === null) throw new Error(NO_POSTGRES);
   const password = randomBytes(18).toString('hex');
-  const port = await portFrom(5432);
+  const port = await takePort(5432);
   const database = await preparePostgres({ binaries, folder: scratch, port, password });
   await supervisor.run(postgresPart(database, { logs, folder: scratch }));
   await supervisor.run(serverPart({ ...place, ...server }));
@@ -55,7 +49,7 @@ export async function startCluster(place: StackPlace & { scratch: string }): Pro
   const part = nodePart({ ...place, logs });
   const engines: string[] = [];
   for (const host of HOSTS) {
-    const port = await portFrom(8000);
+    const port = await takePort(8000);
     engines.push(`http://127.0.0.1:${port}/v1`);
     const args = ['--port', String(port), ...DEMO_SIMULATOR];
     await supervisor.run(part('simulator', { args, name: `simulator-${host}` }));

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../../src/platform/files.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { takePort } from '../../src/platform/process/free-port.js';
 import { lastLines, runCommand } from '../../src/platform/process/run-command.js';
 import type { PlannedServer, StackPlace } from '../../src/dev/stack.js';
 import { planServer, startServerAndWorker } from '../../src/dev/stack.js';
@@ -45,7 +45,7 @@ export async function startLearningStack(
 ): Promise<LearningStack> {
   const { folder, supervisor } = place;
   const server = await planServer(folder);
-  const port = await firstFreePort(8000, Object.values(server.ports));
+  const port = await takePort(8000);
   const stack = { ...server, engineUrl: `http://127.0.0.1:${port}` };
   const config = path.join(folder, 'temporal.yaml');
   await writeSettings(config, { folder, stack, life });

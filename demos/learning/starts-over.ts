@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { takePort } from '../../src/platform/process/free-port.js';
 import { createSupervisor } from '../../src/dev/supervisor.js';
 import { examplePart } from './example.js';
 import type { Session } from './follow.js';
@@ -29,7 +29,7 @@ export async function startsOver(session: Session, longest_ms: number): Promise<
   const folder = startsOverFolder(options.folder);
   const logs = path.join(folder, 'logs');
   await mkdir(folder, { recursive: true });
-  const port = await firstFreePort(8000);
+  const port = await takePort(8000);
   // How often it dies is part of the result.
   const supervisor = createSupervisor({ say: screen.say });
   const done = new AbortController();

@@ -10,7 +10,7 @@ import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import type { Child } from '../platform/process/child.js';
 import { describeExit, logTail, startChild } from '../platform/process/child.js';
 import { stackEnvironment } from './stack-environment.js';
-import { firstFreePort } from '../platform/process/free-port.js';
+import { firstFreePort, takePort } from '../platform/process/free-port.js';
 
 export interface DevServerOptions {
   /** The Temporal CLI. */
@@ -76,10 +76,9 @@ const RETENTION = '7d';
 const HEALTHY_WITHIN_MS = 30_000;
 const MOST_STARTS = 3;
 
-/** Ports for {@link startDevServer}: the given ones or the next free; 0 is any free one. */
+/** Ports for {@link startDevServer}, taken: the given ones or the next free; 0 is any free one. */
 export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }): Promise<Ports> {
-  const server = await firstFreePort(from.server);
-  return { server, ui: await firstFreePort(from.ui, [server]) };
+  return { server: await takePort(from.server), ui: await takePort(from.ui) };
 }
 
 /**

@@ -10,7 +10,7 @@ import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
 import { engineFaults, namedEngines } from './engine.js';
 import type { FolderClaim } from './folder-claim.js';
-import { firstFreePort } from '../platform/process/free-port.js';
+import { takePort } from '../platform/process/free-port.js';
 import type { LocalConfigOptions } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
 import { servedIn } from './served.js';
@@ -92,7 +92,7 @@ const LOGS = ['temporal-server', 'simulator', 'worker'] as const;
 
 const logIn = (logs: string, part: string): string => path.join(logs, `${part}.log`);
 
-/** Finds free ports, and prepares a folder for logs without those of an earlier start. */
+/** Takes ports, and prepares a folder for logs without those of an earlier start. */
 export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
   const logs = path.join(folder, 'logs');
   for (const part of LOGS) await rm(logIn(logs, part), { force: true });
@@ -116,8 +116,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     directory: path.dirname(folder),
   });
   const engine = engineOf(options, given);
-  const simulatorPort =
-    engine === null ? await firstFreePort(from.simulator, Object.values(server.ports)) : null;
+  const simulatorPort = engine === null ? await takePort(from.simulator) : null;
   const simulatorUrl = simulatorPort === null ? null : `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
   const generationUrl = options.engine ?? simulatorUrl;

@@ -19,7 +19,7 @@ import { agentProblems } from './agent-problems.js';
 import { GenerationServiceSettings } from './generation-settings.js';
 import { sharedEngines } from './one-engine.js';
 import { WorkerSettings } from './worker-settings.js';
-import { generationQueue, ownQueue, queuesOfTurns } from './queues.js';
+import { generationQueue, ownQueue, queuesOfTurns, unequalLimits } from './queues.js';
 import { textOf } from '../platform/utf8-text.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
@@ -186,7 +186,11 @@ export const Config = z
       const message = `expected a queue that nothing else is on, got ${JSON.stringify(own)}`;
       context.addIssue({ code: 'custom', path: ['environments', name, 'task_queue'], message });
     }
-    for (const { path, message } of [...sharedEngines(config.generation), ...agentProblems(config)])
+    for (const { path, message } of [
+      ...sharedEngines(config.generation),
+      ...agentProblems(config),
+      ...unequalLimits(config),
+    ])
       context.addIssue({ code: 'custom', path, message });
   });
 export type Config = z.infer<typeof Config>;

@@ -30,8 +30,11 @@ export function environmentQueue(
 /** For programs of agents without their own queue: a rollout holds its slot as long as its program runs. */
 const agentQueue = ({ temporal }: Deployed): string => `${temporal.task_queue}-agent`;
 
-const isAgent = (settings: object | undefined): boolean =>
-  settings !== undefined && 'kind' in settings && settings.kind === 'agent';
+const isAgent = (settings: object | undefined): boolean => isOfKind('agent', settings);
+const isGymAgent = (settings: object): boolean => isOfKind('gym_agent', settings);
+
+const isOfKind = (kind: string, settings: object | undefined): boolean =>
+  settings !== undefined && 'kind' in settings && settings.kind === kind;
 
 export function ownQueue(settings: object | undefined): string | undefined {
   const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
@@ -41,6 +44,33 @@ export function ownQueue(settings: object | undefined): string | undefined {
 /** Whether this environment has a queue or a limit of its own. */
 export const isLimited = (settings: object): boolean =>
   ownQueue(settings) !== undefined || limitOf(settings) !== undefined;
+
+/** Environments whose rollouts have slots of a queue from beginning to end, with the limit that each names. */
+export const playersOn = (
+  config: Deployed & { environments: Record<string, object> },
+): { task: string; queue: string; limit: number | undefined }[] =>
+  Object.entries(config.environments)
+    .filter(([, settings]) => isAgent(settings) || isGymAgent(settings))
+    .map(([task, settings]) => ({
+      task,
+      queue: environmentQueue(config, task),
+      limit: limitOf(settings),
+    }));
+
+/** The slots of a queue are one number: another one would be another's limit. */
+export function* unequalLimits(
+  config: Deployed & { environments: Record<string, object> },
+): Generator<{ path: string[]; message: string }> {
+  const first = new Map<string, { task: string; limit: number | undefined }>();
+  for (const { task, queue, limit } of playersOn(config)) {
+    const other = first.get(queue) ?? { task, limit };
+    first.set(queue, other);
+    if (other.limit === limit) continue;
+    const [expected, got] = [other.limit, limit].map((one) => one ?? 'none');
+    const message = `expected ${expected}, as environment ${other.task} has on the same task queue ${queue}, or a task_queue of its own, got ${got}`;
+    yield { path: ['environments', task, 'max_concurrent'], message };
+  }
+}
 
 export function limitOf(settings: object): number | undefined {
   const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;

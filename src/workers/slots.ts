@@ -1,7 +1,7 @@
 import type { Config } from './config.js';
 import type { Role } from './worker-settings.js';
 import { memoryOf } from './config.js';
-import { commonEnvironmentQueue, environmentQueue, generationQueue, limitOf } from './queues.js';
+import { commonEnvironmentQueue, environmentQueue, generationQueue, playersOn } from './queues.js';
 
 /** Activity slots of each of this process's queues. */
 export const slotsOf = (config: Config): ReadonlyMap<string, number> =>
@@ -29,11 +29,10 @@ export const environmentQueues = (config: Config): string[] => [
   ]),
 ];
 
-/** The smallest limit of the environments on a queue, since they share its slots. */
+/** A step waits for its environment's own place (step-places.ts); a whole rollout has a slot, of those of its kind. */
 function stepsAtOnce(config: Config, queue: string): number {
-  const limits = Object.entries(config.environments)
-    .filter(([task]) => environmentQueue(config, task) === queue)
-    .map(([, settings]) => limitOf(settings))
-    .filter((limit) => limit !== undefined);
+  const limits = playersOn(config)
+    .filter((player) => player.queue === queue)
+    .map(({ limit }) => limit ?? Infinity);
   return Math.min(memoryOf(config).steps, ...limits);
 }

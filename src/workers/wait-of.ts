@@ -2,7 +2,12 @@ import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { waitIn } from '../activities/attempt.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
-import { REPAIR, operatorsHand, unpolledQueue } from '../model/workflow-safe/waiting.js';
+import {
+  REPAIR,
+  operatorsHand,
+  takenSlots,
+  unpolledQueue,
+} from '../model/workflow-safe/waiting.js';
 import { whyTaskFails } from '../platform/failing-task.js';
 import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
 import { whyPaused } from '../platform/workflow-status.js';
@@ -10,16 +15,24 @@ import { whyPaused } from '../platform/workflow-status.js';
 /** temporal.api.enums.v1.PendingActivityState, which none of the SDK's packages exports by name. */
 const [SCHEDULED, PAUSED] = [1, 4];
 
-/** What only Temporal knows of a workflow's wait: in no journal, and no activity runs that could say it. */
+/**
+ * What only Temporal knows of a workflow's wait: in no journal, and no activity runs that could say it. `slots`: also that
+ * it waits for a slot, which a batch counts by itself.
+ */
 export async function waitOfDescribed(
   described: Pick<WorkflowExecutionDescription, 'status' | 'workflowId' | 'raw'>,
-  { workflowService, options: { namespace } }: Pick<Client, 'workflowService' | 'options'>,
+  {
+    workflowService,
+    options: { namespace },
+    slots = false,
+  }: Pick<Client, 'workflowService' | 'options'> & { slots?: boolean },
 ): Promise<Waiting | null> {
   const paused = whyPaused(described);
   if (paused !== null) return operatorsHand(paused);
   const why = await whyTaskFails(workflowService, { described: described.raw, namespace });
   if (why !== null) return { service: REPAIR, message: why };
   const asked = new Set<string>();
+  let crowded: Waiting | null = null;
   for (const activity of described.raw.pendingActivities ?? []) {
     const { activityId, activityOptions, heartbeatDetails } = activity;
     const state = Number(activity.state);
@@ -35,13 +48,24 @@ export async function waitOfDescribed(
       ? await waitOfQueue(queue, { workflowService, options: { namespace } })
       : null;
     if (unpolled !== null) return unpolled;
+    if (slots && isNew) crowded ??= await crowdedQueue(queue, { workflowService, namespace });
     const waits = (heartbeatDetails?.payloads ?? []).map((one) =>
       waitIn(defaultPayloadConverter.fromPayload(one)),
     );
     const wait = waits.find((one) => one !== null);
     if (wait !== undefined) return wait;
   }
-  return null;
+  return crowded;
+}
+
+/** That tasks of a queue wait, because all slots of its workers are taken; null: none waits, or nobody knows. */
+async function crowdedQueue(
+  name: string,
+  { workflowService, namespace }: { workflowService: Client['workflowService']; namespace: string },
+): Promise<Waiting | null> {
+  const asking = backlogOf(workflowService, { namespace, name, type: 'activity' });
+  const backlog = await asking.catch(() => null);
+  return backlog === null || backlog === 0 ? null : takenSlots(name, backlog);
 }
 
 /** That nobody polls a queue of activities; null: somebody does. `ifUsed`: only while a task waits in it. */

@@ -63,7 +63,7 @@ describe('a batch that is planned', () => {
       logprobs_mode: 'processed',
       continued: false,
       looks: true,
-      memo: { [STORE_MEMO]: bench.store_id },
+      memo: { [STORE_MEMO]: await bench.dependencies.storeId() },
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
     assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);

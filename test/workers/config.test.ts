@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { problemsOf } from '../../src/model/problems.js';
 import { Config } from '../../src/workers/config.js';
+import { slotsOf } from '../../src/workers/slots.js';
 
 const withService = (more: object) => ({
   generation: { default: { kind: 'vllm', base_urls: ['http://a/v1', 'http://b/v1'], ...more } },
@@ -181,6 +182,40 @@ describe('an engine of two services', () => {
   test('are two engines where host, port or path differ', () => {
     for (const url of ['http://b:8000/v1', 'https://b/v1', 'http://b/other/v1'])
       assert.deepEqual(problemsOfOther(url), []);
+  });
+});
+
+describe('environments of agents on one queue', () => {
+  const run = { url: 'http://agent' };
+  const agent = (change: object) => ({ kind: 'agent', run, ...change });
+  const problems = (environments: object) =>
+    Config.safeParse({ ...withService({}), environments }).error?.issues.map(
+      ({ path, message }) => [path.join('.'), message],
+    ) ?? [];
+
+  test('are refused where they name other limits, since its slots would be the smaller one for both', () => {
+    assert.deepEqual(problems({ a: agent({ max_concurrent: 24 }), b: agent({}) }), [
+      [
+        'environments.b.max_concurrent',
+        'expected 24, as environment a has on the same task queue rollouts-agent, or a task_queue of its own, got 8',
+      ],
+    ]);
+  });
+
+  test('play with one limit on one queue, or each with its own on a queue of its own', () => {
+    assert.deepEqual(problems({ a: agent({}), b: agent({ max_concurrent: 8 }) }), []);
+    const own = { a: agent({ max_concurrent: 24, task_queue: 'of-a' }), b: agent({}) };
+    assert.deepEqual(problems(own), []);
+    const config = Config.parse({ ...withService({}), environments: own });
+    const slots = slotsOf(config);
+    assert.deepEqual([slots.get('of-a'), slots.get('rollouts-agent')], [24, 8]);
+  });
+
+  test('take nothing from the steps of others on their worker', () => {
+    const http = (change: object) => ({ kind: 'http', url: 'http://e', ...change });
+    const environments = { slow: http({ max_concurrent: 4 }), fast: http({}), b: agent({}) };
+    const slots = slotsOf(Config.parse({ ...withService({}), environments }));
+    assert.equal(slots.get('rollouts-environment'), 256);
   });
 });
 

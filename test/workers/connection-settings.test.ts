@@ -11,6 +11,7 @@ import { createHttpClient } from '../../src/platform/http/client.js';
 import { withoutSecrets } from '../../src/platform/secrets.js';
 import { connectionSettings } from '../../src/workers/connection-settings.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { eventually } from '../harness/waiting.js';
 
 const NOTHING = { profile: null, address: null, namespace: null, task_queue: 'q' };
 
@@ -65,10 +66,10 @@ describe('with a proxy in the shell', () => {
     [
       'a request to an engine or an environment',
       async (port) => {
-        const client = createHttpClient({ connect_timeout_ms: 1000 });
+        const client = createHttpClient({ connect_timeout_ms: 5000 });
         const url = `http://127.0.0.1:${port}/health`;
         const signal = new AbortController().signal;
-        await client.exchange({ method: 'GET', url, timeout_ms: 1000, signal, max_bytes: 100 });
+        await client.exchange({ method: 'GET', url, timeout_ms: 5000, signal, max_bytes: 100 });
       },
     ],
   ];
@@ -76,7 +77,7 @@ describe('with a proxy in the shell', () => {
     connectionSettings({ temporal: { ...NOTHING, address: `127.0.0.1:${port}` } });
   const asked = async (server: Server): Promise<void> => {
     try {
-      await server.within(1000, () => server.client.workflowService.getSystemInfo({}));
+      await server.within(5000, () => server.client.workflowService.getSystemInfo({}));
     } finally {
       await server.close();
     }
@@ -92,7 +93,9 @@ describe('with a proxy in the shell', () => {
       });
       process.env = { ...before, NO_PROXY: '', no_proxy: '' };
       for (const name of VARIABLES) process.env[name] = `http://127.0.0.1:${proxy}`;
-      await assert.rejects(connect(port));
+      const asking = assert.rejects(connect(port));
+      await eventually('a question', () => met.server + met.proxy > 0);
+      await asking;
       assert.ok(met.server > 0);
       assert.equal(met.proxy, 0);
     });

@@ -16,6 +16,7 @@ const server = {
     describeTaskQueue: ({ taskQueue }: { taskQueue: { name: string } }) => {
       asked.push(taskQueue.name);
       return Promise.resolve({
+        stats: { approximateBacklogCount: 16 },
         pollers: taskQueue.name === 'polled' ? [{ lastAccessTime: { seconds: NOW_S } }] : [],
       });
     },
@@ -23,14 +24,14 @@ const server = {
   },
 } as unknown as Client;
 
-const wait = (pendingActivities: object[], name = 'RUNNING') =>
+const wait = (pendingActivities: object[], { name = 'RUNNING', slots = false } = {}) =>
   waitOfDescribed(
     {
       status: { name },
       workflowId: 'b/0-0',
       raw: { pendingActivities },
     } as unknown as WorkflowExecutionDescription,
-    server,
+    { workflowService: server.workflowService, options: server.options, slots },
   );
 
 const scheduled = (queue: string) => ({
@@ -50,6 +51,12 @@ test('each queue is asked about once, however many activities wait in it', async
   assert.deepEqual(asked, ['polled']);
 });
 
+test('an activity that waits for a slot names the queue, how many wait there, and what makes slots', async () => {
+  const waiting = await wait([scheduled('polled')], { slots: true });
+  assert.equal(waiting?.service, 'a slot of task queue polled');
+  assert.match(waiting.message, /^16 tasks wait, .*max_concurrent/);
+});
+
 test('a paused activity and a paused workflow wait for an operator, with the command that ends the pause', async () => {
   const activity = await wait([{ ...scheduled('polled'), state: 4, activityId: '7' }]);
   assert.match(
@@ -57,7 +64,7 @@ test('a paused activity and a paused workflow wait for an operator, with the com
     /temporal activity unpause --workflow-id b\/0-0 --activity-id 7 /,
   );
   assert.match(
-    (await wait([], 'PAUSED'))?.message ?? '',
+    (await wait([], { name: 'PAUSED' }))?.message ?? '',
     /temporal workflow unpause --workflow-id b\/0-0 /,
   );
 });

@@ -61,7 +61,8 @@ async function waitOf(
 ): Promise<string | null> {
   const delayed = whyDelayed(described);
   if (delayed !== null) return delayed;
-  const told = await waitOfDescribed(described, server.client);
+  const { workflowService, options } = server.client;
+  const told = await waitOfDescribed(described, { workflowService, options, slots: true });
   if (told !== null) return lineOf(told);
   const { workflowId, taskQueue } = described;
   const seen = await lastSeen(server, { workflowId, taskQueue });

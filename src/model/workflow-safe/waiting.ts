@@ -22,6 +22,7 @@ export const REPAIR = 'a repaired worker';
 /** `service`, where somebody has paused it. */
 const OPERATOR = 'an operator';
 const WORKER_OF = 'a worker of task queue ';
+const SLOT_OF = 'a slot of task queue ';
 
 /** It waits for whoever paused it: `why` says what is paused, and which command ends that. */
 export const operatorsHand = (why: string): Waiting => ({ service: OPERATOR, message: why });
@@ -30,6 +31,12 @@ export const operatorsHand = (why: string): Waiting => ({ service: OPERATOR, mes
 export const unpolledQueue = (name: string): Waiting => ({
   service: `${WORKER_OF}${name}`,
   message: 'none polls it; start one whose roles have this queue: temporal-rollout worker',
+});
+
+/** It waits for a slot: its call is in a task queue whose workers are busy. */
+export const takenSlots = (name: string, backlog: number): Waiting => ({
+  service: `${SLOT_OF}${name}`,
+  message: `${backlog} ${backlog === 1 ? 'task waits' : 'tasks wait'}, because the slots of its workers are taken (max_concurrent of its environments, worker.memory); more workers have more`,
 });
 
 /** Whether a journal could not say it: then what journals say is old. */

@@ -1,6 +1,30 @@
+import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import path from 'node:path';
+import { claimFile } from '../claim.js';
 
 const TRIES = 200;
+
+/**
+ * The first port from `from` on with no listener on 127.0.0.1 that no living process of this user has taken; 0: any. It
+ * stays taken for as long as this process lives, so that programs that start at once get ports of their own before they
+ * listen there. `folder`: of the claims.
+ */
+export async function takePort(from: number, folder = claims()): Promise<number> {
+  if (from === 0) return await anyFreePort();
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (let port = from; port < from + TRIES && port < 65_536; port++) {
+    if ((await listenOn(port)) === null) continue;
+    const { release } = await claimFile(path.join(folder, String(port)));
+    if (release === null) continue;
+    if ((await listenOn(port)) !== null) return port;
+    await release();
+  }
+  throw none(from);
+}
+
+const claims = (): string => path.join(tmpdir(), `durable-rollouts-ports-${userInfo().uid}`);
 
 /**
  * The first port from `from` on with no listener on 127.0.0.1; 0: any. Ports in `taken` are assigned already. Nothing
@@ -11,8 +35,11 @@ export async function firstFreePort(from: number, taken: readonly number[] = [])
   for (let port = from; port < from + TRIES && port < 65_536; port++) {
     if (!taken.includes(port) && (await listenOn(port)) !== null) return port;
   }
-  throw new Error(`no free port on 127.0.0.1 from ${from} to ${from + TRIES - 1}`);
+  throw none(from);
 }
+
+const none = (from: number): Error =>
+  new Error(`no free port on 127.0.0.1 from ${from} to ${from + TRIES - 1}`);
 
 async function anyFreePort(): Promise<number> {
   const port = await listenOn(0);
