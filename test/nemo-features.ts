@@ -12,11 +12,12 @@ const ENGINE = 'test/generation';
 export const NEMO_FEATURES: Record<string, Tests> = {
   '`run_multi_turn_rollout`': [
     `${ACTIVITIES}/recorded-runs/suite-of-activities.ts › golden.name`,
-    `${ACTIVITIES}/recorded-runs/exceptions.test.ts › there are 240 recorded cases`,
+    `${ACTIVITIES}/recorded-runs/exceptions.test.ts › there are 400 recorded cases`,
     `${ACTIVITIES}/recorded-runs/exceptions.test.ts › \${count} cases are an exception, because \${reason}`,
   ],
   '`run_async_multi_turn_rollout`': [
-    `${E2E}/recorded-runs.test.ts › there are twenty`,
+    `${ACTIVITIES}/recorded-runs/suite-of-activities.ts › golden.name`,
+    `${E2E}/recorded-runs.test.ts › there are thirty-three`,
     `${E2E}/recorded-runs.test.ts › golden.name`,
   ],
   '`run_sample_multi_turn_rollout`': [
@@ -44,13 +45,17 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${MODEL}/trajectory-turns.test.ts › under \${semantics} it is what the environment gave last; null keeps it`,
   ],
   'sums of rewards, also named ones': [
-    `${MODEL}/trajectory-turns.test.ts › nemo-rl-async rounds each step to float32 and adds in double`,
+    `${MODEL}/trajectory-turns.test.ts › nemo-rl-async and nemo-rl round each step to float32 and add in double`,
     `${MODEL}/trajectory-turns.test.ts › nemo-rl-sync adds in float32 too`,
     `${MODEL}/trajectory-turns.test.ts › named components are float32 where upstream’s are, and so is what a step is worth`,
   ],
   'metrics of a batch': [
     `${MODEL}/metrics.test.ts › are one flat object of finite numbers, and no other names than these`,
     `${MODEL}/metrics.test.ts › natural_termination_rate counts truncation under nemo-rl-sync only`,
+  ],
+  '`overlong_filtering`': [
+    `${ACTIVITIES}/recorded-runs/suite-of-activities.ts › golden.name`,
+    `${MODEL}/observation-limit.test.ts › truncates its turn under standard and nemo-rl, and nothing is cut`,
   ],
   'a lost process': [
     `${E2E}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,

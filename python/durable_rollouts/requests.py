@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, List, Literal, Mapping, Optional, Union
 
 from typing_extensions import NotRequired, Required, TypedDict
 
-Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async"]
+Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async", "nemo-rl"]
 
 
 class SamplesFile(TypedDict):
@@ -168,7 +168,9 @@ class RolloutSettings(TypedDict, total=False):
     attempts: how often a turn may fail in one way before its rollout fails
     num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
       ``False``)
-    semantics: or NeMo RL's loops, number for number (default ``"standard"``)
+    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
+      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
+      ``"standard"``)
     overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
       into failures.jsonl (default ``"keep"``)
     train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all

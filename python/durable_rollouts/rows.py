@@ -302,8 +302,8 @@ class RowColumns(TypedDict):
         columns = cast(RowColumns, row)
 
     task_name: the sample's: a key of ``environments`` in temporal.yaml
-    idx: the sample's own, else its ``row``. Under ``nemo-rl-async`` always the ``row``; under ``nemo-rl-sync`` only the
-      sample's own
+    idx: the sample's own, else its ``row``. Under ``nemo-rl`` and ``nemo-rl-async`` always the ``row``; under
+      ``nemo-rl-sync`` only the sample's own
     loss_multiplier: the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1.
       With 0, do not train on the row; ``overlong: mask`` sets it for truncated rollouts, and ``mask_sample`` for an
       agent's
@@ -331,8 +331,8 @@ class RowColumns(TypedDict):
     terminated: the environment ended it; an agent answered
     truncated: a limit cut it (``max_new_tokens``, ``max_seq_len``, or a limit of the environment). It may be
       terminated, too, because an environment may grade a truncated turn
-    max_turns_reached: ``max_rollout_turns`` ended it. Under ``nemo-rl-async``: it played as many turns, whatever ended
-      it
+    max_turns_reached: ``max_rollout_turns`` ended it. Under ``nemo-rl`` and ``nemo-rl-async``: it played as many turns,
+      whatever ended it
     turn_count: whole turns: generations that the environment answered. Of an agent: its calls; where it asks for
       answers, those of the main sequence
     total_tokens: ``assistant_tokens`` and ``env_tokens``, without the prompt

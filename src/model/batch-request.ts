@@ -4,6 +4,7 @@ import { foreignObject } from './foreign-object.js';
 import { GenerationSettings } from './generation-settings.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
+import { isUpstream, Semantics } from './semantics.js';
 import { checkSettings } from './setting-checks.js';
 import { writeJson } from '../platform/json/kept.js';
 import { utf8Length } from '../platform/utf8.js';
@@ -24,9 +25,6 @@ export const BatchId = z
 const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
 
 export { GenerationSettings };
-
-export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
-export type Semantics = z.infer<typeof Semantics>;
 
 /** How often a turn may fail in one way before its rollout fails. */
 export const AttemptSettings = z
@@ -90,7 +88,9 @@ const rolloutSettings = {
     .describe(
       'repeat r is generated with seed r; in a further epoch of a stream, with another one',
     ),
-  semantics: Semantics.default('standard').describe("or NeMo RL's loops, number for number"),
+  semantics: Semantics.default('standard').describe(
+    "or NeMo RL's loop, number for number: `nemo-rl` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06) `nemo-rl-sync` and `nemo-rl-async`, which play on behind a reply cut at `max_new_tokens`",
+  ),
   overlong: Overlong.default('keep').describe(
     'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',
   ),
@@ -277,7 +277,7 @@ export const observationFormatOf = ({
   generation: { observation_format, prompt_format },
   semantics,
 }: Pick<BatchRequest, 'generation' | 'semantics'>): 'chat' | 'bare' =>
-  observation_format ?? (semantics === 'standard' && prompt_format === 'chat' ? 'chat' : 'bare');
+  observation_format ?? (!isUpstream(semantics) && prompt_format === 'chat' ? 'chat' : 'bare');
 
 /** The limits that an update may change. */
 export const limitsOf = (

@@ -3,7 +3,6 @@ import {
   AttemptSettings,
   GenerationSettings,
   Overlong,
-  Semantics,
   TrainResampled,
   TrainSeparate,
 } from './batch-request.js';
@@ -15,6 +14,7 @@ import { Glance } from './journal/glance.js';
 import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
+import { Semantics } from './semantics.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 

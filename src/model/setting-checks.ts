@@ -1,9 +1,10 @@
 import type { z } from 'zod';
 import type { GenerationSettings } from './generation-settings.js';
+import { isUpstream, type Semantics } from './semantics.js';
 
 /** Checks between fields, for any kind of request. */
 export function checkSettings(
-  request: { num_repeats_add_seed: boolean; generation: GenerationSettings; semantics: string },
+  request: { num_repeats_add_seed: boolean; generation: GenerationSettings; semantics: Semantics },
   context: z.RefinementCtx,
 ): void {
   checkSeeds(request, context);
@@ -39,7 +40,7 @@ function checkTokens(
 }
 
 function checkObservations(
-  { generation, semantics }: { generation: GenerationSettings; semantics: string },
+  { generation, semantics }: { generation: GenerationSettings; semantics: Semantics },
   context: z.RefinementCtx,
 ): void {
   if (generation.observation_format !== 'chat') return;
@@ -47,9 +48,9 @@ function checkObservations(
   const why =
     prompt_format === 'raw'
       ? 'prompt_format raw'
-      : semantics === 'standard'
-        ? null
-        : `semantics ${semantics}`;
+      : isUpstream(semantics)
+        ? `semantics ${semantics}`
+        : null;
   if (why === null) return;
   context.addIssue({
     code: 'custom',

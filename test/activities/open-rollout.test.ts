@@ -287,7 +287,7 @@ describe('a rollout that cannot start', () => {
   });
 
   test('but in upstream’s loops it does, to play one empty turn', async (t) => {
-    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async']) {
+    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl']) {
       const bench = await planned(t, { request: { max_seq_len: 8, semantics } });
       assert.equal((await bench.result('openRollout', REF)).progress.phase, 'generate');
     }

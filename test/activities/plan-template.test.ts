@@ -63,6 +63,7 @@ samples row 5: message_log: expected roles that the chat template renders, got u
     ['without a turn', { request: { max_rollout_turns: 0 } }],
     ['with bare observations', { generation: { observation_format: 'bare' } }],
     ['of NeMo RL', { request: { semantics: 'nemo-rl-async' } }],
+    ['of its newest loop', { request: { semantics: 'nemo-rl' } }],
   ];
   for (const [what, { request, generation }] of requests)
     test(`is refused by row in a batch ${what}`, async (t) => {

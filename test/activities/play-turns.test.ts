@@ -207,7 +207,7 @@ describe('a prompt that max_seq_len no longer has room for', () => {
   });
 
   test('is played for one empty turn where upstream does that', async (t) => {
-    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async'] as const) {
+    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl'] as const) {
       const bench = await activityBench(t, scripts([], [{ reward: 1 }]));
       await bench.started({ settings: { semantics } });
       const { turn, ended } = await bench.result('playTurns', { ...AT, limits });

@@ -61,6 +61,7 @@ describe('a step', () => {
     ['standard', 3],
     ['nemo-rl-sync', undefined],
     ['nemo-rl-async', undefined],
+    ['nemo-rl', undefined],
   ] as const) {
     test(`says ${prompt_length ? '' : 'nothing of '}where the prompt ends under ${semantics}`, async (t) => {
       const seen: unknown[] = [];

@@ -178,7 +178,7 @@ describe('temporal-rollout step', () => {
     assert.equal(wrong.status, 2);
     assert.match(
       wrong.stderr,
-      /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, got standart/,
+      /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, nemo-rl, got standart/,
     );
   });
 

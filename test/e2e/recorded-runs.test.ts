@@ -5,7 +5,7 @@ import { startBatch } from '../harness/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
-/** One run of each shape, under both semantics. test/activities/recorded-runs plays all of them. */
+/** One run of each shape, under each of upstream's semantics. test/activities/recorded-runs plays all of them. */
 const SHAPES = [
   'empty_batch',
   'env_error_first_turn',
@@ -14,15 +14,16 @@ const SHAPES = [
   'many_turns',
   'real_math_batch',
   'real_puzzle_multi',
+  'response_hits_max_new_tokens',
   'stop_string_updates_each_turn',
   'truncation_cut',
   'unknown_task',
 ];
 
 describe('batches on a Temporal server come out as upstream recorded them', () => {
-  const runs = (['nemo-rl-sync', 'nemo-rl-async'] as const)
+  const runs = (['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl'] as const)
     .flatMap(recordedRuns)
-    .filter(({ golden }) => SHAPES.includes(golden.name.replace(/\.a?sync$/, '')));
+    .filter(({ golden }) => SHAPES.includes(golden.name.replace(/\.[^.]+$/, '')));
   let bed: Testbed;
 
   before(async () => {
@@ -39,8 +40,8 @@ describe('batches on a Temporal server come out as upstream recorded them', () =
     assert.deepEqual([...bed.engine.problems, ...bed.environment.problems], []);
   });
 
-  test('there are twenty', () => {
-    assert.equal(runs.length, 2 * SHAPES.length);
+  test('there are thirty-three', () => {
+    assert.equal(runs.length, 3 * SHAPES.length);
   });
 
   describe('by name', { concurrency: 4 }, () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
+import { Semantics } from '../../src/model/semantics.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
@@ -26,7 +27,7 @@ const claim = fc.tuple(fc.boolean(), rarely).map<Write>(
 );
 
 const start = fc
-  .tuple(ids, fc.constantFrom('standard', 'nemo-rl-sync', 'nemo-rl-async'))
+  .tuple(ids, fc.constantFrom(...Semantics.options))
   .map<Write>(([token_ids, semantics]) => (by) => {
     const prompt = [{ role: 'user', content: 'go', token_ids }];
     return by.start({ settings: { ...SETTINGS, semantics }, prompt });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { countsOf, tokensOf } from '../../src/model/agent/tokens.js';
 import type { JournalLine } from '../../src/model/journal.js';
+import { Semantics } from '../../src/model/semantics.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import type { Row } from '../../src/model/results/row.js';
@@ -129,7 +130,7 @@ export const arbitraryRollout: fc.Arbitrary<{ row: Row; trajectory: Trajectory }
   .record({
     lines: fc.oneof({ weight: 3, arbitrary: played }, { weight: 1, arbitrary: answered }),
     sample,
-    semantics: fc.constantFrom('standard', 'nemo-rl-sync', 'nemo-rl-async'),
+    semantics: fc.constantFrom(...Semantics.options),
     delivered: fc.option(step),
   })
   .map(({ lines, delivered, ...given }) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { computeLengths, computeMetrics } from '../../src/model/results/metrics.js';
+import { Semantics } from '../../src/model/semantics.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 /** Two groups of two, computed by hand below. */
@@ -225,7 +226,7 @@ describe('metrics', () => {
       turns: 50,
       attempts: 0,
     });
-    for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const)
+    for (const semantics of Semantics.options)
       assert.deepEqual(
         computeMetrics([...BATCH, failed], semantics),
         computeMetrics(BATCH, semantics),
@@ -233,10 +234,11 @@ describe('metrics', () => {
   });
 
   test('natural_termination_rate counts truncation under nemo-rl-sync only', () => {
-    const rate = (semantics: 'standard' | 'nemo-rl-sync' | 'nemo-rl-async') =>
+    const rate = (semantics: Semantics) =>
       computeMetrics(BATCH, semantics)['natural_termination_rate'];
     assert.equal(rate('standard'), 0.5);
     assert.equal(rate('nemo-rl-async'), 0.5);
+    assert.equal(rate('nemo-rl'), 0.5);
     assert.equal(rate('nemo-rl-sync'), 0.75);
   });
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Semantics } from '../../src/model/batch-request.js';
+import { Semantics } from '../../src/model/semantics.js';
 import { Fault } from '../../src/model/faults.js';
 import { limitObservation } from '../../src/model/turn/stop-rules.js';
 
-const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
+const SEMANTICS: readonly Semantics[] = Semantics.options;
 const MAX = 20;
 
 function limit(
@@ -99,7 +99,7 @@ describe('a log that is above the limit already', () => {
   const given = { input: 22, generated: 1, observation: 2 };
 
   test('leaves no ids and truncates', () => {
-    for (const semantics of ['standard', 'nemo-rl-async'] as const)
+    for (const semantics of ['standard', 'nemo-rl-async', 'nemo-rl'] as const)
       assert.deepEqual(limit(given, { semantics }), { kept: 0, truncated: true });
   });
 
@@ -124,11 +124,14 @@ describe('a log that is above the limit already', () => {
 describe('a generation that ended by length', () => {
   const given = { input: 5, generated: 5, observation: 3 };
 
-  test('truncates its turn under standard, and nothing is cut', () => {
-    assert.deepEqual(limit(given, { finish: 'length' }), { kept: 3, truncated: true });
+  test('truncates its turn under standard and nemo-rl, and nothing is cut', () => {
+    for (const semantics of ['standard', 'nemo-rl'] as const) {
+      const limited = limit(given, { semantics, finish: 'length' });
+      assert.deepEqual(limited, { kept: 3, truncated: true }, semantics);
+    }
   });
 
-  test('ends nothing by itself in upstream’s loops', () => {
+  test('ends nothing by itself in the loops of upstream’s older commit', () => {
     for (const semantics of ['nemo-rl-sync', 'nemo-rl-async'] as const) {
       const { truncated } = limit(given, { semantics, finish: 'length' });
       assert.equal(truncated, false, semantics);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Semantics } from '../../src/model/batch-request.js';
+import type { Semantics } from '../../src/model/semantics.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
@@ -274,10 +274,11 @@ describe('columns that upstream’s loops return changed', () => {
     assert.equal(row('nemo-rl-sync', {})['idx'], 70);
   });
 
-  test('under nemo-rl-async idx is the row and stop_strings are the sample’s', () => {
-    const async = row('nemo-rl-async', { stop_strings: ['a'] });
-    assert.equal(async['idx'], 7);
-    assert.deepEqual(async['stop_strings'], ['a']);
+  test('under nemo-rl-async and nemo-rl idx is the row and stop_strings are the sample’s', () => {
+    for (const semantics of ['nemo-rl-async', 'nemo-rl'] as const) {
+      const { idx, stop_strings } = row(semantics, { stop_strings: ['a'] });
+      assert.deepEqual([idx, stop_strings], [7, ['a']], semantics);
+    }
   });
 
   test('under standard neither changes', () => {
@@ -294,6 +295,7 @@ describe('columns that upstream’s loops return changed', () => {
     assert.deepEqual([idx, loss_multiplier], [7, 1]);
     assert.ok(!('idx' in bare('nemo-rl-sync')));
     assert.ok(!('loss_multiplier' in bare('nemo-rl-async')));
+    assert.ok(!('loss_multiplier' in bare('nemo-rl')));
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Semantics } from '../../src/model/batch-request.js';
+import { Semantics } from '../../src/model/semantics.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
@@ -14,7 +14,7 @@ import {
 import { GENERATION, SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
-const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
+const SEMANTICS: readonly Semantics[] = Semantics.options;
 
 function startedWith(settings: Partial<typeof SETTINGS>): JournalLine[] {
   return [a.claim(), a.start({ settings: { ...SETTINGS, ...settings } })];
@@ -125,7 +125,7 @@ describe('roomFor', () => {
 
 describe('checkPromptLength', () => {
   test('a prompt longer than max_prompt_tokens is PromptTooLong under any semantics, and says both numbers', () => {
-    for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const) {
+    for (const semantics of SEMANTICS) {
       const limit = { max_seq_len: 10, max_prompt_tokens: 4, semantics };
       checkPromptLength(4, limit);
       const says = /^PromptTooLong: the prompt has 5 tokens, expected at most max_prompt_tokens 4$/;
@@ -155,8 +155,8 @@ describe('checkPromptLength', () => {
   });
 
   test('upstream’s loops play one empty turn instead', () => {
-    checkPromptLength(11, { max_seq_len: 10, semantics: 'nemo-rl-sync' });
-    checkPromptLength(11, { max_seq_len: 10, semantics: 'nemo-rl-async' });
+    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl'] as const)
+      checkPromptLength(11, { max_seq_len: 10, semantics });
   });
 });
 
@@ -171,11 +171,12 @@ describe('reachedMaxTurns', () => {
     for (const semantics of SEMANTICS) assert.equal(flagOf(semantics, {}), true, semantics);
   });
 
-  test('on the last allowed turn an end of another kind hides it, but under nemo-rl-async', () => {
+  test('on the last allowed turn an end of another kind hides it, but under nemo-rl-async and nemo-rl', () => {
     for (const flags of [{ terminated: true }, { truncated: true }]) {
       assert.equal(flagOf('standard', flags), false);
       assert.equal(flagOf('nemo-rl-sync', flags), false);
       assert.equal(flagOf('nemo-rl-async', flags), true);
+      assert.equal(flagOf('nemo-rl', flags), true);
     }
   });
 

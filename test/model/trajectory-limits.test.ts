@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Semantics } from '../../src/model/batch-request.js';
+import { Semantics } from '../../src/model/semantics.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
@@ -17,7 +17,7 @@ import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
 const b = author('b');
-const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
+const SEMANTICS: readonly Semantics[] = Semantics.options;
 
 /** A prompt of two tokens, then turns of two. */
 const turns = (count: number, semantics: Semantics = 'standard'): JournalLine[] => [
@@ -125,7 +125,7 @@ describe('a limit below what is already played', () => {
       assert.throws(() => {
         checkPromptStillFits(under('standard'));
       }, /PromptTooLong: the prompt has 2 tokens, expected fewer than max_seq_len 2/);
-      for (const semantics of ['nemo-rl-sync', 'nemo-rl-async'] as const) {
+      for (const semantics of ['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl'] as const) {
         checkPromptStillFits(under(semantics));
         assert.equal(roomFor(under(semantics)), 0);
       }

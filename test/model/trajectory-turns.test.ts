@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Semantics } from '../../src/model/batch-request.js';
+import { Semantics } from '../../src/model/semantics.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
 const b = author('b');
-const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
+const SEMANTICS: readonly Semantics[] = Semantics.options;
 
 const startedWith = (semantics: Semantics, column: { stop_strings?: string[] | null } = {}) => [
   a.claim(),
@@ -86,12 +86,14 @@ describe('stop strings', () => {
     const column = { stop_strings: ['a'] };
     assert.deepEqual(after(startedWith('standard', column), null), ['a']);
     assert.deepEqual(after(startedWith('nemo-rl-async', column), null), ['a']);
+    assert.deepEqual(after(startedWith('nemo-rl', column), null), ['a']);
     assert.equal(after(startedWith('nemo-rl-sync', column), null), null);
   });
 
   test('a sample without the column gets the environment’s list, but under nemo-rl-sync never', () => {
     assert.deepEqual(after(startedWith('standard'), ['b']), ['b']);
     assert.deepEqual(after(startedWith('nemo-rl-async'), ['b']), ['b']);
+    assert.deepEqual(after(startedWith('nemo-rl'), ['b']), ['b']);
     assert.equal(after(startedWith('nemo-rl-sync'), ['b']), undefined);
   });
 });
@@ -107,8 +109,9 @@ describe('rewards', () => {
     assert.equal(sumOf('standard', [0.1, 0.2]), 0.1 + 0.2);
   });
 
-  test('nemo-rl-async rounds each step to float32 and adds in double', () => {
-    assert.equal(sumOf('nemo-rl-async', [0.1, 0.2]), Math.fround(0.1) + Math.fround(0.2));
+  test('nemo-rl-async and nemo-rl round each step to float32 and add in double', () => {
+    for (const semantics of ['nemo-rl-async', 'nemo-rl'] as const)
+      assert.equal(sumOf(semantics, [0.1, 0.2]), Math.fround(0.1) + Math.fround(0.2));
   });
 
   test('nemo-rl-sync adds in float32 too', () => {

@@ -1,6 +1,7 @@
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Problem } from '../../model/problems.js';
 import { parseSample } from '../../model/sample.js';
+import { isUpstream } from '../../model/semantics.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Tasks } from './read-samples.js';
 import { collectProblems } from './sample-problems.js';
@@ -29,7 +30,7 @@ export async function askAboutSamples(
   },
 ): Promise<void> {
   const asked = new Set([...tasks.keys()].filter((task) => canTell(task, dependencies)));
-  if (request.semantics !== 'standard' || asked.size === 0) return;
+  if (isUpstream(request.semantics) || asked.size === 0) return;
   const problems = collectProblems(request.samples);
   const late = AbortSignal.timeout(ASKED_MS);
   const ask = async (text: string): Promise<Problem[]> => {

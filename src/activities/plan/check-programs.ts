@@ -2,6 +2,7 @@ import type { Sample } from '../../model/sample.js';
 import { hasImages } from '../../model/content.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
+import { isUpstream } from '../../model/semantics.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Dependencies } from '../dependencies.js';
 
@@ -53,9 +54,9 @@ export function checkPrograms(
     ...(prompt_logprobs
       ? [refused('generation.prompt_logprobs', { expected: 'false', got: prompt_logprobs })]
       : []),
-    ...(semantics === 'standard'
-      ? []
-      : [refused('semantics', { expected: 'standard', got: semantics })]),
+    ...(isUpstream(semantics)
+      ? [refused('semantics', { expected: 'standard', got: semantics })]
+      : []),
   ];
   if (problems.length > 0) throw invalidBatchRequest(problems);
   if (max_seq_len >= USUAL_LENGTH) return;

@@ -9,6 +9,7 @@ import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import type { Message } from '../../model/sample.js';
 import { STREAM_COLUMNS, Sample, mayTrain } from '../../model/sample.js';
+import { isUpstream } from '../../model/semantics.js';
 import { IN_SAMPLES } from '../../model/workflow-safe/foreign.js';
 import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
@@ -182,7 +183,7 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
     if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
     return problems;
   }
-  const is_standard = context.request.semantics === 'standard';
+  const is_standard = !isUpstream(context.request.semantics);
   if (deployed?.environment.program !== undefined) {
     problems.push(...programSampleProblems(parsed.data, { ...dependencies, is_standard }));
     return problems;

@@ -1,6 +1,7 @@
 import type { EnvironmentMessage } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
+import { isUpstream } from '../../model/semantics.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Share } from '../../platform/waits/allowance.js';
@@ -38,6 +39,7 @@ export async function askEnvironment(
 ): Promise<{ answer: Answer; waited_ms: number }> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
+  const { start } = trajectory;
   const deployed = environment(task);
   if (deployed === undefined) {
     throw new Fault({
@@ -49,10 +51,10 @@ export async function askEnvironment(
     idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
     deployment: await storeId(),
     // A journal has one start, which a restart removes with the rest.
-    play: trajectory.start?.writer,
+    play: start?.writer,
     signal,
     share,
-    ...(trajectory.start?.settings.semantics === 'standard' && { prompt_length }),
+    ...(start !== null && !isUpstream(start.settings.semantics) && { prompt_length }),
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
     const given = await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>

@@ -5,7 +5,7 @@ import type { ExactEnvironment, TurnAnswer } from '../../environments/environmen
 import type { EnvironmentFactory } from '../../environments/factory.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
 import { EnvironmentSettings, isInProcess } from '../../environments/registry.js';
-import { Semantics } from '../../model/batch-request.js';
+import { isUpstream, Semantics } from '../../model/semantics.js';
 import { Fault } from '../../model/faults.js';
 import type { Columns } from '../../model/sample-columns.js';
 import { checkColumns } from '../../model/sample-columns.js';
@@ -91,7 +91,7 @@ function readOptions(args: string[]): Options {
     file,
     answer,
     columns: values.columns === undefined ? null : columnsOf(values.columns.join(',')),
-    is_standard: semantics === 'standard',
+    is_standard: !isUpstream(semantics),
   };
 }
 

@@ -1,9 +1,10 @@
-import type { LineOf, RolloutSettings } from '../journal.js';
+import type { LineOf } from '../journal.js';
+import { isUpstream, RULES, type Semantics } from '../semantics.js';
 
 /**
  * Adds one turn's reward to the rollout's sums. The fold (trajectory.ts) calls it for each `observation` line, and
  * row.ts copies the sums. A turn with components is worth their sum. Upstream's rewards are float32 per step,
- * components too. Its sync loop also sums in float32, its async loop in double.
+ * components too. Its lock-step loop also sums in float32, the others in double.
  */
 export function addReward(
   sums: { total_reward: number; rewards: Record<string, number> },
@@ -12,12 +13,12 @@ export function addReward(
     semantics,
   }: {
     line: Pick<LineOf<'observation'>, 'reward' | 'rewards'>;
-    semantics: RolloutSettings['semantics'];
+    semantics: Semantics;
   },
 ): void {
-  const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
+  const round = isUpstream(semantics) ? Math.fround : (value: number): number => value;
   const plus = (sum: number, value: number): number =>
-    semantics === 'nemo-rl-sync' ? Math.fround(sum + value) : sum + value;
+    RULES[semantics].in_lock_step ? Math.fround(sum + value) : sum + value;
   const { rewards } = sums;
   let step = 0;
   for (const [name, value] of Object.entries(line.rewards)) {

@@ -3,6 +3,7 @@ import type { AgentRuns } from '../agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
 import { picturesIn, type PlacedPicture } from '../pictures.js';
+import { RULES } from '../semantics.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import type { Calls } from './calls.js';
@@ -244,7 +245,7 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   if (line.terminated || line.truncated) return;
   // What the environment returns for the next turn counts only if there is one.
   if (line.metadata !== null) trajectory.extra_env_info = line.metadata;
-  if (start.settings.semantics === 'nemo-rl-sync') {
+  if (RULES[start.settings.semantics].in_lock_step) {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
 }

@@ -1,4 +1,4 @@
-import type { Semantics } from '../batch-request.js';
+import { RULES, type Semantics } from '../semantics.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
@@ -92,10 +92,9 @@ function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metri
     max_turns_per_sample: greatest(turns),
     'turns_per_sample/p95': upstreamPercentile(turns, 95),
     'turns_per_sample/p99': upstreamPercentile(turns, 99),
-    // Upstream's sync loop counts truncation as natural.
     natural_termination_rate: rate(
       valid,
-      ({ terminated, truncated }) => terminated || (semantics === 'nemo-rl-sync' && truncated),
+      ({ terminated, truncated }) => terminated || (RULES[semantics].in_lock_step && truncated),
     ),
     truncation_rate: rate(valid, ({ truncated }) => truncated),
     max_turns_reached_rate: rate(valid, ({ max_turns_reached }) => max_turns_reached),

@@ -29,7 +29,7 @@ export const Row = z.looseObject({
   idx: z
     .unknown()
     .describe(
-      "the sample's own, else its `row`. Under `nemo-rl-async` always the `row`; under `nemo-rl-sync` only the sample's own",
+      "the sample's own, else its `row`. Under `nemo-rl` and `nemo-rl-async` always the `row`; under `nemo-rl-sync` only the sample's own",
     )
     .optional(),
   loss_multiplier: LossMultiplier.optional().describe(
@@ -85,7 +85,7 @@ export const Row = z.looseObject({
   max_turns_reached: z
     .boolean()
     .describe(
-      '`max_rollout_turns` ended it. Under `nemo-rl-async`: it played as many turns, whatever ended it',
+      '`max_rollout_turns` ended it. Under `nemo-rl` and `nemo-rl-async`: it played as many turns, whatever ended it',
     ),
   turn_count: z
     .int()

@@ -1,5 +1,5 @@
 import { agentColumns } from '../agent/columns.js';
-import type { RolloutRef, Semantics } from '../batch-request.js';
+import type { RolloutRef } from '../batch-request.js';
 import { rolloutId } from '../workflow-safe/rollout-id.js';
 import { restoreImages } from '../content.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
@@ -8,6 +8,7 @@ import type { Outcome } from '../journal/outcome.js';
 import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
+import { isUpstream, RULES, type Semantics } from '../semantics.js';
 import { isProgram, reachedMaxTurns } from '../turn/stop-rules.js';
 import { openAnswer } from '../journal/open-answers.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -90,21 +91,16 @@ function columnsOf(input: RowInput) {
   };
 }
 
-/**
- * Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. The loops add none;
- * this project fills in the defaults of a sample.
- */
+/** Columns that upstream's loops return changed. The loops add none; this project fills in the defaults of a sample. */
 function semanticColumns({ sample, ref, semantics, trajectory }: RowInput): object {
-  switch (semantics) {
-    case 'nemo-rl-sync':
-      return trajectory.start?.stop_strings === undefined
-        ? {}
-        : { stop_strings: trajectory.stop_strings };
-    case 'nemo-rl-async':
-      return { idx: ref.row };
-    case 'standard':
-      return { idx: sample['idx'] ?? ref.row, loss_multiplier: sample.loss_multiplier ?? 1 };
-  }
+  const { counts_places, in_lock_step } = RULES[semantics];
+  if (!isUpstream(semantics))
+    return { idx: sample['idx'] ?? ref.row, loss_multiplier: sample.loss_multiplier ?? 1 };
+  return {
+    ...(counts_places && { idx: ref.row }),
+    ...(in_lock_step &&
+      trajectory.start?.stop_strings !== undefined && { stop_strings: trajectory.stop_strings }),
+  };
 }
 
 /** A rollout that never started has the sample's prompt. */

@@ -1,5 +1,5 @@
-import type { Semantics } from '../batch-request.js';
 import { Fault } from '../faults.js';
+import { isUpstream, RULES, type Semantics } from '../semantics.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { hasFinished } from '../journal/calls.js';
 import { openAnswer } from '../journal/open-answers.js';
@@ -85,7 +85,7 @@ export function checkPromptLength(
       type: 'PromptTooLong',
       message: `the prompt has ${promptTokens} tokens, expected at most max_prompt_tokens ${max_prompt_tokens}`,
     });
-  if (semantics !== 'standard' || promptTokens < max_seq_len) return;
+  if (isUpstream(semantics) || promptTokens < max_seq_len) return;
   throw new Fault({
     type: 'PromptTooLong',
     message: `the prompt has ${promptTokens} tokens, expected fewer than max_seq_len ${max_seq_len}`,
@@ -120,7 +120,7 @@ export interface ObservationLimit {
 
 /**
  * Which of the observation's ids fit, and whether the turn is truncated. Reaching `max_seq_len` exactly cuts nothing
- * but truncates, as upstream. `length` truncates under `standard` only.
+ * but truncates, as upstream.
  */
 export function limitObservation(
   ids: number[],
@@ -129,9 +129,12 @@ export function limitObservation(
   const before = input_tokens + generated_tokens;
   const left = max_seq_len - before;
   if (before + ids.length < max_seq_len) {
-    return { token_ids: ids, truncated: semantics === 'standard' && finish_reason === 'length' };
+    return {
+      token_ids: ids,
+      truncated: RULES[semantics].cut_truncates && finish_reason === 'length',
+    };
   }
-  if (left < 0 && semantics === 'nemo-rl-sync') {
+  if (left < 0 && RULES[semantics].in_lock_step) {
     // Upstream's own text.
     throw new Fault({
       type: 'PromptTooLong',
@@ -142,12 +145,12 @@ export function limitObservation(
 }
 
 /**
- * Upstream's flag. Its async loop also raises it when the last allowed turn terminated; elsewhere only the turn limit
- * itself does.
+ * Upstream's flag. Its async loops also raise it when the last allowed turn ended the rollout; elsewhere only the turn
+ * limit itself does.
  */
 export function reachedMaxTurns({ settings_in_force: settings, turns, end }: Trajectory): boolean {
   if (settings === null || end === null) return false;
   const { semantics, max_rollout_turns } = settings;
-  if (semantics !== 'nemo-rl-async') return end.stop_reason === 'max_turns';
+  if (!RULES[semantics].counts_places) return end.stop_reason === 'max_turns';
   return turns.length >= max_rollout_turns;
 }

@@ -2,8 +2,9 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { z } from 'zod';
 import { Generation, Step } from '../../servers/scripts.js';
 
-/** Recorded runs of upstream's rollout loops: see `test/goldens/rollouts/README.md`. */
+/** Recorded runs of upstream's rollout loops, of two commits: see the README of each folder. */
 const FOLDER = new URL('../../goldens/rollouts/', import.meta.url);
+const NEWER = new URL('../../goldens/rollouts-7ea279a/cases.jsonl', import.meta.url);
 
 const LogMessage = z.strictObject({
   role: z.string(),
@@ -48,7 +49,7 @@ const ErrorText = z.strictObject({ type: z.string(), message: z.string() });
 
 export const GoldenCase = z.object({
   name: z.string(),
-  semantics: z.enum(['nemo-rl-sync', 'nemo-rl-async']),
+  semantics: z.enum(['nemo-rl-sync', 'nemo-rl-async', 'nemo-rl']),
   config: z.strictObject({
     max_seq_len: z.int(),
     max_rollout_turns: z.int().nullable(),
@@ -85,6 +86,8 @@ export const GoldenCase = z.object({
   expected: z.object({
     batch: Columns.extend({ total_reward: z.array(z.number()) }).optional(),
     metrics: z.record(z.string(), z.number()).optional(),
+    /** What upstream's overlong filtering makes of the batch's column. */
+    overlong_filtering: z.strictObject({ loss_multiplier: z.array(z.number()) }).optional(),
     error: ErrorText.extend({ cause: ErrorText.optional() }).optional(),
     generation_calls: z.array(GenerationCall).optional(),
     env_calls: z.array(EnvironmentCall).optional(),
@@ -103,15 +106,31 @@ export interface GoldenFile {
 }
 
 export function readGoldenFiles(): GoldenFile[] {
-  return readdirSync(FOLDER)
+  const files = readdirSync(FOLDER)
     .filter((file) => file.endsWith('.json'))
     .sort()
     .map((file) => ({ ...(read(file) as GoldenFile), name: file.replace(/\.json$/, '') }));
+  return [...files, ...(newer().values() as Iterable<GoldenFile>)];
 }
 
-export const readGoldenCase = (name: string): GoldenCase => GoldenCase.parse(read(`${name}.json`));
+export const readGoldenCase = (name: string): GoldenCase =>
+  GoldenCase.parse(newer().get(name) ?? read(`${name}.json`));
 
 const read = (file: string): unknown => JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8'));
+
+let cases: Map<string, unknown> | null = null;
+
+/** Of the newer commit, by name: a line for each. */
+function newer(): Map<string, unknown> {
+  cases ??= new Map(
+    readFileSync(NEWER, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { name: string })
+      .map((one) => [one.name, one]),
+  );
+  return cases;
+}
 
 /** The environments that a case is played with; one kind in every recorded case. */
 export type EnvironmentKind = 'http' | 'math' | 'sliding_puzzle';

@@ -54,11 +54,11 @@ export function checkRows(golden: GoldenCase, played: Played): void {
   for (const row of [...rollouts, ...failures]) checkSchema(row, golden);
   const wanted = input.message_log.map((_, row) => wantedRow(golden, row));
   assert.deepEqual(
-    rollouts.map(seenRow),
+    rollouts.map((one) => seenRow(one, golden)),
     wanted.filter(({ row }) => !refused.has(row)),
   );
   assert.deepEqual(
-    failures.map(seenRow),
+    failures.map((one) => seenRow(one, golden)),
     wanted.filter(({ row }) => refused.has(row)),
   );
   for (const row of failures) {
@@ -80,9 +80,11 @@ export function checkRows(golden: GoldenCase, played: Played): void {
 }
 
 /** The part of a row that upstream has, too: its columns, and counts that its log implies. */
-function seenRow(row: Row) {
+function seenRow(row: Row, { expected }: GoldenCase) {
   const own: readonly string[] = ROW_COLUMNS;
-  const upstream = Object.entries(row).filter(([column]) => !own.includes(column));
+  const upstream = Object.entries(row).filter(
+    ([column]) => column in expected.batch! || !own.includes(column),
+  );
   return {
     ...Object.fromEntries(upstream),
     message_log: row.message_log.map(unmarked).map(inFloat32),
@@ -97,6 +99,7 @@ function seenRow(row: Row) {
 
 function wantedRow({ input, expected, name }: GoldenCase, row: number) {
   const batch = expected.batch!;
+  const overlong = expected.overlong_filtering;
   const columns: [string, unknown][] = Object.entries(batch).map(([column, values]) => [
     column,
     values[row],
@@ -110,6 +113,7 @@ function wantedRow({ input, expected, name }: GoldenCase, row: number) {
   const env_tokens = count(played.filter((_, k) => k % 2 === 1));
   return {
     ...(Object.fromEntries(columns) as Record<string, unknown>),
+    ...(overlong !== undefined && { loss_multiplier: overlong.loss_multiplier[row] }),
     message_log: message_log.map(inFloat32),
     total_reward: Math.fround(batch.total_reward[row]!),
     rollout_id: `${name}/${row}-0`,

@@ -40,6 +40,7 @@ export function toRequest(golden: GoldenCase): z.input<typeof BatchRequest> {
     max_seq_len: config.max_seq_len,
     max_rollout_turns: config.max_rollout_turns ?? ANY_NUMBER_OF_TURNS,
     rollout_timeout: '60s',
+    ...(golden.expected.overlong_filtering !== undefined && { overlong: 'mask' }),
     semantics,
   };
 }

@@ -1,0 +1,3 @@
+import { playRecordedRuns } from './suite-of-activities.js';
+
+playRecordedRuns('nemo-rl');
