@@ -16,7 +16,7 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations'],
   ...['BasePPOExp', 'get_generator', 'TrajectoryID', 'batch_metadata', 'generate_rollout'],
-  'step_wise_trajectories',
+  ...['step_wise_trajectories', 'apply_overlong_filtering', 'zero_reward_on_non_stop'],
   ...['policy_generation', 'input_batch', 'nemo_rl'],
   ...['in_flight_weight_updates', 'recompute_kv_cache_after_weight_updates'],
   ...['param_version_start', 'param_version_end', 'clear_kv_cache_on_weight_sync', 'weight_dir'],
