@@ -1,3 +1,4 @@
+import { Fault } from '../model/faults.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
@@ -54,7 +55,7 @@ export interface GenerationRequest {
   session_id: string;
 }
 
-/** What one network event added. `logprobs` is as long as `token_ids`, or empty if none were requested. */
+/** What a stream added, each token of it where the engine counted it. `logprobs` is as long as `token_ids`, or empty if none were requested. */
 export interface Delta {
   token_ids: number[];
   logprobs: number[];
@@ -65,6 +66,21 @@ export interface Delta {
   /** The engine ended the generation with these tokens. Later events can only reveal an error. */
   finish?: Finish;
 }
+
+/** Adds what came next. */
+export function addTo(
+  before: Delta,
+  { token_ids, logprobs, top_logprobs, text, finish }: Delta,
+): void {
+  for (const id of token_ids) before.token_ids.push(id);
+  for (const logprob of logprobs) before.logprobs.push(logprob);
+  for (const top of top_logprobs ?? []) (before.top_logprobs ??= []).push(top);
+  before.text += text;
+  if (finish !== undefined) before.finish = finish;
+}
+
+/** The engine counted other tokens than those that came: none of the request is trusted. */
+export class Miscount extends Fault {}
 
 /** How a generation ended. All its tokens have gone through `onDelta`. */
 export interface GenerationEnd extends Finish {

@@ -37,7 +37,7 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   prompt: ours(IDS),
   n: ours('1; a sample is repeated by `num_repeats`'),
   stream: ours('true; tokens are journalled as they come'),
-  stream_options: ours('the usage, which the tokens are checked against'),
+  stream_options: ours('a count in each event, which its tokens are checked against'),
   return_token_ids: ours('true'),
   return_tokens_as_token_ids: ours('true with `top_logprobs`, whose ids have no unique texts'),
   include_stop_str_in_output: ours('true; ids and text end at the same place'),

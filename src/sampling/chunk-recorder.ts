@@ -1,4 +1,5 @@
 import type { Delta } from '../generation/generation-service.js';
+import { addTo } from '../generation/generation-service.js';
 import type { LineOf } from '../model/journal.js';
 import type { Label } from './labels.js';
 import type { Tape } from './call.js';
@@ -91,14 +92,6 @@ export function recordChunks(
       else timer ??= setTimeout(write, MAX_WAIT_MS);
     },
   };
-}
-
-function addTo(waiting: Delta, { token_ids, logprobs, top_logprobs, text, finish }: Delta): void {
-  for (const id of token_ids) waiting.token_ids.push(id);
-  for (const logprob of logprobs) waiting.logprobs.push(logprob);
-  if (top_logprobs !== undefined) (waiting.top_logprobs ??= []).push(...top_logprobs);
-  waiting.text += text;
-  if (finish !== undefined) waiting.finish = finish;
 }
 
 const throughOf = ({ offset, token_ids }: Pick<LineOf<'chunk'>, 'offset' | 'token_ids'>): number =>

@@ -5,6 +5,7 @@ import type {
   GenerationService,
   PolicyReading,
 } from '../generation/generation-service.js';
+import { Miscount } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
 import type { Call, Exit, Tape } from './call.js';
 import { recordChunks } from './chunk-recorder.js';
@@ -39,8 +40,8 @@ interface Parts extends Pick<Call, 'settings' | 'said' | 'is_read'> {
 }
 
 /**
- * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked. One that breaks it at
- * its end, with other counts than those that came, keeps none.
+ * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked and counted. One that
+ * breaks it at its end, or whose count does not fit, keeps none.
  */
 export function createSampler(parts: Parts): Sampler {
   const { tape, labels } = parts;
@@ -65,7 +66,8 @@ export function createSampler(parts: Parts): Sampler {
     } catch (error) {
       // The reason of the caller's abort says nothing about the reply.
       const isBreach = !signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
-      if (!(await dropDistrusted()) && isBreach && tape.open().finish !== null) await drop(seam);
+      const keepsNone = error instanceof Miscount || tape.open().finish !== null;
+      if (!(await dropDistrusted()) && isBreach && keepsNone) await drop(seam);
       throw error;
     }
   };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { Miscount } from '../../src/generation/generation-service.js';
 import { Fault } from '../../src/model/faults.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import type { ScriptedReply } from '../fakes/scripted-service.js';
@@ -114,6 +115,19 @@ describe('a generation that was cut', () => {
     const open = openAnswer(read);
     const { wasted_tokens } = read;
     assert.deepEqual([open.line?.content, wasted_tokens], ['good', 0]);
+  });
+
+  test('by a count that does not fit does not continue from that reply, but from the one before', async (t) => {
+    const miscount = new Miscount({ type: 'ProtocolError', message: 'expected 4, got 3' });
+    const bad = { deltas: [deltaOf('bad')], then: miscount };
+    const service = scriptedService([cutAfter('go'), bad, says('od¶')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    for (let i = 0; i < 2; i++) await bench.failure('generateTurn', AT);
+    await bench.result('generateTurn', AT);
+    assert.deepEqual(service.requests[2]?.prompt_ids, [901, 902, ...idsOf('go')]);
+    const read = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([openAnswer(read).line?.content, read.wasted_tokens], ['good', 3]);
   });
 
   test('by a reply that broke the protocol at its end does not continue from that reply', async (t) => {

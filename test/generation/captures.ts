@@ -110,6 +110,23 @@ export function recordedResult(chunks: readonly RecordedChunk[]) {
   };
 }
 
+/** Each event with the count that `continuous_usage_stats` brings (captures 005, 243). */
+export function counted(raw: string, prompt_tokens = USUAL_PROMPT.length): string {
+  let completion_tokens = 0;
+  const events = raw.split('\n\n').map((event) => {
+    if (!event.includes('"token_ids":[')) return event;
+    const { choices } = JSON.parse(event.slice('data: '.length)) as RecordedChunk;
+    completion_tokens += choices.reduce((sum, { token_ids }) => sum + (token_ids?.length ?? 0), 0);
+    const total_tokens = prompt_tokens + completion_tokens;
+    const counts = { prompt_tokens, total_tokens, completion_tokens };
+    const details = { prompt_tokens_details: null, completion_tokens_details: null };
+    return event.includes('"usage":null')
+      ? event.replace('"usage":null', `"usage":${JSON.stringify({ ...counts, ...details })}`)
+      : event.replace(/\}$/, `,"usage":${JSON.stringify(counts)}}`);
+  });
+  return events.join('\n\n');
+}
+
 /** `data:` lines as the server writes them. */
 export const eventStream = (chunks: readonly unknown[]): string =>
   [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]']

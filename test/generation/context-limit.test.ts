@@ -204,7 +204,8 @@ function answering({ body, response }: Exchange): void {
     stop_reason: null,
   };
   response.writeHead(200, { 'content-type': 'text/event-stream' });
-  response.end(`data: ${JSON.stringify({ choices: [choice] })}\n\ndata: [DONE]\n\n`);
+  const usage = { prompt_tokens: prompt.length, completion_tokens: 1 };
+  response.end(`data: ${JSON.stringify({ choices: [choice], usage })}\n\ndata: [DONE]\n\n`);
 }
 
 test('whatever counts a refusal names, only those of the request itself name a limit', () => {

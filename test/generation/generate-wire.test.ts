@@ -47,7 +47,7 @@ describe('/inference/v1/generate', () => {
       model: 'tiny',
       token_ids: REQUEST.prompt_ids,
       stream: true,
-      stream_options: { include_usage: true },
+      stream_options: { include_usage: true, continuous_usage_stats: true },
       cache_salt: '17',
     });
     const { temperature, max_tokens, seed, logprobs, detokenize, stop_token_ids } = sampling_params;

@@ -13,7 +13,7 @@ import {
 } from '../../src/generation/vllm/stream-assembler.js';
 import type { StreamBounds } from '../../src/platform/http/event-stream.js';
 import { processorTime_ms } from '../harness/processor-time.js';
-import { capture, streamCaptures } from './captures.js';
+import { capture, counted, streamCaptures } from './captures.js';
 
 const WIDE: StreamBounds = { max_event_bytes: 2 ** 20, max_bytes: 2 ** 24 };
 const SENT = {
@@ -89,7 +89,7 @@ function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   return chunks;
 }
 
-const generated = ['117', '189'].map(capture);
+const generated = ['117', '189', '243'].map(capture);
 const recorded = [
   ...streamCaptures().map(({ file, raw }) => ({ file, raw, wire: 'completions' as const })),
   ...generated.map(({ file, raw }) => ({ file, raw, wire: 'generate' as const })),
@@ -110,15 +110,21 @@ describe('an event that is known says what it says as JSON', () => {
     { number: '133', wire: 'completions' },
     { number: '189', wire: 'generate' },
   ] as const)
-    test(`and they are nearly all of a recorded stream of ${wire}`, async () => {
-      const { raw } = capture(number);
-      const events = raw.split('\n\n').filter((event) => event !== '');
-      const { known } = await assertSame(
-        events.map((event) => Buffer.from(`${event}\n\n`)),
-        { wire },
-      );
-      assert.ok(events.length > 50 && known >= events.length - 4, `${known} of ${events.length}`);
-    });
+    for (const [what, rawOf] of [
+      ['recorded', (raw: string) => raw],
+      ['counted', counted],
+    ] as const)
+      test(`and they are nearly all of a ${what} stream of ${wire}`, async () => {
+        const events = rawOf(capture(number).raw)
+          .split('\n\n')
+          .filter((event) => event !== '');
+        const { known, read } = await assertSame(
+          events.map((event) => Buffer.from(`${event}\n\n`)),
+          { wire },
+        );
+        assert.equal(read.error, null);
+        assert.ok(events.length > 50 && known >= events.length - 4, `${known} of ${events.length}`);
+      });
 
   test('also with several tokens', async () => {
     const event = (ids: number[]): Buffer =>

@@ -23,7 +23,8 @@ const answering =
     const choice = { index: 0, text: '', token_ids: [5], prompt_token_ids: prompt, logprobs };
     const last = { ...choice, finish_reason: 'length', stop_reason: null };
     response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.end(`data: ${JSON.stringify({ choices: [last] })}\n\ndata: [DONE]\n\n`);
+    const usage = { prompt_tokens: prompt.length, completion_tokens: 1 };
+    response.end(`data: ${JSON.stringify({ choices: [last], usage })}\n\ndata: [DONE]\n\n`);
   };
 
 /** What vLLM 0.32.0 gave for one prompt in both modes at temperature 1, and in mode processed at 0.5. */

@@ -20,6 +20,7 @@ import {
 
 /** Captures that are no usable generation, and what becomes of them. */
 const FAULTY: Record<string, { type: FaultType; message: RegExp }> = {
+  '006': { type: 'ProtocolError', message: /expected usage\.completion_tokens 4 .* got none/ },
   '007': { type: 'ProtocolError', message: /expected token_ids .*got none/ },
   '010': { type: 'ProtocolError', message: /expected choice 0 only, got 1/ },
   '136': { type: 'GenerationUnavailable', message: /after 10 tokens without a finish reason/ },

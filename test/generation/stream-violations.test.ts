@@ -35,6 +35,9 @@ const usage = (prompt_tokens: number, completion_tokens?: number) => ({
   usage: { prompt_tokens, ...(completion_tokens !== undefined && { completion_tokens }) },
 });
 
+/** In an event: what it and those before it have brought. */
+const counting = (completion_tokens: number) => ({ usage: usage(3, completion_tokens).usage });
+
 function run(chunks: readonly unknown[], sent: SentRequest = SENT) {
   let state = startStream(sent);
   const logprobs: number[] = [];
@@ -125,6 +128,24 @@ describe('a reply that can not be trained on is a fault that says what was expec
       /expected finish_reason "stop" or "length", got "repetition"/,
     ],
     ['a miscount', [FIRST, LAST, usage(3, 5)], /expected usage\.completion_tokens 4 .* got 5/],
+    ['a count behind a lost end', [FIRST, usage(3, 4)], /completion_tokens 2 .* got 4/],
+    ['no count', [FIRST, LAST], /expected usage\.completion_tokens 4 .* got none/],
+    [
+      'an event that came twice',
+      [
+        { ...FIRST, ...counting(2) },
+        { ...FIRST, ...counting(2) },
+      ],
+      /expected usage\.completion_tokens 4 .* got 2/,
+    ],
+    [
+      'an event behind one that was lost',
+      [
+        { ...FIRST, ...counting(2) },
+        { ...LAST, ...counting(6) },
+      ],
+      /expected usage\.completion_tokens 4 .* got 6/,
+    ],
     ['no echo and no usage', [LAST], /no prompt echo: expected usage\.prompt_tokens 3, got none/],
     ['no echo and another prompt', [LAST, usage(2, 2)], /usage\.prompt_tokens 3, got 2/],
     ['a cut', [FIRST], /after 2 tokens without a finish reason/, 'GenerationUnavailable'],
@@ -178,13 +199,14 @@ describe('a reply that is whole', () => {
       logprobs: { token_logprobs: [1e-6, -0] },
       finish_reason: 'stop',
     });
-    assert.deepEqual(run([noisy]).logprobs, [0, 0]);
+    assert.deepEqual(run([noisy, usage(3, 2)]).logprobs, [0, 0]);
   });
 
   test('has no logprobs when none were asked for, even if some came', () => {
     const sent = { ...SENT, logprobs: false };
-    assert.deepEqual(run([FIRST, LAST], sent).logprobs, []);
-    assert.deepEqual(run([FIRST, chunk({ logprobs: null, finish_reason: 'stop' })], sent), {
+    assert.deepEqual(run([FIRST, LAST, usage(3, 4)], sent).logprobs, []);
+    const without = chunk({ logprobs: null, finish_reason: 'stop' });
+    assert.deepEqual(run([FIRST, without, usage(3, 4)], sent), {
       logprobs: [],
       finish_reason: 'stop',
       stop_reason: null,

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { FaultType } from '../../src/model/faults.js';
-import { capture, chunksOf, eventStream, recordedResult } from './captures.js';
+import { capture, chunksOf, counted, eventStream, recordedResult } from './captures.js';
 import {
   assertFault,
   collector,
@@ -19,7 +19,7 @@ import {
 import { eventually } from '../harness/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
-const RAW = capture('004').raw;
+const RAW = counted(capture('004').raw);
 const EVENTS = RAW.split(/(?<=\n\n)/);
 const FINISH_AT = RAW.indexOf('\n\n', RAW.indexOf('"finish_reason":"length"')) + 2;
 

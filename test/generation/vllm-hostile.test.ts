@@ -150,7 +150,7 @@ describe('an engine that streams without end', () => {
       message: /expected at most 12 tokens, got 13/,
       at: base_url,
     });
-    assert.equal(got.token_ids.length, 12);
+    assert.deepEqual(got.token_ids, [], 'nobody has counted them');
   });
 
   for (const [what, wrong] of [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capture, chunksOf, eventStream, recordedResult } from './captures.js';
+import { capture, chunksOf, counted, eventStream, recordedResult } from './captures.js';
 import {
   collector,
   fakeVllm,
@@ -16,7 +16,8 @@ import {
 import { within } from '../harness/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
-const [FIRST_EVENT = ''] = capture('004').raw.split(/(?<=\n\n)/);
+const RAW = counted(capture('004').raw);
+const [FIRST_EVENT = ''] = RAW.split(/(?<=\n\n)/);
 
 describe('a generation', () => {
   for (const number of ['004', '009', '026', '183']) {
@@ -63,7 +64,7 @@ describe('a generation', () => {
         await sleep(80);
         response.write(FIRST_EVENT);
         await sleep(40);
-        response.end(capture('004').raw.slice(FIRST_EVENT.length));
+        response.end(RAW.slice(FIRST_EVENT.length));
       },
     });
     const end = await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
@@ -96,7 +97,7 @@ describe('a request', () => {
       skip_special_tokens: true,
       include_stop_str_in_output: true,
       stream: true,
-      stream_options: { include_usage: true },
+      stream_options: { include_usage: true, continuous_usage_stats: true },
       return_token_ids: true,
       logprobs: 0,
     });

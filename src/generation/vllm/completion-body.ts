@@ -23,7 +23,8 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     skip_special_tokens: request.shows_special_tokens !== true,
     include_stop_str_in_output: true,
     stream: true,
-    stream_options: { include_usage: true },
+    // Each event counts its tokens: one that was repeated or lost on the way does not fit.
+    stream_options: { include_usage: true, continuous_usage_stats: true },
     return_token_ids: true,
     // 0: only the sampled token's own logprob.
     ...(request.logprobs && { logprobs: request.top_logprobs }),

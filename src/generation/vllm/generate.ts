@@ -1,9 +1,21 @@
-import type { GenerateContext, GenerationEnd, GenerationRequest } from '../generation-service.js';
+import type {
+  Delta,
+  GenerateContext,
+  GenerationEnd,
+  GenerationRequest,
+} from '../generation-service.js';
+import { addTo } from '../generation-service.js';
 import { withController } from '../../platform/waits/abort.js';
 import { limitNamed, roomIn } from './context-limit.js';
 import type { Http } from './http.js';
 import type { SentRequest, StreamState } from './stream-assembler.js';
-import { assemble, assembleKnown, finishStream, startStream } from './stream-assembler.js';
+import {
+  assemble,
+  assembleKnown,
+  finishStream,
+  isCounted,
+  startStream,
+} from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
 import { tooLongOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
@@ -117,6 +129,8 @@ async function send(
   let first_at = null as number | null;
   let state: StreamState = startStream(sentOf(request, site));
   let hasBegun = false as boolean;
+  /** Not counted yet: what passes on has its place. */
+  let waiting = null as Delta | null;
   /** Not the wire's. */
   let thrown = null as { error: unknown } | null;
   const take = <T>(assembled: Assembled<T>, event: T): void => {
@@ -128,7 +142,14 @@ async function send(
         watchdog.arrived();
       }
       state = step.state;
-      if (step.delta !== null) context.onDelta(step.delta);
+      if (step.delta !== null) {
+        waiting ??= { token_ids: [], logprobs: [], text: '' };
+        addTo(waiting, step.delta);
+      }
+      if (waiting === null || !isCounted(state)) return;
+      const counted = waiting;
+      waiting = null;
+      context.onDelta(counted);
     } catch (error) {
       thrown = { error };
       throw error;
@@ -147,12 +168,12 @@ async function send(
   } catch (error) {
     if (thrown !== null) throw error;
     if (!hasBegun) return { refused: error };
-    // A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are complete, and
-    // another attempt would sample beyond an end of sequence.
+    // A finish reason that has arrived and is counted stands, whatever the connection does afterwards: the tokens are
+    // complete, and another attempt would sample beyond an end of sequence.
+    const isOver = state.finish_reason !== null && isCounted(state);
     const fault = signal.aborted ? null : wireFault(error, site);
-    if (state.finish_reason === null) signal.throwIfAborted();
-    if (fault !== null && (state.finish_reason === null || fault.type !== 'GenerationUnavailable'))
-      throw fault;
+    if (!isOver) signal.throwIfAborted();
+    if (fault !== null && (!isOver || fault.type !== 'GenerationUnavailable')) throw fault;
   }
   context.signal.throwIfAborted();
   return {

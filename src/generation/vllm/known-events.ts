@@ -5,9 +5,9 @@ export type WireName = 'completions' | 'generate';
 
 /**
  * The events that make up nearly all of a stream, read by one pattern each instead of as JSON: tokens in the middle of
- * an answer, byte for byte as vLLM 0.32 writes them (captures 004, 117). A pattern matches whole events alone, with all
- * their members in their order, so nothing in them is repeated, missing, or of another type. Any other event is left to
- * the reader of JSON, which gives the same for these.
+ * an answer, byte for byte as vLLM 0.32 writes them (captures 004, 005, 117, 243). A pattern matches whole events alone,
+ * with all their members in their order, so nothing in them is repeated, missing, or of another type. Any other event is
+ * left to the reader of JSON, which gives the same for these.
  */
 
 /** What such an event says. */
@@ -16,6 +16,8 @@ export interface KnownTokens {
   token_ids: number[];
   /** null: it has none. */
   logprobs: number[] | null;
+  /** Of prompt and answer, up to this event; null: it does not count. */
+  usage: { prompt_tokens: number; completion_tokens: number } | null;
 }
 
 /** JSON's grammar. Each loop has one way to match a text, so a search never goes back. */
@@ -28,22 +30,27 @@ const WHOLE = String.raw`(?:0|[1-9]\d{0,9})`;
 const list = (item: string): string => `(?:${item}(?:,${item})*)?`;
 const events = (event: string): RegExp => new RegExp(`data: ${event}\n\n`, 'y');
 
+/** Finds both counts. */
+const USAGE =
+  `\\{"prompt_tokens":(${WHOLE}),"total_tokens":${WHOLE},"completion_tokens":(${WHOLE})` +
+  `(?:,"prompt_tokens_details":null,"completion_tokens_details":null)?\\}`;
+
 const LIKELIEST = `(?:null|\\{${STRING}:${NUMBER}(?:,${STRING}:${NUMBER})*\\})`;
-/** Finds what is before its text, the text, logprobs and ids. */
+/** Finds what is before its text, the text, logprobs, ids and counts. */
 const COMPLETION = events(
   `(\\{"id":${STRING},"object":"text_completion","created":${WHOLE},"model":${STRING},"choices":\\[` +
     `\\{"index":0,"text":")(${CHARACTERS})","logprobs":(?:null|` +
     `\\{"text_offset":\\[${list(WHOLE)}\\],"token_logprobs":\\[(${list(NUMBER)})\\],` +
     `"tokens":\\[${list(STRING)}\\],"top_logprobs":\\[${list(LIKELIEST)}\\]\\}),` +
-    `"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":\\[(${list(WHOLE)})\\]\\}\\]\\}`,
+    `"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":\\[(${list(WHOLE)})\\]\\}\\](?:,"usage":${USAGE})?\\}`,
 );
 
 const RANKED = `"token_id":${WHOLE},"logprob":${NUMBER},"rank":${WHOLE}`;
 const POSITION = `\\{${RANKED},"top_logprobs":\\[${list(`\\{${RANKED}\\}`)}\\]\\}`;
-/** Finds ids and positions. */
+/** Finds counts, ids and positions. */
 const GENERATED = events(
-  `\\{"request_id":${STRING},"usage":null,"output_mode":"tokens","choices":\\[\\{"index":0,"finish_reason":null,` +
-    `"stop_reason":null,"token_ids":\\[(${list(WHOLE)})\\],"routed_experts":null,"sampling_mask":null,` +
+  `\\{"request_id":${STRING},"usage":(?:null|${USAGE}),"output_mode":"tokens","choices":\\[\\{"index":0,"finish_reason":null,` +
+    `"stop_reason":null,"token_ids":\\[(${list(WHOLE)})\\],"routed_experts":(?:null|""),"sampling_mask":null,` +
     `"weight_versions":null,"logprobs":(?:null|\\{"content":\\[(${list(POSITION)})\\]\\})\\}\\]\\}`,
 );
 /** The sampled token's own in each position; those of the likeliest have no list behind them. */
@@ -85,7 +92,7 @@ interface Place {
 }
 
 function completion(
-  [, before = '', text = '', logprobs, ids = '']: RegExpExecArray,
+  [, before = '', text = '', logprobs, ids = '', ...counts]: RegExpExecArray,
   { bytes, is_ascii, at }: Place,
 ): KnownTokens {
   const from = at + 'data: '.length + before.length;
@@ -94,14 +101,21 @@ function completion(
     text: text.includes('\\') ? (JSON.parse(`"${written}"`) as string) : written,
     token_ids: numbersIn(ids),
     logprobs: logprobs === undefined ? null : numbersIn(logprobs),
+    usage: usageOf(counts),
   };
 }
 
-const generated = ([, ids = '', positions]: RegExpExecArray): KnownTokens => ({
+const generated = ([, prompt, completion, ids = '', positions]: RegExpExecArray): KnownTokens => ({
   text: '',
   token_ids: numbersIn(ids),
   logprobs: positions === undefined ? null : ownLogprobs(positions),
+  usage: usageOf([prompt, completion]),
 });
+
+const usageOf = ([prompt, completion]: (string | undefined)[]): KnownTokens['usage'] =>
+  prompt === undefined
+    ? null
+    : { prompt_tokens: Number(prompt), completion_tokens: Number(completion) };
 
 function numbersIn(list: string): number[] {
   if (list === '') return [];

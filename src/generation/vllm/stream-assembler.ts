@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { FaultFacts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
@@ -6,6 +7,7 @@ import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js
 import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
+import { Miscount } from '../generation-service.js';
 import type { KnownTokens } from './known-events.js';
 import { WeightLabel } from './replies.js';
 
@@ -99,9 +101,11 @@ export function assemble(
   const { choices, usage } = parsed.data;
   const [choice] = choices;
   if (choice === undefined) {
-    return { state: usage == null ? state : { ...state, usage }, delta: null };
+    if (usage == null) return { state, delta: null };
+    if (state.finish_reason !== 'abort') checkCount(state.sent, { ...state, usage });
+    return { state: { ...state, usage }, delta: null };
   }
-  return takeChoice(state, { choice, usage: usage ?? state.usage });
+  return takeChoice(state, { choice, usage: usage ?? null });
 }
 
 /** First, because zod would make a million reports of a million wrong ids. */
@@ -113,13 +117,21 @@ function choicesOf(chunk: unknown): number {
 /** The same for an event whose parts have the right types already. */
 export const assembleKnown = (
   state: StreamState,
-  { text, token_ids, logprobs }: KnownTokens,
+  { text, token_ids, logprobs, usage }: KnownTokens,
 ): { state: StreamState; delta: Delta | null } =>
   takeChoice(state, {
     choice: { index: 0, text, token_ids, logprobs: logprobs && { token_logprobs: logprobs } },
-    usage: state.usage,
+    usage,
   });
 
+/**
+ * Whether the latest count is that of the tokens so far: each of them is where it was sampled. Tokens of events that do
+ * not count wait for the next one that does.
+ */
+export const isCounted = ({ usage, token_count }: StreamState): boolean =>
+  usage?.completion_tokens === token_count;
+
+/** `usage`: the event's own. */
 function takeChoice(
   state: StreamState,
   { choice, usage }: { choice: Choice; usage: Usage | null },
@@ -140,6 +152,7 @@ function takeChoice(
     throw violation(sent, 'expected token_ids (return_token_ids was sent), got none');
   }
   const token_count = state.token_count + token_ids.length;
+  checkCount(sent, { usage, token_count });
   if (token_count > sent.max_tokens) {
     throw violation(sent, `expected at most ${sent.max_tokens} tokens, got ${token_count}`);
   }
@@ -153,7 +166,7 @@ function takeChoice(
       echo_seen: state.echo_seen || choice.prompt_token_ids != null,
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
-      usage,
+      usage: usage ?? state.usage,
       // One that has no token says nothing, as often as it comes.
       spans: choice.weight_versions?.filter(({ start, end }) => start !== end) ?? null,
     },
@@ -162,6 +175,15 @@ function takeChoice(
       sent.top_logprobs > 0 ? { ...tokens, top_logprobs: checkedTops(state, choice) } : tokens,
     ),
   };
+}
+
+/** An event before this one was lost or came twice, or this one did, or they changed places. */
+function checkCount(
+  sent: SentRequest,
+  { usage, token_count }: Pick<StreamState, 'usage' | 'token_count'>,
+): void {
+  if (usage?.completion_tokens != null && usage.completion_tokens !== token_count)
+    throw miscount(sent, { usage, token_count });
 }
 
 function deltaOf({ finish_reason, stop_reason }: Choice, tokens: Delta): Delta | null {
@@ -263,12 +285,7 @@ export function finishStream(state: StreamState): Finish {
       `no prompt echo: expected usage.prompt_tokens ${sent.prompt_ids.length}, got ${usage?.prompt_tokens ?? 'none'}`,
     );
   }
-  if (usage?.completion_tokens != null && usage.completion_tokens !== token_count) {
-    throw violation(
-      sent,
-      `expected usage.completion_tokens ${token_count} (the ids received), got ${usage.completion_tokens}`,
-    );
-  }
+  if (!isCounted(state)) throw miscount(sent, { usage, token_count });
   checkSpans(state);
   return { finish_reason, stop_reason };
 }
@@ -295,18 +312,32 @@ function malformed(
   return violation(sent, problems.map(({ where, what }) => `${where}: ${what}`).join('; '));
 }
 
+const miscount = (
+  sent: SentRequest,
+  { usage, token_count }: Pick<StreamState, 'usage' | 'token_count'>,
+): Fault =>
+  new Miscount(
+    factsOf('ProtocolError', {
+      sent,
+      what: `expected usage.completion_tokens ${token_count} (the ids received), got ${usage?.completion_tokens ?? 'none'}`,
+    }),
+  );
+
 const violation = (sent: SentRequest, what: string): Fault =>
   fault('ProtocolError', { sent, what });
 const unavailable = (sent: SentRequest, what: string): Fault =>
   fault('GenerationUnavailable', { sent, what });
 
-function fault(
-  type: 'ProtocolError' | 'GenerationUnavailable',
+const fault = (type: BrokenType, why: { sent: SentRequest; what: string }): Fault =>
+  new Fault(factsOf(type, why));
+
+type BrokenType = 'ProtocolError' | 'GenerationUnavailable';
+
+const factsOf = (
+  type: BrokenType,
   { sent, what }: { sent: SentRequest; what: string },
-): Fault {
-  return new Fault({
-    type,
-    message: `${sent.replica}: completion ${sent.request_id}: ${what}`,
-    at: sent.replica,
-  });
-}
+): FaultFacts => ({
+  type,
+  message: `${sent.replica}: completion ${sent.request_id}: ${what}`,
+  at: sent.replica,
+});

@@ -85,6 +85,27 @@ describe('completions', () => {
     });
   }
 
+  for (const [name, stream_options] of [
+    ['117-generate-stream', { include_usage: true }],
+    ['243-generate-stream-continuous-usage', { include_usage: true, continuous_usage_stats: true }],
+  ] as const)
+    test(`of ids alone have the events of capture ${name}`, async () => {
+      const { url } = await simulator({
+        model: 'tiny',
+        thinking_tokens: 50,
+        scale_out: true,
+        tokens_per_second: 150,
+      });
+      const sampling_params = { max_tokens: 45, seed: 7, logprobs: 0 };
+      const request = { model: 'tiny', token_ids: PROMPT, sampling_params, stream: true };
+      const { text } = await call(`${url}/inference/v1/generate`, {
+        body: { ...request, stream_options },
+      });
+      const recorded = capture(name);
+      const wanted = (recorded.sse_chunks_ms_text ?? []).map(([, chunk]) => chunk).join('');
+      assert.deepEqual(streamShape(text).slice(0, 2), streamShape(wanted).slice(0, 2));
+    });
+
   test('carry the prompt in the first event only, and ids and logprobs in equal number', async () => {
     const { events, choices, finish_reason } = await streamed(url, { body: { seed: 4 } });
     assert.ok(choices.length > 3);

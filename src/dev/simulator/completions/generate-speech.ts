@@ -62,15 +62,20 @@ function createGenerateWire({ id, model, request, answer, spans, ...facts }: Wir
         }
       : null,
   });
-  const head = { request_id: id, output_mode: 'tokens' };
+  const head = { request_id: id, usage: null, output_mode: 'tokens' };
   const event = (value: object): string => `data: ${JSON.stringify({ ...head, ...value })}\n\n`;
   const usageOf = (completion_tokens: number) => ({
     prompt_tokens: request.prompt.length,
     total_tokens: request.prompt.length + completion_tokens,
     completion_tokens,
   });
+  /** In an event that is no last one, missing details are null (capture 243). */
+  const countIn = ({ end }: Piece) =>
+    request.include_usage && request.continuous_usage_stats
+      ? { ...usageOf(end), prompt_tokens_details: null, completion_tokens_details: null }
+      : null;
   return {
-    chunk: (piece) => event({ usage: null, ...echo(), choices: [choiceOf(piece)] }),
+    chunk: (piece) => event({ usage: countIn(piece), ...echo(), choices: [choiceOf(piece)] }),
     usage: (tokens) =>
       request.include_usage ? event({ usage: usageOf(tokens), choices: [] }) : '',
     whole: (piece) =>
