@@ -20,7 +20,7 @@ export function policyTable(
     one.paused_until === null
       ? '-'
       : `${Math.max(0, (one.paused_until - now) / 1000).toFixed(0)} s left`,
-    shortened(one.fault ?? ''),
+    shortened(one.fault ?? (one.examined === false ? 'has joined; not examined yet' : '')),
   ]);
   const said = updates.map(({ version: of, at, paused_s, total_s, fault }) => [
     new Date(at).toISOString().slice(11, 19),

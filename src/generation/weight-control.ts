@@ -23,6 +23,8 @@ export interface WeightControl {
    * `GenerationRejected` if several engines answer; `starts`: also if only their processes' starts differ.
    */
   asOne(given: { starts: boolean }, bound: Bound): Promise<string | null>;
+  /** What tells its process from others, the second growing with its work; null: its metrics do not say. */
+  processSign(bound: Bound): Promise<{ started: string; cpu_s: number } | null>;
   /** How it was started. */
   settings(bound: Bound): Promise<EngineSettings>;
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */

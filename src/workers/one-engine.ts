@@ -1,9 +1,13 @@
 /** An engine belongs to one service, once: its weights have one record. URLs have one form by now. */
 
+/** This machine has two names. */
+const placeOf = (url: string): string =>
+  url.replace(/^(?<scheme>https?:\/\/)localhost(?=[:/])/, '$<scheme>127.0.0.1');
+
 /** Addresses that a list names again: an update would pause, load and resume that engine twice at once. */
 export const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
   urls.flatMap((url, k) => {
-    const first = urls.indexOf(url);
+    const first = urls.map(placeOf).indexOf(placeOf(url));
     const message = `expected each engine once, got ${url} again, which is at ${first}, too`;
     return first < k ? [{ path: [...path, k], message }] : [];
   });
@@ -14,8 +18,8 @@ export function sharedEngines(
 ): { path: (string | number)[]; message: string }[] {
   const owners = new Map<string, string>();
   const problemAt = ({ service, url, i }: { service: string; url: string; i: number }) => {
-    const owner = owners.get(url) ?? service;
-    owners.set(url, owner);
+    const owner = owners.get(placeOf(url)) ?? service;
+    owners.set(placeOf(url), owner);
     if (owner === service) return [];
     const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
     return [{ path: ['generation', service, 'base_urls', i], message }];

@@ -1,6 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { PolicyInput } from '../activities/contract/policy.js';
+import { lookAtReplica } from '../activities/policy/look-at-replica.js';
+import type { PolicyRecord } from '../model/policy/record.js';
 import { isForgotten, isOverdue, needsCare } from '../model/policy/care.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
@@ -68,6 +70,9 @@ export async function foreignPolicy(client: Client, service: string): Promise<st
 
 /** How often each worker checks whether some record needs care. */
 const LOOK_MS = 3000;
+/** After so many of them it looks at one engine, chosen at random: all workers together look at each now and then. */
+const LOOKS_OF_ENGINE = 20;
+const LOOK_WITHIN_MS = 20_000;
 
 /**
  * The initiator of an update may be gone, and the workflow with it. From the record alone, any worker can start the
@@ -75,7 +80,7 @@ const LOOK_MS = 3000;
  */
 export function keepPolicies(
   parts: {
-    policies: ReadonlyMap<string, Pick<PolicyParts, 'records' | 'urls'>>;
+    policies: ReadonlyMap<string, Pick<PolicyParts, 'records' | 'urls' | 'controls'>>;
     pools: ReadonlyMap<string, Pick<GenerationPool, 'look'>>;
   },
   {
@@ -91,11 +96,14 @@ export function keepPolicies(
 ): () => void {
   const looks = [...parts.policies].map(([service, policy]) => {
     let woken_at_epoch = -1;
+    let looked = 0;
     let seen = { epoch: -1, since: 0 };
     const look = async (): Promise<void> => {
       await parts.pools.get(service)?.look();
       const record = await policy.records.latest();
       if (record === null) return;
+      looked += 1;
+      if (looked % LOOKS_OF_ENGINE === 0) await lookAtOne(service, { policy, record, log });
       const now = nowMs();
       if (record.epoch !== seen.epoch) seen = { epoch: record.epoch, since: now };
       const { urls } = policy;
@@ -123,4 +131,23 @@ export function keepPolicies(
   return () => {
     looks.forEach(clearInterval);
   };
+}
+
+/** An engine that somebody has paused or labelled otherwise, or a balancer that has taken its place, is found so. */
+async function lookAtOne(
+  service: string,
+  {
+    policy,
+    record,
+    log,
+  }: { policy: Pick<PolicyParts, 'records' | 'controls'>; record: PolicyRecord; log: Logger },
+): Promise<void> {
+  const serving = policy.controls.filter(
+    ({ replica }) => record.replicas[replica]?.state === 'current',
+  );
+  const control = serving[Math.floor(Math.random() * serving.length)];
+  if (control === undefined) return;
+  const signal = AbortSignal.timeout(LOOK_WITHIN_MS);
+  const what = await lookAtReplica(policy, { control, signal });
+  if (what !== null) log.warn({ service, replica: control.replica }, `it serves no more: ${what}`);
 }

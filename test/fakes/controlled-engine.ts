@@ -19,6 +19,7 @@ export interface ControlledEngine extends WeightControl {
   mode: LogprobsMode;
   /** How it was started. */
   started: EngineSettings;
+  process: Awaited<ReturnType<WeightControl['processSign']>>;
   lacks: string[];
   tells_label: boolean;
   /** Called before each call is executed; an error that it throws becomes the call's failure. */
@@ -50,6 +51,7 @@ export function controlledEngine(replica: string): ControlledEngine {
     started: { backend: null, cache_dtype: null, sleep_mode: null, adapter_places: null },
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
+    process: null,
     lacks: [],
     tells_label: true,
     before: () => undefined,
@@ -88,6 +90,8 @@ export function controlledEngine(replica: string): ControlledEngine {
       await meet('asOne');
       return state.label;
     },
+    // Tests need not see it.
+    processSign: () => Promise.resolve(engine.process),
     settings: async () => {
       await meet('settings');
       return engine.started;

@@ -130,6 +130,8 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
     case 'GET /v1/models':
       sendJson(response, { body: { object: 'list', data: [{ id: MODEL, max_model_len }] } });
       break;
+    // It tells no metrics.
+    case 'GET /metrics':
     case 'GET /weight_info':
     case 'GET /is_paused':
     case 'GET /is_sleeping':

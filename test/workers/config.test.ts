@@ -179,6 +179,22 @@ describe('an engine of two services', () => {
       assert.deepEqual(more, []);
     });
 
+  test('is refused under the other name of this machine', () => {
+    const services = {
+      a: { kind: 'vllm', base_urls: ['http://127.0.0.1:8000/v1'] },
+      b: { kind: 'vllm', base_urls: ['http://localhost:8000/v1'] },
+    };
+    const { error } = Config.safeParse({ ...withService({}), generation: services });
+    assert.match(error?.issues[0]?.message ?? '', /an engine that no other service has/);
+    const twice = {
+      a: { kind: 'vllm', base_urls: services.a.base_urls.concat(services.b.base_urls) },
+    };
+    assert.match(
+      Config.safeParse({ ...withService({}), generation: twice }).error?.issues[0]?.message ?? '',
+      /expected each engine once/,
+    );
+  });
+
   test('are two engines where host, port or path differ', () => {
     for (const url of ['http://b:8000/v1', 'https://b/v1', 'http://b/other/v1'])
       assert.deepEqual(problemsOfOther(url), []);

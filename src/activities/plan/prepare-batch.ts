@@ -15,6 +15,7 @@ import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrograms, programsOf } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
+import { checkEngines } from './check-engines.js';
 import { checkPictures } from './check-pictures.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
@@ -56,6 +57,7 @@ export async function prepareRequest(
   const model = await resolveModel({ request, pool, signal: attempt.signal });
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
+  await checkEngines(asked, dependencies);
   await checkVersions(asked);
   await checkPrompts(asked, { prompts, dependencies });
   if (picture_at !== null) await checkPictures(asked, picture_at);

@@ -6,6 +6,7 @@ import { isServing } from '../../model/workflow-safe/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import type { Weights } from '../../model/policy/publish.js';
 import { checkPlaces, lackOf } from './engine-abilities.js';
+import { checkOneUrlEach } from './one-engine.js';
 import { refused } from './policy-view.js';
 
 /** Whether a replica that joins is what the others are. */
@@ -31,6 +32,7 @@ export async function examineJoiner(
   const common = record?.identity ?? (await identityOfOthers(policy, { record, control, bound }));
   const { model } = common ?? policy;
   const own = await control.identify({ model }, bound);
+  await checkOneUrlEach(inOrder(policy, { record, control }), bound);
   const problem = common === null ? null : identityProblem(own, common);
   if (problem !== null) throw refused(`${control.replica}: ${problem}`);
   // Where nothing is published, nobody changes its weights.
@@ -44,6 +46,19 @@ export async function examineJoiner(
   }
   return common ?? own;
 }
+
+/** Beside those that take part already, which keep their URLs. */
+const inOrder = (
+  { controls }: PolicyService,
+  { record, control }: { record: PolicyRecord | null; control: WeightControl },
+): WeightControl[] => [
+  ...controls.filter(
+    ({ replica }) =>
+      replica !== control.replica &&
+      (record === null || record.replicas[replica]?.examined === true),
+  ),
+  control,
+];
 
 async function examineRoutes(
   control: WeightControl,

@@ -21,6 +21,7 @@ import { askSome } from './ask-all.js';
 import { checkPlaces, lackOf } from './engine-abilities.js';
 import { checkCache } from './kept-cache.js';
 import { viewOf } from '../../model/policy/view.js';
+import { checkOneUrlEach } from './one-engine.js';
 import { inputOf, policyOf, refused } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
@@ -100,6 +101,7 @@ async function examine(
   const bound = { within_ms: QUESTION_MS, signal };
   const isAdapter = publish.weights.kind === 'lora';
   const ask = async (control: PolicyService['controls'][number]): Promise<boolean> => {
+    await control.asOne({ starts: true }, bound);
     const { lacks, tells_label } = await control.examine(publish, bound);
     if (lacks.length > 0)
       throw refused(lackOf(control.replica, { lacks, kind: publish.weights.kind }));
@@ -109,6 +111,10 @@ async function examine(
     return tells_label;
   };
   const { answers, away } = await askSome(controls, { ask, signal });
+  await checkOneUrlEach(
+    controls.filter(({ replica }) => away[replica] === undefined),
+    bound,
+  );
   const silent = answers.filter(({ answer: tells_label }) => !tells_label);
   const notes = silent.map(
     ({ replica }) =>

@@ -11,6 +11,7 @@ import { askAll, twice } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { examineJoiner } from './examine-joiner.js';
 import { checkCache } from './kept-cache.js';
+import { checkOneUrlEach } from './one-engine.js';
 import { refused } from './policy-view.js';
 
 /** What engines say before a transfer touches them. */
@@ -68,6 +69,8 @@ export async function askEngines(policy: PolicyService, asking: Asking): Promise
       ? joiner(control)
       : twice(() => askEngine(control, asking));
   const { answers, away } = await askAll(controls, { ask, signal });
+  const there = controls.filter(({ replica }) => (away[replica] ?? left[replica]) === undefined);
+  await checkOneUrlEach(there, { within_ms: QUESTION_MS, signal });
   const silent = controls.filter(({ replica }) => away[replica] !== undefined);
   const hanging = await Promise.all(silent.map((control) => hangs(control, asking)));
   return {

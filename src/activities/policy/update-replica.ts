@@ -111,6 +111,8 @@ async function checkIsThere(
   const bound = { within_ms: QUESTION_MS, signal: attempt.signal };
   const { lacks } = await control.examine(needs, bound);
   if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
+  // Nothing is paused behind a balancer: nobody would know which of its engines.
+  await control.asOne({ starts: true }, bound);
 }
 
 interface Beginning {

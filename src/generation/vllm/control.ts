@@ -11,7 +11,7 @@ import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
 import { engineSettings } from './engine-settings.js';
-import { asOne, createAskAnew, identify } from './identify.js';
+import { asOne, createAskAnew, identify, processSign } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
 import { ModelName, read, refusalOf, WeightLabel } from './replies.js';
 import { SLEEP_ROUTES, sleepCalls } from './sleep-calls.js';
@@ -139,7 +139,7 @@ const anotherLabel = (
 function createQuestions(
   { replica, api_key, control_url, control_api_key, lookupFor }: VllmControlOptions,
   { call }: Pick<Http, 'call'>,
-): Pick<WeightControl, 'identify' | 'asOne' | 'logprobsMode' | 'close'> {
+): Pick<WeightControl, 'identify' | 'asOne' | 'processSign' | 'logprobsMode' | 'close'> {
   const at = (base_url: string, key: string | null) => ({
     base_url,
     api_key: key,
@@ -151,6 +151,7 @@ function createQuestions(
   const questions = { replica, askEngine: engine.ask, askControl: control.ask };
   return {
     identify: (given, bound) => identify(given, { engine: { ...questions, call }, bound }),
+    processSign: (bound) => processSign(questions, bound),
     asOne: ({ starts }, bound) => asOne(questions, { starts, bound }),
     logprobsMode: async (model, { within_ms, signal }) => {
       const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };

@@ -38,6 +38,8 @@ const Label = z.object({ weight_version: WeightLabel });
 /** When the server's process began, among its metrics (capture 111). */
 const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
 
+const WORKED = /^process_cpu_seconds_total (\S{1,40})$/m;
+
 /** One exchange on a connection of its own. */
 type AskAnew = (path: string, bound: Bound) => Promise<{ status: number; text: string }>;
 
@@ -113,6 +115,17 @@ export async function asOne(
     `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer); name each engine by a URL of its own`,
     replica,
   );
+}
+
+/** null: its metrics do not say. */
+export async function processSign(
+  { askEngine }: Pick<Questions, 'askEngine'>,
+  bound: Bound,
+): Promise<{ started: string; cpu_s: number } | null> {
+  const { status, text } = await askEngine('/metrics', bound);
+  const [started, worked] = [STARTED, WORKED].map((one) => one.exec(text)?.[1]);
+  if (status !== 200 || started === undefined || worked === undefined) return null;
+  return { started, cpu_s: Number(worked) };
 }
 
 const rejected = (what: string, replica: string): Fault =>

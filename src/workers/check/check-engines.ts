@@ -66,6 +66,7 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   );
   found.push(...(asked?.answer ?? []));
   found.push(await checkControl(engine, { part, version }));
+  found.push(...(await checkIsOne(engine, part)));
   return found;
 }
 
@@ -132,6 +133,21 @@ async function checkControl(
       what: `weights cannot be changed: ${saidOf(error, url)}`,
       remedy,
     };
+  }
+}
+
+/** Several engines behind one URL: a row would have the version of one and the tokens of the other. */
+async function checkIsOne(
+  { url, control, within_ms }: EngineToCheck,
+  part: string,
+): Promise<Finding[]> {
+  try {
+    await control.asOne({ starts: true }, { within_ms, signal: AbortSignal.timeout(within_ms) });
+    return [];
+  } catch (error) {
+    const isSeveral =
+      error instanceof Fault && error.type === 'GenerationRejected' && error.status === null;
+    return isSeveral ? [{ part, state: 'broken', what: saidOf(error, url) }] : [];
   }
 }
 

@@ -34,8 +34,13 @@ type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<
 /** vLLM's endpoints, by path and method. */
 type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
+/** Several servers of one process are several engines. */
+let servers = 0;
+const startOfServer = (): number => performance.timeOrigin / 1000 + servers++ / 100;
+
 export function createEndpoints(parts: EndpointParts): Endpoints {
   const { settings, engine, weights, complete, generate } = parts;
+  const started_s = startOfServer();
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
@@ -48,7 +53,9 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
     '/metrics': {
       GET: (exchange) => {
         const type = 'text/plain; version=1.0.0; charset=utf-8';
-        const text = metricsText(engine.stats(), settings.model);
+        const { user, system } = process.cpuUsage();
+        const sign = { started_s, cpu_s: (user + system) / 1e6 };
+        const text = metricsText(engine.stats(), { model: settings.model, sign });
         sendText(exchange, { status: 200, type, text });
       },
     },

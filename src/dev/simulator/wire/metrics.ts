@@ -8,14 +8,26 @@ interface Metric {
   samples: readonly { labels?: string; value: number }[];
 }
 
-/** Tells processes behind one URL apart. */
-const STARTED = `# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.
+/** Tells processes behind one URL apart, and one process behind several. */
+export interface ProcessSign {
+  started_s: number;
+  cpu_s: number;
+}
+
+const signText = ({ started_s, cpu_s }: ProcessSign): string =>
+  `# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total ${cpu_s.toFixed(2)}
+# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.
 # TYPE process_start_time_seconds gauge
-process_start_time_seconds ${(performance.timeOrigin / 1000).toFixed(2)}
+process_start_time_seconds ${started_s.toFixed(2)}
 `;
 
 /** Prometheus text: the metrics that routers and controllers read, with vLLM's names. */
-export function metricsText(stats: EngineStats, model: string): string {
+export function metricsText(
+  stats: EngineStats,
+  { model, sign }: { model: string; sign: ProcessSign },
+): string {
   const lines = metricsOf(stats).map(({ name, type, help, samples }) => {
     const lines = samples.map(({ labels, value }) => {
       const all = [
@@ -27,7 +39,7 @@ export function metricsText(stats: EngineStats, model: string): string {
     });
     return `# HELP vllm:${name} ${help}\n# TYPE vllm:${name} ${type}\n${lines.join('')}`;
   });
-  return `${STARTED}${lines.join('')}`;
+  return `${signText(sign)}${lines.join('')}`;
 }
 
 const gauge = (name: string, { help, value }: { help: string; value: number }): Metric => ({
