@@ -31,6 +31,10 @@ const eventsOf = (raw: string): Event[] =>
     .filter((event) => event.startsWith('{'))
     .map((event) => JSON.parse(event) as Event);
 
+const NO_EXPERTS = '"routed_experts":null';
+const EXPERTS = `"routed_experts":"${'AbC+/9'.repeat(2 * 2 ** 20)}=="`;
+const MASK = Array.from({ length: 150_000 }, (_, id) => id).join(',');
+
 describe('/inference/v1/generate', () => {
   test('is asked for ids alone, with the same sampling as completions, and no stop strings', async (t) => {
     const { service, exchanges } = await fakeVllm(t, {
@@ -65,6 +69,35 @@ describe('/inference/v1/generate', () => {
     assert.ok(!('stop' in sampling_params) && !('return_token_ids' in sampling_params));
     assert.equal(exchange?.headers['x-session-id'], REQUEST.session_id);
   });
+
+  for (const [what, experts] of [
+    ['routed experts with each token', (raw: string) => raw.replaceAll(NO_EXPERTS, EXPERTS)],
+    [
+      'those of the whole turn with its last token',
+      (raw: string) => {
+        const at = raw.lastIndexOf(NO_EXPERTS);
+        return raw.slice(0, at) + EXPERTS + raw.slice(at + NO_EXPERTS.length);
+      },
+    ],
+    [
+      'the mask of each token',
+      (raw: string) =>
+        raw.replaceAll('"sampling_mask":null', `"sampling_mask":[[${MASK}],[${MASK}]]`),
+    ],
+  ] as const)
+    test(`from an engine that sends ${what} unasked is whole: they count towards no limit`, async (t) => {
+      const { raw } = capture('243');
+      const sent = experts(raw);
+      assert.ok(sent.length > 8 * 2 ** 20);
+      const { service } = await fakeVllm(t, { [GENERATE]: streaming(sent), options: wire });
+      const { got, onDelta } = collector();
+      await service.generate(REQUEST, { signal: untilAborted(), onDelta });
+      const choices = eventsOf(raw).flatMap((event) => event.choices);
+      assert.deepEqual(
+        got.token_ids,
+        choices.flatMap(({ token_ids }) => token_ids),
+      );
+    });
 
   test('brings the recorded ids and logprobs, no text, and names the weights of each token', async (t) => {
     const { raw } = capture('189');

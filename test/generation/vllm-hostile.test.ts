@@ -22,6 +22,7 @@ import { longestHold_ms, processorTime_ms } from '../harness/processor-time.js';
 import { within } from '../harness/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
+const GENERATE = 'POST /inference/v1/generate';
 const TOKENIZE = 'POST /tokenize';
 const MIB = 2 ** 20;
 
@@ -151,6 +152,24 @@ describe('an engine that streams without end', () => {
       at: base_url,
     });
     assert.deepEqual(got.token_ids, [], 'nobody has counted them');
+  });
+
+  test('of what nobody asked for is left in time, and holds none of it', async (t) => {
+    const [event = ''] = capture('117').raw.split('"routed_experts":null');
+    const { service, base_url, exchanges } = await fakeVllm(t, {
+      [GENERATE]: endless({ before: `${event}"routed_experts":"`, text: 'A'.repeat(65_536) }),
+      'GET /is_paused': replay('107'),
+      options: { first_token_timeout_ms: 1000, idle_timeout_ms: 1000, wire: 'generate' },
+    });
+    const before = process.memoryUsage().rss;
+    await assertFault(service.generate(REQUEST, { signal: untilAborted(), ...collector() }), {
+      type: 'GenerationUnavailable',
+      message: /first-token timeout/,
+      at: base_url,
+    });
+    const grown = process.memoryUsage().rss - before;
+    assert.ok(grown < 128 * MIB, `${grown / MIB} MiB more`);
+    await exchanges[0]?.closed;
   });
 
   for (const [what, wrong] of [

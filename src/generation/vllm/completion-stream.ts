@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { APIError } from 'openai';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { dataOf, readEvents } from '../../platform/http/event-stream.js';
+import type { Passage } from '../../platform/http/skipped.js';
 import { asCompletionChunk } from './generate-wire.js';
 import type { KnownTokens, WireName } from './known-events.js';
 import { knownIn } from './known-events.js';
@@ -14,6 +15,15 @@ export interface Arrivals {
   /** Any other event, parsed, in the shape of completions. */
   chunk: (chunk: unknown) => void;
 }
+
+/**
+ * What some engines send of each token, or of a whole turn, to whoever asks for tokens (`--enable-return-routed-experts`,
+ * `--return-sampling-mask`): many times what a token takes. A text of JSON cannot hold these quotes without a backslash.
+ */
+const UNASKED: readonly Passage[] = [
+  { begin: '"routed_experts":"', end: '"' },
+  { begin: '"sampling_mask":[[', end: ']]' },
+];
 
 /** Reads the stream of one answer. Rejects with an error that came as an event, or with what broke the stream. */
 export function readCompletion(
@@ -28,6 +38,7 @@ export function readCompletion(
   let isDone = false;
   return readEvents(body, {
     ...bounds,
+    without: UNASKED,
     // Their likeliest ids take a reader that looks into everything.
     ...(!tops && { takeKnown: (bytes) => knownIn(bytes, { wire, take: arrivals.tokens }) }),
     take: (event) => {

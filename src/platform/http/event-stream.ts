@@ -3,6 +3,8 @@ import { finished } from 'node:stream';
 import { shapeProblem } from '../json/depth.js';
 import { afterMark, utf8Problem } from '../utf8-text.js';
 import { HttpFailure } from './failure.js';
+import type { Passage } from './skipped.js';
+import { withoutPassages } from './skipped.js';
 
 /** Size limits of a stream of server-sent events, in bytes. */
 export interface StreamBounds {
@@ -40,6 +42,8 @@ export interface EventReading extends StreamBounds {
    * are. It must not take one that `take` would refuse.
    */
   takeKnown?: (bytes: Buffer) => number;
+  /** Nobody reads them: they count towards no limit. */
+  without?: readonly Passage[];
 }
 
 /**
@@ -49,9 +53,10 @@ export interface EventReading extends StreamBounds {
  */
 export async function readEvents(
   body: Readable,
-  { max_event_bytes, max_bytes, take, takeKnown }: EventReading,
+  { max_event_bytes, max_bytes, take, takeKnown, without = [] }: EventReading,
 ): Promise<void> {
   const reader = createEventReader(max_event_bytes);
+  const wanted = without.length === 0 ? null : withoutPassages(without);
   let bytes = 0;
   /** Bytes after `[DONE]` to read, so that the connection can be reused. */
   let rest = null as number | null;
@@ -64,7 +69,8 @@ export async function readEvents(
     if (end > 0) reader.began();
     return end;
   };
-  const read = (chunk: Buffer): void => {
+  const read = (piece: Buffer): void => {
+    const chunk = wanted === null ? piece : wanted(piece);
     bytes += chunk.length;
     if (rest !== null) {
       rest += chunk.length;
