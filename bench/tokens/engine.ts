@@ -42,6 +42,12 @@ function* answer(
   { wire, prompt }: { wire: keyof typeof MIDDLE; prompt: readonly number[] },
 ) {
   const middle = MIDDLE[wire];
+  const usageOf = (completion_tokens: number) => ({
+    prompt_tokens: prompt.length,
+    total_tokens: prompt.length + completion_tokens,
+    completion_tokens,
+    ...(wire === 'generate' && { prompt_tokens_details: null, completion_tokens_details: null }),
+  });
   for (let at = 0; at < tokens; at += each) {
     const count = Math.min(each, tokens - at);
     const event = merged(
@@ -50,14 +56,9 @@ function* answer(
     const [choice = {}] = event.choices;
     if (at === 0 && wire === 'completions') choice['prompt_token_ids'] = prompt;
     if (at + count === tokens) choice['finish_reason'] = 'length';
-    yield event;
+    yield { ...event, usage: usageOf(at + count) };
   }
-  const usage = {
-    prompt_tokens: prompt.length,
-    total_tokens: prompt.length + tokens,
-    completion_tokens: tokens,
-  };
-  yield { ...middle[0], choices: [], usage };
+  yield { ...middle[0], choices: [], usage: usageOf(tokens) };
 }
 
 /** Texts are made before the first is written, so that the engine keeps its pace. */

@@ -121,6 +121,8 @@ class Choice:
         self._request, self._body = request, body
         self._head = {"id": f"cmpl-{request.id}", "object": "text_completion", "created": int(time.time()), "model": MODEL}
         self._tokens: List[Token] = []
+        options = body.get("stream_options") or {}
+        self._counts = body.get("stream") is True and options.get("continuous_usage_stats") is True
 
     def piece(self, tokens: List[Token], reason: Optional[str], stop: Optional[str]) -> Body:
         first = not self._tokens
@@ -134,7 +136,7 @@ class Choice:
             "prompt_token_ids": self._request.prompt if first else None,
             "token_ids": [token.id for token in tokens],
         }
-        return {**self._head, "choices": [choice]}
+        return {**self._head, "choices": [choice], **({"usage": self.usage()} if self._counts else {})}
 
     def whole(self, reason: str, prompt_logprobs: Optional[List[float]]) -> Body:
         tokens, self._tokens = self._tokens, []

@@ -23,7 +23,10 @@ export const CompletionBody = z.strictObject({
   skip_special_tokens: z.literal(true),
   include_stop_str_in_output: z.literal(true),
   stream: z.literal(true),
-  stream_options: z.strictObject({ include_usage: z.literal(true) }),
+  stream_options: z.strictObject({
+    include_usage: z.literal(true),
+    continuous_usage_stats: z.literal(true),
+  }),
   return_token_ids: z.literal(true),
   logprobs: z.literal(0).optional(),
   stop: z.array(z.string().min(1)).min(1).optional(),

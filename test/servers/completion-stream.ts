@@ -22,7 +22,7 @@ export interface StreamEvent {
   isLastChoice: boolean;
 }
 
-/** vLLM's events (captures 004, 015, 020): one to four tokens each, then usage, then `[DONE]`. */
+/** vLLM's events (captures 005, 015, 020): one to four tokens each, with their count, then usage, then `[DONE]`. */
 export function* eventsOf(
   completion: Completion,
   random: () => number,
@@ -31,6 +31,11 @@ export function* eventsOf(
   const characters = token_ids.map(visibleText);
   let sent = 0;
   let shown = 0;
+  const usage = () => ({
+    prompt_tokens: prompt_ids.length,
+    total_tokens: prompt_ids.length + sent,
+    completion_tokens: sent,
+  });
   do {
     const before = sent;
     sent = Math.min(token_ids.length, sent + 1 + Math.floor(random() * 4));
@@ -39,14 +44,11 @@ export function* eventsOf(
     const text = characters.slice(shown, show).join('');
     shown = show;
     const choice = choiceOf(completion, { before, sent, isLast, text });
-    yield { bytes: eventOf(completion, { choices: [choice] }), before, isLastChoice: isLast };
+    const event = { choices: [choice], usage: usage() };
+    yield { bytes: eventOf(completion, event), before, isLastChoice: isLast };
   } while (sent < token_ids.length);
-  const usage = {
-    prompt_tokens: prompt_ids.length,
-    total_tokens: prompt_ids.length + sent,
-    completion_tokens: sent,
-  };
-  yield { bytes: eventOf(completion, { choices: [], usage }), before: sent, isLastChoice: false };
+  const end = { choices: [], usage: usage() };
+  yield { bytes: eventOf(completion, end), before: sent, isLastChoice: false };
   yield { bytes: Buffer.from('data: [DONE]\n\n'), before: sent, isLastChoice: false };
 }
 

@@ -23,7 +23,7 @@ const BODY = {
   skip_special_tokens: true,
   include_stop_str_in_output: true,
   stream: true,
-  stream_options: { include_usage: true },
+  stream_options: { include_usage: true, continuous_usage_stats: true },
   return_token_ids: true,
   logprobs: 0,
 };

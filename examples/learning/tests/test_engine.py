@@ -101,9 +101,16 @@ class Completions(Wire):
         self.assertEqual(reason, "stop" if ids[-1] == END else "length")
         np.testing.assert_allclose(logprobs, logprobs_of(policy, BASE, PROMPT + ids)[len(PROMPT) - 1 :], atol=1e-5)
         self.assertEqual(usage["usage"]["completion_tokens"], len(ids))
+        self.assertNotIn("usage", events[0])
         self.assertEqual(self.logged(), [[(*pair, "base") for pair in zip(ids, logprobs)]])
         [come] = [line for line in lines_of(self.log) if "request" in line]
         self.assertEqual((come["request"], come["prompt"]), ("batch/0-0.0.w", PROMPT))
+
+    def test_count_their_tokens_in_each_event_where_they_are_asked_to(self):
+        asked = {"include_usage": True, "continuous_usage_stats": True}
+        *events, _ = self.stream(stream_options=asked)
+        counts = [len(event["choices"][0]["token_ids"]) for event in events]
+        self.assertEqual([event["usage"]["completion_tokens"] for event in events], list(np.cumsum(counts)))
 
     def test_of_one_seed_are_the_same_and_of_many_are_what_the_logprobs_say(self):
         ids = [self.sampled(list(self.stream(seed=seed))[:-1])[0] for seed in (7, 7, 8)]
