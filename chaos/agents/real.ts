@@ -71,7 +71,6 @@ export async function realAgents(
         program: mini,
         command: (own) => [own, ...MINI],
         env,
-        setup: SETUP,
         functions: 4,
         repeats: 3,
       }),
@@ -84,20 +83,13 @@ export async function realAgents(
       OPENCODE_DISABLE_MODELS_FETCH: '1',
       OPENCODE_DISABLE_AUTOUPDATE: '1',
     };
-    const setup: Given['setup'] = [
-      'sh',
-      '-c',
-      `printf %s "$1" > ${SETTINGS}; shift; exec "$@"`,
-      'sh',
-      JSON.stringify(OPENCODE),
-      ...SETUP,
-    ];
     // It puts an argument with blanks into quotes.
     const command: Given['command'] = (own) => [
       'sh',
       '-c',
-      'printf %s "$1" | "$0" run --format json',
+      `printf %s "$1" > ${SETTINGS}; printf %s "$2" | "$0" run --format json`,
       own,
+      JSON.stringify(OPENCODE),
       '{prompt}',
     ];
     agents.push(
@@ -105,7 +97,6 @@ export async function realAgents(
         program: opencode,
         command,
         env,
-        setup,
         functions: 3,
         repeats: 2,
       }),
@@ -123,20 +114,17 @@ function found(
   return null;
 }
 
-const SETUP: Given['setup'] = ['python3', FUNCTION, 'setup'];
-
 interface Given {
   program: string;
   command: (program: string) => [string, ...string[]];
   env: Record<string, string>;
-  setup: [string, ...string[]];
   functions: number;
   repeats: number;
 }
 
 async function agentOf(
   name: RealAgent['name'],
-  { program, command, env, setup, functions, repeats }: Given,
+  { program, command, env, functions, repeats }: Given,
 ): Promise<RealAgent> {
   const text = await readFile(path.join(EXAMPLE, 'samples.jsonl'), 'utf8');
   const samples = text
@@ -154,8 +142,8 @@ async function agentOf(
         kind: 'agent',
         run: {
           command: command(path.join(root, 'bin', path.basename(program))),
-          setup,
-          submit: ['python3', FUNCTION, 'submit'],
+          setup: ['python3', FUNCTION, 'setup'],
+          submit: ['python3', FUNCTION, 'submit', '{folder}'],
           env,
           // Each life has the same path: what OpenCode says of its folder does not differ.
           sandbox: 'programs',

@@ -48,7 +48,7 @@ export const environmentsOf = ({
     kind: 'agent',
     run: {
       command: [process.execPath, AGENT, '{prompt}'],
-      submit: ['cat', 'said.txt'],
+      submit: ['cat', '{folder}/said.txt'],
       env: { LOGS: logs },
       sandbox: 'none',
     },

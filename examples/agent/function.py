@@ -1,11 +1,12 @@
 """Small functions with a mistake each.
 
-function.py setup    writes the task's function into the current folder
-function.py submit   calls what is there now, and prints what comes back
-function.py samples  writes samples.jsonl and tasks.jsonl
+function.py setup           writes the task's function into the current folder
+function.py submit FOLDER   calls what is there now, and prints what comes back
+function.py samples         writes samples.jsonl and tasks.jsonl
 
 The first two read the task as JSON on standard input, as workers give it to `setup` and `submit`: calls are in
-`extra_env_info`, which the program does not get. What they should return is in verify.mjs alone, outside of the sandbox.
+`extra_env_info`, which the program does not get. What is called is what the policy wrote, so it may return anything. What
+it should return is in verify.mjs alone, outside of the sandbox.
 """
 
 import json
@@ -28,18 +29,18 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-def setup(metadata):
+def setup(metadata, _folder):
     pathlib.Path(f"{metadata['function']}.py").write_text(metadata["source"])
 
 
-def submit(metadata):
-    print(json.dumps([returned(metadata["function"], call) for call in metadata["calls"]]))
+def submit(metadata, folder):
+    print(json.dumps([returned(metadata["function"], call, folder) for call in metadata["calls"]]))
 
 
-def returned(function, call):
+def returned(function, call, folder):
     """As JSON, from a process of its own; None: nothing came. The function may print, and exit, what it likes: only a
     right value counts."""
-    code = f"import json, sys; sys.path[:0] = ['.']; from {function} import {function}; print('\\n' + json.dumps({call}))"
+    code = f"import json, sys; sys.path[:0] = [{folder!r}]; from {function} import {function}; print('\\n' + json.dumps({call}))"
     try:
         run = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=CALL_SECONDS)
     except (subprocess.TimeoutExpired, UnicodeDecodeError):
@@ -79,4 +80,5 @@ if __name__ == "__main__":
     if what == "samples":
         samples()
     else:
-        {"setup": setup, "submit": submit}[what](json.load(sys.stdin)["metadata"])
+        folder = sys.argv[2] if what == "submit" else "."
+        {"setup": setup, "submit": submit}[what](json.load(sys.stdin)["metadata"], folder)

@@ -1,10 +1,11 @@
 """The sandbox of one life of a program: namespaces that last as long as this process, and commands in them, one by one.
+Each command has a view of files of its own; one that is `apart` has no socket and no shared memory in common with others.
 
 The worker speaks over the channel that Node.js makes for its children (NODE_CHANNEL_FD), lines of JSON. It sends
 {"open": {...}}, writes the map of user ids when {"unshared"} comes, says {"mapped"}, gets {"ready"} with the socket that
-listens inside, and then {"start": {id, argv, env, input}} or {"end": id}. It gets {"started": id} or {"refused": why},
-and {"ended": id, "status", "stdout", "stderr"}: how many bytes of each it finds on this process's own outputs. When the
-channel ends, so does everything in here, and the folder goes.
+listens inside, and then {"start": {id, argv, env, input, apart, cwd, writable, fixed, hides, readable}} or {"end": id}. It gets
+{"started": id} or {"refused": why}, and {"ended": id, "status", "stdout", "stderr"}: how many bytes of each it finds on
+this process's own outputs. When the channel ends, so does everything in here, and the folder goes.
 """
 
 import array
@@ -36,6 +37,10 @@ NICE = 10
 BACKLOG = 511
 SYSV = {"shmall": "16384", "shmmni": "64", "msgmni": "16"}
 """Pages and numbers of what no process holds: 64 MiB at most."""
+
+
+OURS = "its sandbox cannot be had: "
+"""Begins a refusal that is not the command's."""
 
 
 class Refused(Exception):
@@ -137,13 +142,6 @@ class Life:
         self.channel.next()
         step("a name of its own", socket.sethostname, "rollout")
         step("a network of its own", bring_up_loopback)
-        writable = {}
-        for path, name in self.settings["writable"].items():
-            # Opened anew: only mounts of this namespace can be shown elsewhere in it.
-            writable[path] = os.open(os.path.join(folder, name), os.O_PATH | os.O_DIRECTORY)
-        step("files of its own", view.build, folder, writable, self.settings["readable"])
-        for file in writable.values():
-            os.close(file)
         self.has_bounded_sysv = bound_sysv()
         with step("its listener", listening, self.settings["port"]) as server:
             self.channel.say({"ready": self.facts()}, server.fileno())
@@ -276,6 +274,11 @@ def supervise(life, order, streams, says):
             os._exit(1)
         report, refusal = says
         step("processes of its own", unshare, [NEWPID, NEWNS], "processes")
+        if order["apart"]:
+            step("a network of its own", unshare, [NEWNET, NEWIPC], "network")
+            step("a network of its own", bring_up_loopback)
+            life.has_bounded_sysv = bound_sysv()
+        step("files of its own", view.build, life.settings["folder"], order)
         is_set, tells_set = os.pipe()
         goes, lets_go = os.pipe()
         first = os.fork()
@@ -296,7 +299,7 @@ def supervise(life, order, streams, says):
         os.write(lets_go, b"x")
         os.waitpid(first, 0)
     except BaseException as error:
-        tell(says[1], error)
+        tell(says[1], f"{OURS}{error}")
     os._exit(0)
 
 
@@ -331,7 +334,7 @@ def begin(life, order, streams, says):
                 os.write(report, str(status).encode())
                 break
     except BaseException as error:
-        tell(refusal, error)
+        tell(refusal, f"{OURS}{error}")
     os._exit(0)
 
 
@@ -360,7 +363,7 @@ def become(life, order, streams, refusal):
             signal.signal(each, signal.SIG_DFL)
         limits.offer()
         os.nice(NICE)
-        program_rules.files(settings["writable"])
+        program_rules.files(order["writable"])
         program_rules.regain_no_rights()
         if life.own_user is not None:
             os.setgroups([])
@@ -369,7 +372,7 @@ def become(life, order, streams, refusal):
         program_rules.limit(settings["disk"], settings["processes"])
         program_rules.give_up_rights()
         os.umask(0o022)
-        os.chdir(view.HOME)
+        os.chdir(order["cwd"])
         program_rules.seccomp(life.has_bounded_sysv)
         env = order["env"]
         argv = order["argv"]

@@ -13,7 +13,7 @@ from confine import checked, libc
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 MOUNT_SETATTR, AT_RECURSIVE, AT_FDCWD = 442, 0x8000, -100
-ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 1, 2, 4
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOSYMFOLLOW = 1, 2, 4, 0x200000
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 MNT_DETACH = 2
 
@@ -26,7 +26,7 @@ ETC = """
 """.split()
 """What of /etc libraries look for, and which says nothing about this machine's people."""
 
-USER, ID, HOME = "rollout", 1000, "/rollout"
+USER, ID, HOME = "rollout", 1000, "/tmp/home"
 FILES = {
     "passwd": f"root:x:0:0:root:/:/bin/sh\n{USER}:x:{ID}:{ID}:{USER}:{HOME}:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "group": f"root:x:0:\n{USER}:x:{ID}:\nnogroup:x:65534:\n",
@@ -83,17 +83,27 @@ def show(path, root):
     bind(path, target, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def build(folder, writable, readable):
-    """Becomes the root of this process. `writable`: open folders by where they are seen. /proc is the machine's until
-    each command has its own on top of it: the kernel makes one only where one can be seen."""
+def build(folder, order):
+    """Becomes the root of this process. `writable` and `fixed` of `order`: names of folders in `folder` by where they are
+    seen, the latter to be read alone; no link in those is followed if `hides` says so. /proc is the machine's until the command has its own on top of it: the kernel makes
+    one only where one can be seen."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
+    # A link could lead to what the program did not see.
+    fixed = ATTR_RDONLY | (ATTR_NOSYMFOLLOW if order["hides"] else 0)
+    # Opened anew: only mounts of this namespace can be shown elsewhere in it.
+    own = [
+        (path, os.open(os.path.join(folder, name), os.O_PATH | os.O_DIRECTORY), attributes)
+        for kind, attributes in (("writable", 0), ("fixed", fixed))
+        for path, name in order[kind].items()
+    ]
     mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=4096,mode=755")
-    for path in readable:
+    for path in order["readable"]:
         show(path, folder)
     devices(folder)
-    for path, file in writable.items():
+    for path, file, attributes in own:
         os.makedirs(folder + path, 0o755, exist_ok=True)
-        bind(f"/proc/self/fd/{file}", folder + path, ATTR_NOSUID | ATTR_NODEV)
+        bind(f"/proc/self/fd/{file}", folder + path, ATTR_NOSUID | ATTR_NODEV | attributes)
+        os.close(file)
     etc(f"{folder}/etc")
     os.makedirs(f"{folder}/proc", 0o755, exist_ok=True)
     mount("/proc", f"{folder}/proc", None, MS_BIND | MS_REC)

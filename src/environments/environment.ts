@@ -197,6 +197,8 @@ export interface ProgramStart {
   task: ProgramTask;
   /** Answers a listener that only this program reaches, whatever its key. */
   serve: (door: Server) => void;
+  /** Nothing of the program lives any more: calls are refused from here on, whoever makes them. */
+  over: () => Promise<void>;
   signal: AbortSignal;
 }
 

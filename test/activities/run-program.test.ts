@@ -127,6 +127,45 @@ describe('a life of a program', () => {
   });
 });
 
+/** Asks the policy with the variables that it has, else with what a program has left in a file. Prints the status. */
+const ASKS = `import json, os, sys, urllib.error, urllib.request
+kept = json.load(open(sys.argv[1])) if os.path.exists(sys.argv[1]) else {}
+at = {name: os.environ.get(name, kept.get(name, '')) for name in ('OPENAI_BASE_URL', 'OPENAI_API_KEY')}
+body = json.dumps({'messages': [{'role': 'user', 'content': 'Say: yes'}]}).encode()
+try:
+    request = urllib.request.Request(at['OPENAI_BASE_URL'] + '/chat/completions', body, {'authorization': 'Bearer ' + at['OPENAI_API_KEY']})
+    print(urllib.request.urlopen(request, timeout=20).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+except ValueError:
+    print('no address')
+json.dump(at, open(sys.argv[2], 'w'))`;
+
+describe('the policy', () => {
+  test('answers the program alone: neither setup nor submit, also with the key that the program left', async (t) => {
+    const ask = (from: string, to: string): string[] => ['python3', '-c', ASKS, from, to];
+    const verdict = { step: () => Promise.resolve(judged), close: () => Promise.resolve() };
+    const judged = { observation: null, reward: 1, terminated: true } as never;
+    const bench = await programBench(t, {
+      program: once,
+      agent: {
+        run: {
+          sandbox: 'none',
+          setup: ['sh', '-c', '! env | grep -e BASE_URL -e API_KEY'],
+          command: ask('none', 'key'),
+          submit: ask('{folder}/key', '/dev/null'),
+        },
+        verify: 'verdict',
+      },
+      environments: { verdict },
+    });
+    await bench.opened();
+    const [exit] = await bench.lines('exit');
+    assert.deepEqual([exit?.tail, exit?.submission], ['200\n', '410\n']);
+    assert.equal((await bench.lines('call')).length, 1);
+  });
+});
+
 describe('a fault of ours', () => {
   test('gives a life no verdict, whatever its exit, and costs none of its attempts', async (t) => {
     const gives = async (running: Running): Promise<Ended> => {

@@ -51,7 +51,7 @@ describe('programs that a worker starts', () => {
     const run: AgentRun = {
       command: ['python3', PROGRAM, '{prompt}'],
       setup: ['python3', '-c', SETUP],
-      submit: ['cat', 'said.txt'],
+      submit: ['cat', '{folder}/said.txt'],
       env: { MARKS: marks },
       sandbox: 'none',
     };
@@ -137,7 +137,7 @@ describe('programs that a worker starts', () => {
     assert.match(said[0] ?? '', /^its program failed in life 2 \(exit 1\): boom\n/);
     assert.match(
       said[1] ?? '',
-      /life 2 \(exit 1\): run\.submit: it failed \(exit 1\); it printed at its end: cat: said\.txt: No such file/,
+      /life 2 \(exit 1\): run\.submit: it failed \(exit 1\); it printed at its end: cat: \S+said\.txt: No such file/,
     );
     await nothingIsLeft('dies once', 2);
     await nothingIsLeft('fails', 2);

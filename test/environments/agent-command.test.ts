@@ -28,12 +28,16 @@ const { signal } = new AbortController();
 const serve = (): void => {
   throw new Error('sandbox none has no listener of its own');
 };
+const over = (): Promise<void> => Promise.resolve();
 
-async function programOf(t: TestContext, run: object): Promise<Program> {
+type Run = Record<string, unknown> & { limits?: object };
+
+async function programOf(t: TestContext, { limits, ...run }: Run): Promise<Program> {
   const settings = EnvironmentSettings.parse({
     kind: 'agent',
     run: { sandbox: 'none', ...run },
     verify: 'tests',
+    ...(limits !== undefined && { limits }),
   });
   const environment = await createEnvironment(resolvePaths(settings, '/here'), bareContext());
   t.after(() => environment.close?.());
@@ -44,10 +48,10 @@ async function programOf(t: TestContext, run: object): Promise<Program> {
 let lives = 0;
 
 /** One life, to its end; then it is stopped. */
-async function played(t: TestContext, run: object): Promise<ProgramEnd> {
+async function played(t: TestContext, run: Run): Promise<ProgramEnd> {
   const program = await programOf(t, run);
   const name = `b/0-0.${++lives}`;
-  await program.start(name, { task: TASK, serve, signal });
+  await program.start(name, { task: TASK, serve, over, signal });
   try {
     const state = await program.wait(name, { seconds: 30, signal });
     assert.ok(state !== 'gone' && state.state === 'ended');
@@ -82,7 +86,8 @@ describe('a program that a worker starts', () => {
       submit: [
         'python3',
         '-c',
-        'import json,sys; print(open("a.txt").read() + json.load(sys.stdin)["metadata"]["file"])',
+        'import json,sys; print(open(sys.argv[1]).read() + json.load(sys.stdin)["metadata"]["file"])',
+        '{folder}/a.txt',
       ],
     });
     const [said, folder = '', ...files] = exit.tail.trim().split('\n');
@@ -91,6 +96,53 @@ describe('a program that a worker starts', () => {
     assert.deepEqual(files, ['a.txt']);
     assert.equal(submission, 'contentmend {folder}more\ncontent\n');
     assert.equal(await isThere(path.dirname(folder)), false);
+  });
+
+  test('has a home that setup and submit do not share, and they begin with empty ones', async (t) => {
+    const look =
+      'echo "$HOME $TMPDIR"; ls -A "$HOME" "$TMPDIR"; env | grep -c -e API_KEY -e BASE_URL';
+    const leave = 'touch "$HOME/.left" "$TMPDIR/left"';
+    const { exit, submission } = await played(t, {
+      setup: sh(`(${look}) > from_setup; ${leave}`),
+      command: sh(
+        `cat from_setup; ${look}; ${leave}; mkdir -p ../submit-home ../submit-tmp; touch ../submit-home/.trap ../submit-tmp/trap`,
+      ),
+      submit: sh(`pwd; ${look}; echo "$IN_ALL $OF_FOLDER"`),
+      env: { KEY: '{key}', IN_ALL: 'all', OF_FOLDER: '{folder}/x', HOME_OF: '{base_url}' },
+    });
+    const ofPart = (part: string, policy: number): RegExp =>
+      new RegExp(`^(\\S+/${part}home) \\S+/${part}tmp\n\\S+home:\n\n\\S+tmp:\n${policy}\n`);
+    assert.match(exit.tail, ofPart('setup-', 0));
+    assert.match(exit.tail.replace(ofPart('setup-', 0), ''), ofPart('', 4));
+    const [cwd = '', ...lines] = (submission ?? '').split('\n');
+    assert.match(cwd, /\/submit-home$/);
+    assert.match(lines.join('\n'), ofPart('submit-', 0));
+    assert.match(submission ?? '', /\nall \n$/);
+  });
+
+  test('leaves a pipe where submit reads: the life has failed, and limits.submit is named', async (t) => {
+    const { exit } = await played(t, {
+      command: sh('mkfifo said.txt'),
+      submit: ['cat', '{folder}/said.txt'],
+      limits: { submit: '1s' },
+    });
+    assert.deepEqual(exit, {
+      code: 1,
+      signal: null,
+      tail: 'run.submit: expected it to end within limits.submit 1s, it did not',
+    });
+  });
+
+  test('is submitted as a patch, made without running anything of its folder', async (t) => {
+    const { exit, submission } = await played(t, {
+      setup: sh('git init -q; echo one > a'),
+      command: sh(
+        'printf "#!/bin/sh\necho ran > ../ran\n" > e; chmod +x e; for d in diff.external core.fsmonitor; do git config --global $d "$PWD/e"; git config $d "$PWD/e"; done; rm e; echo two >> a; mkfifo pipe',
+      ),
+      submit: 'diff',
+    });
+    assert.equal(exit.code, 0, exit.tail);
+    assert.match(submission ?? '', /^diff --git a\/a b\/a\n[^]*\n one\n\+two\n$/);
   });
 
   test('finds the policy by its variables, and its task by what is filled in, once', async (t) => {
@@ -164,7 +216,7 @@ describe('a program that a worker starts', () => {
     });
     const name = `b/0-0.${++lives}`;
     const before = await basesOf();
-    await program.start(name, { task: TASK, serve, signal });
+    await program.start(name, { task: TASK, serve, over, signal });
     const base = await eventually(
       'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
@@ -186,7 +238,7 @@ describe('a program that a worker starts', () => {
     });
     const name = `b/0-0.${++lives}`;
     const before = await basesOf();
-    await program.start(name, { task: TASK, serve, signal });
+    await program.start(name, { task: TASK, serve, over, signal });
     const base = await eventually(
       'a folder',
       async () => (await basesOf()).find((one) => !before.includes(one)) ?? null,
@@ -207,11 +259,11 @@ describe('a program that a worker starts', () => {
   test('that is cut behind a limit still submits what it has', async (t) => {
     const program = await programOf(t, {
       command: sh('echo half > a; echo said; echo > ../said; sleep 300'),
-      submit: ['cat', 'a'],
+      submit: ['cat', '{folder}/a'],
     });
     const name = `b/0-0.${++lives}`;
     const before = await basesOf();
-    await program.start(name, { task: TASK, serve, signal });
+    await program.start(name, { task: TASK, serve, over, signal });
     const said = async (): Promise<boolean> => {
       const base = (await basesOf()).find((one) => !before.includes(one));
       return base !== undefined && (await isThere(path.join(base, 'said')));
@@ -224,7 +276,7 @@ describe('a program that a worker starts', () => {
 });
 
 describe('what is around a program fails', () => {
-  const failing: [name: string, run: object, is: RegExp][] = [
+  const failing: [name: string, run: Run, is: RegExp][] = [
     [
       'setup that fails',
       { setup: sh('echo no space; exit 3'), command: ['true'] },

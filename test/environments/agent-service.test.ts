@@ -20,6 +20,7 @@ const TASK = {
   metadata: {},
 };
 const { signal } = new AbortController();
+const over = (): Promise<void> => Promise.resolve();
 const serve = (): void => {
   throw new Error('a service has no listener of its own');
 };
@@ -77,7 +78,10 @@ describe('a service of programs that answers a start with', () => {
     test(`${name} is a fault that says so`, async (t) => {
       const { program, service } = await served(t);
       service.instead = () => says;
-      assert.match(await faultText(program.start('b/0-0.1', { task: TASK, serve, signal })), is);
+      assert.match(
+        await faultText(program.start('b/0-0.1', { task: TASK, serve, over, signal })),
+        is,
+      );
     });
 });
 
@@ -90,10 +94,10 @@ describe('a service of programs', () => {
 
   test('begins a run once, and another one in the place of an earlier play’s', async (t) => {
     const { program, service } = await served(t);
-    await program.start('b/0-0.1', { task: TASK, serve, signal });
-    await program.start('b/0-0.1', { task: TASK, serve, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, over, signal });
+    await program.start('b/0-0.1', { task: TASK, serve, over, signal });
     assert.equal(service.started.length, 1);
-    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, serve, signal });
+    await program.start('b/0-0.1', { task: { ...TASK, key: 'other' }, serve, over, signal });
     assert.deepEqual([service.started.length, service.stopped], [2, ['b/0-0.1']]);
     const state = await program.wait('b/0-0.1', { seconds: 5, signal });
     assert.ok(state !== 'gone' && state.state === 'ended');
@@ -127,7 +131,7 @@ describe('headers of a service', () => {
     assert.ok(program !== undefined);
     const told = await Promise.all([
       faultText(program.health(signal)),
-      faultText(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined })),
+      faultText(program.start('b/0-0.1', { task: TASK, signal, serve: () => undefined, over })),
       faultText(program.wait('b/0-0.1', { seconds: 0, signal })),
       faultText(program.stop('b/0-0.1', signal)),
     ]);
@@ -175,5 +179,23 @@ describe('settings of an agent', () => {
       problems({ run: { command, sandbox: 'none', mounts: ['.'] } }),
       /expected no mounts with sandbox none/,
     );
+  });
+
+  test('give setup and submit no way to the policy, and submit nothing of the folder by itself', () => {
+    const wrong = (more: object, is: RegExp): void => {
+      assert.match(problems({ run: { command, ...more } }), is);
+    };
+    wrong({ setup: ['fetch', '{base_url}'] }, /neither \{base_url\} nor \{key\}, got one/);
+    wrong({ submit: ['grade', '--key={key}'] }, /what a model judges is for verify/);
+    wrong({ submit: ['./grade'] }, /expected a program on PATH or an absolute path.*got \.\/grade/);
+    wrong({ submit: 'patch' }, /expected diff, or a program and its arguments as a list/);
+    wrong({ submit_mounts: ['t'] }, /expected none without a command of submit/);
+    wrong({ submit: 'diff', submit_mounts: ['t'] }, /expected none without a command of submit/);
+    wrong(
+      { submit: ['grade'], submit_mounts: ['t'], sandbox: 'none' },
+      /expected no submit_mounts with sandbox none/,
+    );
+    assert.equal(problems({ run: { command, submit: 'diff' } }), '');
+    assert.equal(problems({ run: { command, submit: ['{folder}/own'] } }), '');
   });
 });

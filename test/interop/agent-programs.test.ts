@@ -54,7 +54,7 @@ const GRAMMARS = {
 };
 
 type Run = Partial<AgentSettings['run']>;
-const submit: Run['submit'] = ['sh', '-c', 'ls -A | wc -l'];
+const submit: Run['submit'] = ['sh', '-c', 'ls -A {folder} | wc -l'];
 
 const MINI: Run = {
   command: [
@@ -80,8 +80,10 @@ const CONFIG = {
   ...{ model: 'gw/policy', small_model: 'gw/policy', permission: 'allow' },
 };
 const OPEN: Run = {
-  command: ['opencode', 'run', '--format', 'json', '{prompt}'],
-  setup: ['sh', '-c', 'printf %s "$1" > /tmp/opencode.json', 'sh', JSON.stringify(CONFIG)],
+  command: [
+    ...['sh', '-c', 'printf %s "$1" > /tmp/opencode.json; exec opencode run --format json "$2"'],
+    ...['sh', JSON.stringify(CONFIG), '{prompt}'],
+  ] as [string, ...string[]],
   env: {
     OPENCODE_CONFIG: '/tmp/opencode.json',
     OPENCODE_DISABLE_MODELS_FETCH: '1',

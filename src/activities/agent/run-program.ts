@@ -105,8 +105,9 @@ async function playLife(running: Running): Promise<void> {
   const session = await gateway.open(played);
   const { serve } = session;
   const plays = async (): Promise<ProgramEnd> => {
+    const over = (): Promise<void> => session.end('over');
     const start = async () =>
-      program.start(run, { task: await taskOf(session, running), serve, signal });
+      program.start(run, { task: await taskOf(session, running), serve, over, signal });
     const state = found ?? (await start());
     return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
   };

@@ -2,31 +2,17 @@ import { Fault } from '../../model/faults.js';
 import { writeJson } from '../../platform/json/kept.js';
 import { orAborted, within } from '../../platform/waits/abort.js';
 import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
-import type { Command, Confined, Confinement, Ended, Running } from './confinement.js';
+import type { Command, Confined, Confinement, Part, Running } from './confinement.js';
+import type { Argv, CommandSettings } from './command-settings.js';
 import { findProgram } from './find-program.js';
-import { filled, variablesOf } from './placeholders.js';
+import { asksPolicy, filled, variablesOf } from './placeholders.js';
 import type { Filling } from './placeholders.js';
+import { kept, submitted, whyFailed } from './submission.js';
 
 /** `run.command`: programs that the worker starts itself, as its children. */
 
-export type Argv = [string, ...string[]];
-
-export interface CommandSettings {
-  /** Its key under `environments`, for messages. */
-  name: string;
-  command: Argv;
-  setup: Argv | null;
-  submit: Argv | null;
-  env: Record<string, string>;
-  /** Where programs are found unless `env` says it. */
-  path: string;
-}
-
 const POLL_S = 30;
-const MOST_SUBMISSION = 2 ** 20;
 const MOST_TAIL = 4000;
-/** Of what `setup` or `submit` said, in a message. */
-const MOST_SAID = 1000;
 
 /** One life here. */
 interface Life {
@@ -76,9 +62,10 @@ export function createCommand(
 
 /** What is named without a folder may be installed meanwhile; what is in the life's folder is not there yet. */
 async function checkThere(settings: CommandSettings): Promise<void> {
-  const { name, command, setup, submit, env, path } = settings;
-  const PATH = env['PATH'] ?? path;
+  const { name, command, setup, env, path, submit_path } = settings;
+  const submit = settings.submit === 'diff' ? (['git'] as const) : settings.submit;
   for (const [field, argv] of Object.entries({ command, setup, submit })) {
+    const PATH = env['PATH'] ?? (field === 'submit' ? submit_path : path);
     const program = argv?.[0] ?? '';
     if (argv === null || (program.includes('/') && !program.startsWith('/'))) continue;
     if (program.includes('{') || (await findProgram(program, { PATH, folder: '/' })) !== null)
@@ -98,7 +85,7 @@ interface Beginning extends ProgramStart {
 
 async function begin(
   settings: CommandSettings,
-  { confinement, run, task, serve, signal }: Beginning,
+  { confinement, run, task, serve, over, signal }: Beginning,
 ): Promise<Life> {
   const dot = run.lastIndexOf('.');
   const life = { rollout_id: run.slice(0, dot), life: Number(run.slice(dot + 1)) };
@@ -110,15 +97,15 @@ async function begin(
   const stage = createStage(settings, { confined, filling });
   const { prompt, message_log, metadata } = task;
   const input = writeJson({ prompt, message_log, metadata });
-  const ended = play(settings, { stage, input, key });
+  const ended = play(settings, { confined, stage, input, key, over });
   // Its waiter sees it, if there is one.
   ended.catch(() => undefined);
   return { confined, ended, cut: stage.cut };
 }
 
 interface Stage {
-  start: (argv: Argv, more?: Pick<Command, 'input' | 'most_output'>) => Promise<Running>;
-  /** Ends what is running now. */
+  start: (argv: Argv, more: Omit<Command, 'argv' | 'env'> & { part: Part }) => Promise<Running>;
+  /** Ends the program, now or when it starts. */
   cut: () => void;
 }
 
@@ -127,76 +114,87 @@ function createStage(
   { confined, filling }: { confined: Confined; filling: Filling },
 ): Stage {
   const fill = (text: string): string => filled(text, filling);
-  const variables: Record<string, string> = { ...confined.variables, ...variablesOf(filling) };
-  for (const [name, value] of Object.entries(env)) variables[name] = fill(value);
-  let running: Running | null = null;
+  let program: Running | null = null;
+  let is_cut = false;
   return {
-    start: async ([program, ...args], more) => {
-      const argv: Argv = [fill(program), ...args.map(fill)];
-      running = await confined.start({ argv, env: variables, ...more });
+    start: async ([first, ...args], more) => {
+      // A patch is made as the worker has it.
+      const argv: Argv =
+        more.part === 'patch' ? [first, ...args] : [fill(first), ...args.map(fill)];
+      const variables = variablesFor(more.part, { env, confined, filling });
+      const running = await confined.start({ argv, env: variables, ...more });
+      if (more.part === 'program') program = running;
+      if (more.part === 'program' && is_cut) running.end();
       return running;
     },
-    cut: () => running?.end(),
+    cut: () => {
+      is_cut = true;
+      program?.end();
+    },
   };
 }
 
+/** Only a program has the policy's address, and what reads its folder finds nothing there by itself. */
+function variablesFor(
+  part: Part,
+  {
+    env,
+    confined,
+    filling,
+  }: Pick<CommandSettings, 'env'> & { confined: Confined; filling: Filling },
+): Record<string, string> {
+  const own = confined.variables(part);
+  if (part === 'patch') return own;
+  const all = Object.entries(env).map(([name, value]) => [name, filled(value, filling)] as const);
+  if (part === 'program') return { ...own, ...variablesOf(filling), ...Object.fromEntries(all) };
+  const { HOME = '', TMPDIR = '' } = own;
+  const given = all.filter(
+    ([name, value]) =>
+      !asksPolicy(env[name] ?? '') && (part === 'setup' || !value.includes(filling.folder)),
+  );
+  return { ...own, ...Object.fromEntries(given), HOME, TMPDIR };
+}
+
+interface Playing extends Pick<ProgramStart, 'over'> {
+  confined: Confined;
+  stage: Stage;
+  input: string;
+  key: string;
+}
+
 async function play(
-  { name, setup, command, submit }: CommandSettings,
-  { stage, input, key }: { stage: Stage; input: string; key: string },
+  settings: CommandSettings,
+  { confined, stage, input, key, over }: Playing,
 ): Promise<ProgramEnd> {
-  if (setup !== null) {
-    const running = await stage.start(setup, { input });
+  const { start } = stage;
+  const failed = (field: string, why: string): Fault => {
+    const message = `environments.${settings.name}.run.${field}: ${why}`;
+    return new Fault({ type: 'EnvironmentFailed', message });
+  };
+  if (settings.setup !== null) {
+    const running = await start(settings.setup, { part: 'setup', input });
     const ended = await running.ended;
-    if (ended.code !== 0) {
-      const why = whyFailed(ended, tailOf(running, key));
-      const message = `environments.${name}.run.setup: ${why}`;
-      throw new Fault({ type: 'EnvironmentFailed', message });
-    }
+    if (ended.code !== 0) throw failed('setup', whyFailed(ended, running.tail()));
   }
-  const running = await stage.start(command);
+  const why = await kept(settings, { confined, start });
+  if (why !== null) throw failed('submit', why);
+  const running = await start(settings.command, { part: 'program' });
   const { code, signal, excess } = await running.ended;
   const said = tailOf(running, key);
   const tail = excess === null ? said : `${said}\n${excess}`;
-  const submitted: Submitted =
-    submit === null ? NOTHING : await submission(submit, { stage, input, key });
+  await over();
+  const result = await submitted(settings, { confined, start, input });
   const exit = { code, signal, tail: tail.slice(-MOST_TAIL) };
   return {
     ...NOTHING,
     state: 'ended',
     // What cannot be submitted cannot be verified: the life has failed.
-    exit: code === 0 && submitted.exit !== undefined ? submitted.exit : exit,
-    submission: submitted.submission,
+    exit: code === 0 && result.exit !== undefined ? result.exit : exit,
+    submission: result.submission,
   };
 }
 
-interface Submitted {
-  submission: string | null;
-  /** It has failed. */
-  exit?: ProgramEnd['exit'];
-}
-
 const NOTHING = { submission: null, reward: null, rewards: {}, metadata: null };
-
-async function submission(
-  submit: Argv,
-  { stage, input, key }: { stage: Stage; input: string; key: string },
-): Promise<Submitted> {
-  const running = await stage.start(submit, { input, most_output: MOST_SUBMISSION });
-  const ended = await running.ended;
-  if (ended.code === 0 && !ended.is_cut) return { submission: ended.output.toString() };
-  const why = ended.is_cut
-    ? `expected at most ${MOST_SUBMISSION} bytes, it printed more`
-    : whyFailed(ended, tailOf(running, key));
-  const { signal } = ended;
-  const code = signal === null ? ended.code || 1 : null;
-  return { submission: null, exit: { code, signal, tail: `run.submit: ${why}` } };
-}
-
-function whyFailed({ code, signal, excess }: Ended, tail: string): string {
-  const how = excess ?? (signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`);
-  const said = tail.trim().slice(-MOST_SAID);
-  return `it failed (${how}); ${said === '' ? 'it printed nothing' : `it printed at its end: ${said}`}`;
-}
 
 /** A key that was cut at the beginning is not found: so much is left out. */
 function tailOf(running: Running, key: string): string {

@@ -21,8 +21,9 @@ export interface Confinement {
 export interface ConfinementOptions {
   /** Its key under `environments`, for messages. */
   name: string;
-  /** Absolute paths that programs may read. */
+  /** Absolute paths that programs may read, and those that `submit` alone may. */
   mounts: readonly string[];
+  submit_mounts: readonly string[];
   limits: ProgramLimits;
   /** Says something to the operator: the level of confinement, what cannot be removed. */
   report: (message: string) => void;
@@ -44,12 +45,23 @@ export interface NamedLife {
   signal: AbortSignal;
 }
 
-/** Where the commands of one life run: `setup`, the program, `submit`. */
+/**
+ * Whose command it is. `setup` and the program work in the life's folder. `submit` reads it from a home of its own, and
+ * so does `patch`, which sees `kept`, too, and no mount. Each but the program begins with an empty home and `/tmp`, and
+ * has no way to the policy.
+ */
+export type Part = 'setup' | 'program' | 'submit' | 'patch';
+
+/** Where the commands of one life run. */
 export interface Confined {
-  /** The working directory, as programs in it see it; empty at first. */
+  /** As its commands see it; empty at first. */
   folder: string;
-  /** What programs in it need to find themselves: `PATH`, `HOME`, `TMPDIR`, `LANG`. Nothing of the worker's. */
-  variables: Readonly<Record<string, string>>;
+  /** What `patch` alone sees, and can write. */
+  kept: string;
+  /** A Python that its commands can start. */
+  python: string;
+  /** What a command needs to find itself: `PATH`, `HOME`, `TMPDIR`, `LANG`. Nothing of the worker's. */
+  variables: (part: Part) => Readonly<Record<string, string>>;
   /** null: programs in it reach the worker's own listener, with the key of their life. */
   door: Door | null;
   /** Starts a command, one after the other. Throws `EnvironmentRejected` if there is no such program. */
@@ -69,6 +81,8 @@ export interface Door {
 }
 
 export interface Command {
+  /** Default: the program. */
+  part?: Part;
   argv: readonly [string, ...string[]];
   /** All of its variables. */
   env: Readonly<Record<string, string>>;

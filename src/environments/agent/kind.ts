@@ -7,7 +7,7 @@ import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment, Program, ProgramRules } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
-import type { Argv } from './command.js';
+import type { Argv } from './command-settings.js';
 import { createCommand } from './command.js';
 import type { Confinement, ConfinementOptions } from './confinement.js';
 import { withHere } from './placeholders.js';
@@ -33,14 +33,16 @@ export const agent = defineKind({
 
 function resolved(run: AgentSettings['run'], directory: string): AgentSettings['run'] {
   const here = (text: string): string => withHere(text, directory);
+  const file = (mount: string): string => path.resolve(directory, here(mount));
   const all = <T extends Argv | null>(argv: T): T => (argv?.map(here) ?? null) as T;
   return {
     ...run,
     command: all(run.command),
     setup: all(run.setup),
-    submit: all(run.submit),
+    submit: run.submit === 'diff' ? run.submit : all(run.submit),
     env: Object.fromEntries(Object.entries(run.env).map(([name, text]) => [name, here(text)])),
-    mounts: run.mounts.map((mount) => path.resolve(directory, here(mount))),
+    mounts: run.mounts.map(file),
+    submit_mounts: run.submit_mounts.map(file),
   };
 }
 
@@ -79,16 +81,20 @@ function serviceOf(
 }
 
 function commandOf(
-  { run }: AgentSettings,
+  { run, limits: { submit: submit_time } }: AgentSettings,
   { name, report }: Pick<EnvironmentContext, 'name' | 'report'>,
 ): Programs {
-  const { command, setup, submit, env, sandbox, mounts, memory, processes, disk } = run;
+  const { command, setup, submit, env, sandbox, mounts, submit_mounts } = run;
   if (command === null) throw new Error(`environments.${name}.run.command: expected a program`);
+  const { memory, processes, disk } = run;
   const limits = { memory: bytesOf(memory), processes, disk: bytesOf(disk) };
-  const confinement = createConfinement(sandbox, { name, mounts, limits, report });
+  const around_all = { name, mounts, submit_mounts, limits, report };
+  const confinement = createConfinement(sandbox, around_all);
   const { close } = confinement;
-  const around = sandbox === 'none' ? process.env : variablesWith(mounts);
-  const commands = { name, command, setup, submit, env, path: around['PATH'] ?? '' };
+  const pathWith = (seen: readonly string[]): string =>
+    (sandbox === 'none' ? process.env : variablesWith(seen))['PATH'] ?? '';
+  const paths = { path: pathWith(mounts), submit_path: pathWith([...submit_mounts, ...mounts]) };
+  const commands = { name, command, setup, submit, submit_time, env, ...paths };
   return { ...createCommand(commands, confinement), close };
 }
 
@@ -103,13 +109,20 @@ function rulesOf({
   history,
   restart,
   structured,
-  limits: { body, call, run, ...limits },
+  limits: { body, call, run, calls, parallel, sequences, sampled_tokens },
 }: AgentSettings): ProgramRules {
   return {
     program: { verify, tool_parser, reasoning_parser: reasoning_parser ?? 'none', history },
     restart,
     structured,
-    limits: { ...limits, body: bytesOf(body), call_ms: toMs(call) },
+    limits: {
+      calls,
+      parallel,
+      sequences,
+      sampled_tokens,
+      body: bytesOf(body),
+      call_ms: toMs(call),
+    },
     run,
   };
 }

@@ -14,6 +14,9 @@ const PLACEHOLDER = new RegExp(`\\{(${NAMES.join('|')})\\}`, 'g');
 export const filled = (text: string, filling: Filling): string =>
   text.replace(PLACEHOLDER, (_, name: (typeof NAMES)[number]) => filling[name]);
 
+/** Whether it names the policy's address or key. */
+export const asksPolicy = (text: string): boolean => /\{(?:base_url|key)\}/.test(text);
+
 /** The folder of temporal.yaml, filled when it is read. */
 export const withHere = (text: string, directory: string): string =>
   text.replaceAll('{here}', directory);

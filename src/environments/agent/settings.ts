@@ -3,15 +3,19 @@ import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names
 import { Duration } from '../../model/durations.js';
 import { Size } from '../../platform/size.js';
 import { BaseUrl } from '../../model/base-url.js';
+import { asksPolicy } from './placeholders.js';
 
 const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
 
-const Command = z
-  .tuple([z.string().min(1)], z.string())
+const Argv = z.tuple([z.string().min(1)], z.string());
+const Command = Argv.nullable().default(null);
+const Submit = z
+  .union([z.literal('diff'), Argv], 'expected diff, or a program and its arguments as a list')
   .nullable()
   .default(null);
 
-const UNCONFINED = 'expected no mounts with sandbox none, whose programs see all files of the host';
+const unconfined = (field: string): string =>
+  `expected no ${field} with sandbox none, whose programs see all files of the host`;
 
 const Run = z
   .strictObject({
@@ -32,15 +36,17 @@ const Run = z
       'a program that the worker starts itself, and its arguments; `{prompt}`, `{base_url}`, `{key}`, `{folder}` and `{here}` are filled in',
     ),
     setup: Command.describe(
-      "runs in a life's empty folder before the program, with `{prompt, message_log, metadata}` of the task as JSON on its standard input; null: nothing does",
+      "runs in a life's empty folder before the program, in a sandbox of its own, with `{prompt, message_log, metadata}` of the task as JSON on its standard input; null: nothing does",
     ),
-    submit: Command.describe(
-      'runs there once behind the program, with the same input; what it prints, up to 1 MiB, is the submission; null: there is none',
+    submit: Submit.describe(
+      'runs once behind the program, in a sandbox and a home of its own, with the same input; what it prints, up to 1 MiB, is the submission. `diff`: the patch of `{folder}` since `setup`; null: there is none',
     ),
     env: z
       .record(z.string().regex(/^[A-Za-z_]\w*$/, 'expected the name of a variable'), z.string())
       .default({})
-      .describe("variables of all three; the worker's own are not theirs, save `PATH`"),
+      .describe(
+        "variables of all three, those that name the policy the program's alone, those that name `{folder}` not of `submit`; the worker's own are not theirs, save `PATH`",
+      ),
     sandbox: z
       .enum(['programs', 'none'])
       .default('programs')
@@ -49,6 +55,10 @@ const Run = z
       .array(z.string().min(1))
       .default([])
       .describe('files and folders of the host that they may read in `sandbox: programs`'),
+    submit_mounts: z
+      .array(z.string().min(1))
+      .default([])
+      .describe('the same for `submit` alone: nothing in them may be in `mounts`'),
     memory: Size.default('4GiB').describe(
       'of all processes of a life together, in `sandbox: programs`',
     ),
@@ -60,7 +70,7 @@ const Run = z
     disk: Size.default('4GiB').describe('files of a life, in `sandbox: programs`'),
   })
   .superRefine((run, context) => {
-    const { url, command, headers_env, sandbox, mounts } = run;
+    const { url, command, headers_env, sandbox, mounts, setup, submit, submit_mounts } = run;
     const refuse = (path: string[], message: string): void => {
       context.addIssue({ code: 'custom', path, message });
     };
@@ -73,9 +83,24 @@ const Run = z
       refuse(['command'], 'expected no command beside url, got both');
     if (command !== null && headers_env !== null)
       refuse(['headers_env'], 'expected none without url, which alone is asked');
-    if (command === null && (run.setup ?? run.submit) !== null)
-      refuse([run.setup === null ? 'submit' : 'setup'], 'expected none without command');
-    if (sandbox === 'none' && mounts.length > 0) refuse(['mounts'], UNCONFINED);
+    if (command === null && (setup ?? submit) !== null)
+      refuse([setup === null ? 'submit' : 'setup'], 'expected none without command');
+    for (const [name, argv] of Object.entries({ setup, submit })) {
+      if (Array.isArray(argv) && argv.some(asksPolicy))
+        refuse(
+          [name],
+          'expected neither {base_url} nor {key}, got one: it has no way to the policy; what a model judges is for verify',
+        );
+    }
+    if (Array.isArray(submit) && /^(?!\/|\{).*\//.test(submit[0]))
+      refuse(
+        ['submit'],
+        `expected a program on PATH or an absolute path, since it runs in an empty home, got ${submit[0]}`,
+      );
+    if (submit_mounts.length > 0 && !Array.isArray(submit))
+      refuse(['submit_mounts'], 'expected none without a command of submit, which alone sees them');
+    for (const [name, of] of Object.entries({ mounts, submit_mounts }))
+      if (sandbox === 'none' && of.length > 0) refuse([name], unconfined(name));
   });
 
 const Limits = z
@@ -90,6 +115,9 @@ const Limits = z
     sampled_tokens: limit('sampled tokens of one rollout; null: any number'),
     body: Size.default('8MiB').describe('size limit of one request of a program'),
     call: Duration.default('30m').describe('how long one call may wait and generate'),
+    submit: Duration.default('10m').describe(
+      'how long `submit` may take: a file that a program has left may keep a reader waiting',
+    ),
     run: Duration.nullable()
       .default(null)
       .describe(

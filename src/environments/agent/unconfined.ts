@@ -4,7 +4,14 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { findPythons } from '../code/sandbox/python.js';
 import type { Python } from '../code/sandbox/python.js';
-import type { Command, Confined, Confinement, ConfinementOptions, Running } from './confinement.js';
+import type {
+  Command,
+  Confined,
+  Confinement,
+  ConfinementOptions,
+  Part,
+  Running,
+} from './confinement.js';
 import { startGuarded } from './guarded.js';
 import { findProgram } from './find-program.js';
 import { abandoned, endStraysOf, own, prefix, removed } from './strays.js';
@@ -84,7 +91,9 @@ interface Opening extends Pick<ConfinementOptions, 'name' | 'report'> {
 async function openLife({ python, name, report }: Opening): Promise<Confined> {
   const base = await made(name);
   const at = (folder: string): string => path.join(base, folder);
-  const [folder, home, tmp] = [at('work'), at('home'), at('tmp')];
+  const folder = at('work');
+  const own = (part: Part, name: string): string =>
+    at(part === 'program' ? name : `${part}-${name}`);
   let running: Running | null = null;
   const endStrays = (): Promise<void> => endStraysOf(base);
   let removing: Promise<void> | null = null;
@@ -96,21 +105,25 @@ async function openLife({ python, name, report }: Opening): Promise<Confined> {
   };
   return {
     folder,
-    variables: {
+    kept: at('kept'),
+    python: python.executable,
+    variables: (part) => ({
       PATH: process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
-      HOME: home,
-      TMPDIR: tmp,
+      HOME: own(part, 'home'),
+      TMPDIR: own(part, 'tmp'),
       LANG: 'C.UTF-8',
-    },
+    }),
     door: null,
     start: async (command) => {
       if (removing !== null) throw new Error(`${folder} is removed`);
-      await checkThere(command, { name, folder });
-      running = await startGuarded(command, { python, cwd: folder, endStrays }).catch(
-        (error: unknown) => {
-          throw notStarted(name, { argv: command.argv, error });
-        },
-      );
+      const { part = 'program' } = command;
+      // The program may have made them.
+      if (part !== 'program') await fresh(name, [own(part, 'home'), own(part, 'tmp')]);
+      const cwd = part === 'submit' || part === 'patch' ? own(part, 'home') : folder;
+      await checkThere(command, { name, folder: cwd });
+      running = await startGuarded(command, { python, cwd, endStrays }).catch((error: unknown) => {
+        throw notStarted(name, { argv: command.argv, error });
+      });
       return running;
     },
     remove: () => (removing ??= remove()),
@@ -121,11 +134,23 @@ async function made(name: string): Promise<string> {
   try {
     const base = await mkdtemp(prefix());
     await own(base);
-    for (const folder of ['work', 'home', 'tmp']) await mkdir(path.join(base, folder));
+    for (const folder of ['work', 'home', 'tmp', 'kept']) await mkdir(path.join(base, folder));
     return base;
   } catch (error) {
     const message = `environments.${name}.run: no folder for a program can be made at ${prefix()}: ${describeError(error)}`;
     throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
+  }
+}
+
+async function fresh(name: string, folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    const why = await removed(folder);
+    try {
+      await mkdir(folder);
+    } catch (error) {
+      const message = `environments.${name}.run: no empty folder can be had at ${folder}: ${why ?? describeError(error)}`;
+      throw new Fault({ type: 'EnvironmentFailed', message, cause: error });
+    }
   }
 }
 

@@ -33,8 +33,6 @@ export interface Opening {
   folder: string;
   /** Null: the worker's own. */
   own_user: number | null;
-  writable: Readonly<Record<string, string>>;
-  readable: readonly string[];
   port: number;
   disk: number;
   /** The kernel's limit; null: it would count others, too. */

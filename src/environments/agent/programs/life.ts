@@ -6,16 +6,18 @@ import type { Folders } from '../../code/sandbox/folders.js';
 import { isRoot } from '../../code/sandbox/folders.js';
 import type { Python } from '../../code/sandbox/python.js';
 import type { Watcher } from '../../code/watch/watcher.js';
-import type { Command, Confined, Ended, ProgramLimits, Running } from '../confinement.js';
+import type { Command, Confined, Ended, Part, ProgramLimits, Running } from '../confinement.js';
 import { createOutputs } from './outputs.js';
 import type { Launcher, Ready } from './launcher.js';
 import { launch } from './launcher.js';
-import { FOLDER, readableWith, variablesWith, WRITABLE } from './view.js';
+import type { View } from './view.js';
+import { COMMON, FOLDER, KEPT, ownOf, ROOTS, variablesWith, viewOf } from './view.js';
 
 /** One life: its folder, its launcher, the watch over it, and the commands that run in it one after the other. */
 
 export interface LifeOptions {
   mounts: readonly string[];
+  submit_mounts: readonly string[];
   limits: ProgramLimits;
   python: Python;
   folders: Folders;
@@ -30,14 +32,14 @@ const LEVELS = 3;
 const OURS = LEVELS + 1;
 
 export async function openLife(options: LifeOptions): Promise<Confined & { ready: Ready }> {
-  const { mounts, limits, python, folders, watcher, signal } = options;
+  const { mounts, submit_mounts, limits, python, folders, watcher, signal } = options;
   const { folder, uid } = await folders.claim(isRoot());
-  const made = await makeFolders(folder, uid)
+  const make = (names: readonly string[]): Promise<void> => makeFolders(names, { folder, uid });
+  const made = await make([...COMMON, ...ownOf('program')])
     .then(() =>
       launch(
         {
-          ...{ folder, own_user: uid, writable: WRITABLE, port: PORT, disk: limits.disk },
-          readable: readableWith(mounts),
+          ...{ folder, own_user: uid, port: PORT, disk: limits.disk },
           processes: limits.processes + OURS,
         },
         { python, signal },
@@ -51,7 +53,7 @@ export async function openLife(options: LifeOptions): Promise<Confined & { ready
   const watch = watcher.watch(
     {
       ...{ root: made.pid, group: null, levels: LEVELS, folder, mounts: [] },
-      roots: Object.keys(WRITABLE),
+      roots: ROOTS,
       limits: { ...limits, cpu_ms: Infinity },
       disk_bound: limits.disk,
     },
@@ -59,6 +61,12 @@ export async function openLife(options: LifeOptions): Promise<Confined & { ready
       commands.excess(sentenceOf(excess, limits));
     },
   );
+  let last = 0;
+  const around = async (part: Part): Promise<View> => {
+    const name = part === 'program' ? part : `${part}-${++last}`;
+    if (part !== 'program') await make(ownOf(name));
+    return viewOf(part, { name, mounts, submit_mounts, prefixes: python.prefixes });
+  };
   let removing: Promise<void> | null = null;
   const remove = async (): Promise<void> => {
     made.server.close();
@@ -69,21 +77,30 @@ export async function openLife(options: LifeOptions): Promise<Confined & { ready
   };
   return {
     folder: FOLDER,
-    variables: variablesWith(mounts),
+    kept: KEPT,
+    python: python.executable,
+    variables: (part) =>
+      variablesWith(
+        part === 'submit' ? [...submit_mounts, ...mounts] : part === 'patch' ? [] : mounts,
+      ),
     door: { base_url: `http://127.0.0.1:${PORT}/v1`, key: 'rollout', server: made.server },
     ready: made.ready,
     start: async (command) => {
       if (removing !== null) throw new Error('its sandbox is removed');
+      const view = await around(command.part ?? 'program');
       // An excess of the command before has ended the watch.
       watch.run();
-      return await commands.start(command);
+      return await commands.start(command, view);
     },
     remove: () => (removing ??= remove()),
   };
 }
 
-async function makeFolders(folder: string, uid: number | null): Promise<void> {
-  for (const name of Object.values(WRITABLE)) {
+async function makeFolders(
+  names: readonly string[],
+  { folder, uid }: { folder: string; uid: number | null },
+): Promise<void> {
+  for (const name of names) {
     const one = path.join(folder, name);
     await mkdir(one, { mode: 0o755 });
     if (uid !== null) await chown(one, uid, uid);
@@ -104,7 +121,7 @@ function sentenceOf(excess: Excess, { memory, processes, disk }: ProgramLimits):
 }
 
 interface Commands {
-  start: Confined['start'];
+  start: (command: Command, view: View) => Promise<Running>;
   /** Ends what runs because of this. */
   excess: (why: string) => void;
 }
@@ -130,7 +147,10 @@ function createCommands({ send, listen, ended, stdout, stderr }: Launcher): Comm
     current?.started('its sandbox has ended');
     current?.ended(null);
   });
-  const start = async ({ argv, env, input, most_output }: Command): Promise<Running> => {
+  const start = async (
+    { argv, env, input, most_output }: Command,
+    view: View,
+  ): Promise<Running> => {
     const id = ++last_id;
     const printed = outputs.begin(most_output);
     let finish: Current['ended'] = () => undefined;
@@ -139,7 +159,7 @@ function createCommands({ send, listen, ended, stdout, stderr }: Launcher): Comm
       current = { id, started: resolve, ended: finish, excess: null };
     });
     const mine = current as unknown as Current;
-    send({ start: { id, argv, env, input } });
+    send({ start: { id, argv, env, input, ...view } });
     const why = await refused;
     if (why !== null) throw new Error(why);
     return {

@@ -7,7 +7,7 @@ import { createWatcher } from '../../code/watch/watcher.js';
 import type { Confined, Confinement, ConfinementOptions } from '../confinement.js';
 import { linesOf, pythonHere, remedyFor } from './host.js';
 import { openLife } from './life.js';
-import { problemOf, variablesWith } from './view.js';
+import { problemOf, problemOfHidden, variablesWith } from './view.js';
 
 /** `sandbox: programs`: each life has its own view of the machine, and no network but its way to the policy. */
 
@@ -28,7 +28,9 @@ export function createPrograms(options: ConfinementOptions): Confinement {
         ...life,
         start: (command) =>
           life.start(command).catch((error: unknown) => {
-            throw rejected(notStarted(name, error), error);
+            throw isOurs(error)
+              ? unavailable(name, error)
+              : rejected(notStarted(name, error), error);
           }),
         remove: async () => {
           await life.remove();
@@ -47,20 +49,25 @@ type Open = (signal: AbortSignal) => ReturnType<typeof openLife>;
 
 /** Tries the host out, once; again after a failure, for it may be changed meanwhile. */
 function createOpener(
-  { name, mounts, limits, report }: ConfinementOptions,
+  { name, mounts, submit_mounts, limits, report }: ConfinementOptions,
   watcher: Watcher,
 ): (signal: AbortSignal) => Promise<Open> {
   const tryOut = async (signal: AbortSignal): Promise<Open> => {
-    const why = problemOf(mounts);
-    if (why !== null) throw rejected(`environments.${name}.run.mounts: ${why}`);
+    for (const [field, why] of [
+      ['mounts', problemOf(mounts)],
+      ['submit_mounts', problemOfHidden(submit_mounts, mounts)],
+    ] as const)
+      if (why !== null) throw rejected(`environments.${name}.run.${field}: ${why}`);
     try {
       const python = await pythonHere();
       const folders = createFolders({ python, modules: await readProgram(), report });
       const open: Open = (signal) =>
-        openLife({ mounts, limits, watcher, python, folders, signal }).catch((error: unknown) => {
-          signal.throwIfAborted();
-          throw unavailable(name, error);
-        });
+        openLife({ mounts, submit_mounts, limits, watcher, python, folders, signal }).catch(
+          (error: unknown) => {
+            signal.throwIfAborted();
+            throw unavailable(name, error);
+          },
+        );
       const life = await open(signal);
       const env = variablesWith(mounts);
       await life
@@ -94,8 +101,12 @@ const rejected = (message: string, cause?: unknown): Fault =>
 const notStarted = (name: string, error: unknown): string =>
   `environments.${name}.run: ${describeError(error)}; programs see the system's (/usr) and what run.mounts names`;
 
+/** As python/sandbox/programs.py says what is not the command's fault. */
+const OURS = 'its sandbox cannot be had: ';
+const isOurs = (error: unknown): boolean => describeError(error).startsWith(OURS);
+
 function unavailable(name: string, error: unknown): Fault {
-  const why = describeError(error);
+  const why = describeError(error).replace(OURS, '');
   const remedy = remedyFor(why);
   const message =
     `environments.${name}.run.sandbox: programs cannot be had on this host: ${why}${remedy === '' ? '' : ` (${remedy})`}. ` +

@@ -53,7 +53,10 @@ describe('when it ends', { skip }, () => {
     const confinement = programs(t);
     const [life, other] = [await openLife(confinement), await openLife(confinement)];
     const name = named();
-    const sleeping = await other.start({ argv: ['/bin/sleep', '100'], env: other.variables });
+    const sleeping = await other.start({
+      argv: ['/bin/sleep', '100'],
+      env: other.variables('program'),
+    });
     const { code, text } = await run(life, ['/bin/bash', '-c', `${KILLS}; echo ${name}`]);
     assert.deepEqual([code, text.trim()], [0, name]);
     await run(life, ['python3', '-c', 'import os, signal; os.kill(-1, signal.SIGKILL)']);
@@ -82,7 +85,10 @@ describe('when it ends', { skip }, () => {
 
   test('a life that is removed ends its program', async (t) => {
     const life = await openLife(programs(t));
-    const running = await life.start({ argv: ['/bin/sleep', '100'], env: life.variables });
+    const running = await life.start({
+      argv: ['/bin/sleep', '100'],
+      env: life.variables('program'),
+    });
     await life.remove();
     assert.equal((await running.ended).signal, 'SIGKILL');
   });

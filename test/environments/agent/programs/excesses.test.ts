@@ -80,7 +80,7 @@ describe('programs that take too much are stopped', { skip, concurrency: 2 }, ()
     const life = await openLife(programs(t, { limits: LIMITS }));
     const bomb = await life.start({
       argv: ['/bin/bash', '-c', 'b() { b | b & wait; }; b 2> /dev/null; sleep 100'],
-      env: life.variables,
+      env: life.variables('program'),
     });
     await new Promise((resolve) => setTimeout(resolve, 1000));
     bomb.end();

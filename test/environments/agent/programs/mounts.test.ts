@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import type { Part } from '../../../../src/environments/agent/confinement.js';
 import { openLife, programs, run, skip } from './program-bed.js';
 
 /** Programs have a /tmp of their own. */
@@ -38,6 +39,33 @@ describe('what a mount brings', { skip }, () => {
     symlinkSync('../own.js', path.join(modules, '.bin', 'own'));
     const life = await openLife(programs(t, { mounts: [modules] }));
     assert.equal((await run(life, ['own'])).text, 'own\n');
+  });
+
+  test('one of submit is seen by it alone, and refused where the program sees it, too', async (t) => {
+    const folder = folderFor(t);
+    for (const name of ['all/tests', 'own/bin'])
+      mkdirSync(path.join(folder, name), { recursive: true });
+    const [all, tests, own] = ['all', 'all/tests', 'own'].map((name) =>
+      path.join(folder, name),
+    ) as [string, string, string];
+    writeFileSync(path.join(own, 'bin', 'grade'), '#!/bin/sh\necho graded\n', { mode: 0o755 });
+    const mounts = { mounts: [own], submit_mounts: [tests] };
+    const life = await openLife(programs(t, mounts));
+    const seen = async (part: Part): Promise<string> =>
+      (await run(life, { argv: ['ls', folder], env: life.variables(part), part })).text.trim();
+    assert.deepEqual(await Promise.all([seen('setup')]), ['own']);
+    assert.equal(await seen('program'), 'own');
+    assert.equal(await seen('submit'), 'all\nown');
+    const link = path.join(folder, 'link');
+    symlinkSync(tests, link);
+    for (const hidden of [tests, link])
+      await assert.rejects(openLife(programs(t, { mounts: [all], submit_mounts: [hidden] })), {
+        type: 'EnvironmentRejected',
+        message: `environments.swe.run.submit_mounts: expected what the program does not see, got ${hidden}, which is in ${all}, and that it sees: move it, or mount less`,
+      });
+    await assert.rejects(openLife(programs(t, { submit_mounts: ['/usr/share'] })), {
+      message: /run\.submit_mounts: expected what the program does not see, got \/usr\/share/,
+    });
   });
 
   test('one that programs would see in place of their own is refused by name', async (t) => {

@@ -25,7 +25,13 @@ export function programs(
   t: Test,
   more: Partial<Parameters<typeof createPrograms>[0]> = {},
 ): Confinement {
-  const said = { name: 'swe', mounts: [], limits: LIMITS, report: () => undefined };
+  const said = {
+    name: 'swe',
+    mounts: [],
+    submit_mounts: [],
+    limits: LIMITS,
+    report: () => undefined,
+  };
   const confinement = createPrograms({ ...said, ...more });
   t.after(() => confinement.close());
   return confinement;
@@ -46,7 +52,7 @@ type Asked = Omit<Command, 'env'> & { env?: Record<string, string> };
 export async function run(life: Confined, asked: Argv | Asked): Promise<Said> {
   const { env, ...more } = 'argv' in asked ? asked : { argv: asked };
   const running = await life.start({
-    env: { ...life.variables, ...env },
+    env: { ...life.variables('program'), ...env },
     most_output: MIB,
     ...more,
   });

@@ -5,7 +5,10 @@ import { openLife, programs } from './program-bed.js';
 const [name = ''] = process.argv.slice(2);
 const life = await openLife(programs({ after: () => undefined }));
 const script = `touch ${name}; cp /bin/sleep /tmp/${name}; setsid /tmp/${name} 1000 & echo there; exec /tmp/${name} 1000`;
-const running = await life.start({ argv: ['/bin/bash', '-c', script], env: life.variables });
+const running = await life.start({
+  argv: ['/bin/bash', '-c', script],
+  env: life.variables('program'),
+});
 while (!running.tail().includes('there')) await new Promise((resolve) => setTimeout(resolve, 20));
 console.log('there');
 setInterval(() => undefined, 60_000);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { describe, test } from 'node:test';
+import type { Part } from '../../../../src/environments/agent/confinement.js';
 import { openLife, programs, run, shell, skip } from './program-bed.js';
 
 describe('in the sandbox of programs', { skip }, () => {
@@ -72,13 +73,19 @@ if __name__ == '__main__':
     assert.equal(text, `first\n${'in'.repeat(100_000)}out\n`);
     assert.match(tail, /err\n/);
     assert.equal((await run(life, ['/bin/bash', '-c', 'kill -SEGV $$'])).signal, 'SIGSEGV');
-    const running = await life.start({ argv: ['/bin/sleep', '100'], env: life.variables });
+    const running = await life.start({
+      argv: ['/bin/sleep', '100'],
+      env: life.variables('program'),
+    });
     running.end();
     assert.equal((await running.ended).signal, 'SIGKILL');
-    await assert.rejects(life.start({ argv: ['nothing-like-it'], env: life.variables }), {
-      type: 'EnvironmentRejected',
-      message: /environments\.swe\.run: nothing-like-it: No such file or directory.*run\.mounts/,
-    });
+    await assert.rejects(
+      life.start({ argv: ['nothing-like-it'], env: life.variables('program') }),
+      {
+        type: 'EnvironmentRejected',
+        message: /environments\.swe\.run: nothing-like-it: No such file or directory.*run\.mounts/,
+      },
+    );
     assert.equal(await shell(life, 'echo still'), 'still');
   });
 
@@ -94,6 +101,31 @@ if __name__ == '__main__':
       `fetch('${life.door?.base_url}/models').then(async (r) => console.log(await r.text()))`,
     ]);
     assert.equal(said.text, '/v1/models from 127.0.0.1\n', said.tail);
+  });
+
+  test('what setup and submit share with a program is the folder, which submit can only read', async (t) => {
+    const life = await openLife(programs(t));
+    const part = async (part: Part, script: string): Promise<string> => {
+      const env = life.variables(part);
+      return (await run(life, { argv: ['/bin/bash', '-c', script], part, env })).text.trim();
+    };
+    const leave = (name: string): string =>
+      `for d in . "$HOME" /tmp /dev/shm; do echo $$ > $d/${name}; done; ipcmk -Q > /dev/null; (setsid sleep 100 &); echo >&2 x; ls -d [a-z]*`;
+    const look =
+      'pwd; ls -A /rollout "$HOME" /tmp /dev/shm | xargs; ipcs -q | grep -c 0x; ps ax | grep -c "[s]leep 100"; touch /rollout/x 2>&1 | grep -o "Read-only file system"; exec 3<> /dev/tcp/127.0.0.1/8088 || echo no policy';
+    assert.equal(await part('setup', leave('of_setup')), 'of_setup');
+    const of_program = await part(
+      'program',
+      `ls -A . "$HOME" /tmp /dev/shm | xargs; ipcs -q | grep -c 0x; ${leave('of_program')}`,
+    );
+    assert.equal(
+      of_program,
+      '.: of_setup /dev/shm: /tmp: home /tmp/home:\n0\nof_program\nof_setup',
+    );
+    assert.equal(
+      await part('submit', look),
+      '/tmp/home\n/dev/shm: /rollout: of_program of_setup /tmp: home /tmp/home:\n0\n0\nRead-only file system\nno policy',
+    );
   });
 
   test('each life is the same to its programs, and leaves nothing', async (t) => {
