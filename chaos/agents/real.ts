@@ -27,6 +27,8 @@ export interface Programs {
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'agent');
 const FUNCTION = path.join(EXAMPLE, 'function.py');
+const SETUP =
+  'import json, sys; task = json.load(sys.stdin)["metadata"]; open(task["function"] + ".py", "w").write(task["source"])';
 const MINI = [
   '--model=policy',
   '--model-class=litellm',
@@ -142,12 +144,13 @@ async function agentOf(
         kind: 'agent',
         run: {
           command: command(path.join(root, 'bin', path.basename(program))),
-          setup: ['python3', FUNCTION, 'setup'],
+          setup: ['python3', '-c', SETUP],
           submit: ['python3', FUNCTION, 'submit', '{folder}'],
           env,
           // Each life has the same path: what OpenCode says of its folder does not differ.
           sandbox: 'programs',
-          mounts: [EXAMPLE, root],
+          mounts: [root],
+          submit_mounts: [FUNCTION],
         },
         verify: 'passed',
         max_concurrent: 6,

@@ -1,12 +1,11 @@
 """Small functions with a mistake each.
 
-function.py setup           writes the task's function into the current folder
 function.py submit FOLDER   calls what is there now, and prints what comes back
 function.py samples         writes samples.jsonl and tasks.jsonl
 
-The first two read the task as JSON on standard input, as workers give it to `setup` and `submit`: calls are in
-`extra_env_info`, which the program does not get. What is called is what the policy wrote, so it may return anything. What
-it should return is in verify.mjs alone, outside of the sandbox.
+The first reads the task as JSON on standard input, as workers give it to `submit`: calls are in `extra_env_info`, which
+the program does not get. What is called is what the policy wrote, so it may return anything. What it should return is in
+verify.mjs alone, outside of the sandbox.
 """
 
 import json
@@ -27,10 +26,6 @@ FUNCTIONS = [
     ("initials", "def initials(name):\n    return ''.join(word[-1] for word in name.split())\n", ("word[-1]", "word[0].upper()", "word[0]"),
      ["initials('Ada Lovelace')", "initials('grace hopper')", "initials('')"]),
 ]  # fmt: skip
-
-
-def setup(metadata, _folder):
-    pathlib.Path(f"{metadata['function']}.py").write_text(metadata["source"])
 
 
 def submit(metadata, folder):
@@ -80,5 +75,4 @@ if __name__ == "__main__":
     if what == "samples":
         samples()
     else:
-        folder = sys.argv[2] if what == "submit" else "."
-        {"setup": setup, "submit": submit}[what](json.load(sys.stdin)["metadata"], folder)
+        submit(json.load(sys.stdin)["metadata"], sys.argv[2])

@@ -25,6 +25,8 @@ interface Attack {
   submit?: (hidden: string) => string[];
   /** Default: what the grader honestly says of a wrong answer. */
   says?: RegExp;
+  /** Of `submit`. */
+  limit?: string;
   /** What the life fails with. */
   fails?: RegExp;
 }
@@ -137,7 +139,8 @@ const ATTACKS: Attack[] = [
   {
     name: 'a pipe in the place of the answer',
     program: 'mkfifo /rollout/answer',
-    fails: /^run\.submit: expected it to end within limits\.submit 4s, it did not$/,
+    limit: '2s',
+    fails: /^run\.submit: expected it to end within limits\.submit 2s, it did not$/,
   },
   {
     name: 'a device in the place of the answer',
@@ -210,13 +213,13 @@ describe('what a hostile program leaves for submit', { skip, concurrency: 2 }, (
     for (const end of endings) end();
   });
 
-  for (const { name, program, submit, says = WRONG, fails } of ATTACKS)
+  for (const { name, program, submit, limit = '1m', says = WRONG, fails } of ATTACKS)
     test(`neither runs nor leads anywhere: ${name}`, async (t) => {
       const argv = submit?.(hidden) ?? ['python3', `${hidden}/grade.py`, '{folder}'];
       const command = bash(`( ${program.replaceAll('HIDDEN', hidden)} ) 2>&1; exit 0`);
       const { exit, submission, asked } = await played(t, {
         run: { command, submit: argv, submit_mounts: [hidden] },
-        limits: { submit: '4s' },
+        limits: { submit: limit },
       });
       assert.doesNotMatch(exit.tail, new RegExp(SECRET));
       assert.doesNotMatch(submission ?? '', new RegExp(`${SECRET}|true|FORGED`));

@@ -88,6 +88,10 @@ const PROGRAMS: [name: string, program: string, left_out?: string][] = [
     'git init -q; git add -A; git update-index --assume-unchanged src/a.py; git config core.fileMode false; git config core.symlinks false; git config core.worktree /tmp; chmod +x src/a.py; echo two >> src/a.py',
   ],
   [
+    'carriage returns, white space, long lines, an empty file, and no line feed at the end',
+    "printf 'a\\r\\n\\t \\r\\rb \\n\\n\\n' > src/a.py; : > empty; printf 'diff --git a/x b/x\\n--- a/x\\n+++ b/x\\n@@ -1 +1 @@' > quoted; head -c 300000 /dev/zero | tr '\\0' x > long",
+  ],
+  [
     'files with the size and times that they had',
     "touch -r src/a.py /tmp/t; printf 'two\\n' > src/a.py; touch -r /tmp/t src/a.py",
   ],
