@@ -48,6 +48,33 @@ def to_json(value: Any, where: str = "") -> Any:
     raise TypeError(f"{where or 'the answer'}: expected something that JSON can hold, got {type(value).__name__}")
 
 
+def to_reward(value: Any, where: str) -> Any:
+    """The reward of a turn: a number, or a dictionary of named numbers. Truth values are 0 and 1.
+
+    value: as an environment or a function gives it, as in `to_json`
+    where: whose it is, for messages
+
+    Raises ``TypeError`` and ``ValueError`` for anything else: no verdict is not 0, and a text is no number.
+    """
+    plain = to_json(value, where)
+    parts = plain if isinstance(plain, dict) and plain else {None: plain}
+    if all(isinstance(part, (int, float)) for part in parts.values()):
+        # `reply == truth` is a reward, too.
+        numbers = {name: int(part) if isinstance(part, bool) else part for name, part in parts.items()}
+        return numbers if isinstance(plain, dict) else numbers[None]
+    raise TypeError(f"{where}: expected a number, or a dictionary of named numbers, as reward, got {plain!r:.80}")
+
+
+def to_flag(value: Any, where: str) -> bool:
+    """Whether a turn ends a rollout: True, False, 1 or 0. Raises ``TypeError`` and ``ValueError`` for anything else,
+    such as ``"False"``, which Python takes for true.
+    """
+    plain = to_json(value, where)
+    if isinstance(plain, (int, float)) and plain in (0, 1):
+        return bool(plain)
+    raise TypeError(f"{where}: expected True or False, got {plain!r:.80}")
+
+
 def _in(where, name):
     return f"{where}.{name}" if where else str(name)
 

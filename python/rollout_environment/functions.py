@@ -2,10 +2,12 @@
 
 import inspect
 
-from .answers import CallFailed, to_json
+from .answers import FIELDS, CallFailed, to_flag, to_json, to_reward
 
 # What a function may return beside the reward, as a module's `stepOne` does.
 TURN = ("reward", "observation", "terminated", "truncated", "metadata", "next_stop_strings", "answer")
+# Names that no component of a reward has where a dictionary lacks `reward`: it is a turn with a misspelt field.
+NO_COMPONENTS = {*TURN, *FIELDS, "done"}
 # Attributes of a class that a function may have, too.
 SETTINGS = ("thread_safe", "processes", "timeout")
 
@@ -39,7 +41,7 @@ class OfFunction:
             raise CallFailed(422, "BadAnswer", str(error)) from None
         return {
             "observations": [{"role": "environment", "content": turn["observation"]} for turn in turns],
-            "rewards": _by_name([turn["reward"] for turn in turns]),
+            "rewards": by_name([turn["reward"] for turn in turns]),
             "terminateds": [turn["terminated"] for turn in turns],
             "truncateds": [turn["truncated"] for turn in turns],
             "metadata": [turn["metadata"] for turn in turns],
@@ -51,19 +53,16 @@ class OfFunction:
         plain = to_json(returned, self.name)
         turn = dict.fromkeys(TURN) | {"observation": "", "terminated": True, "truncated": False, "metadata": state}
         if not isinstance(plain, dict) or "reward" not in plain:
-            return turn | {"reward": self._reward(plain)}
+            fields = [name for name in plain if name in NO_COMPONENTS] if isinstance(plain, dict) else []
+            if fields:
+                raise TypeError(f"{self.name}: expected reward beside {', '.join(fields)}, or other names of components, got {plain!r:.80}")
+            return turn | {"reward": to_reward(plain, self.name)}
         unknown = [name for name in plain if name not in TURN]
         if unknown:
             raise TypeError(f"{self.name}: expected {', '.join(TURN)} beside reward, got {', '.join(unknown)}")
-        return turn | {"terminated": False} | plain | {"reward": self._reward(plain["reward"])}
-
-    def _reward(self, plain):
-        parts = plain if isinstance(plain, dict) and plain else {None: plain}
-        if all(isinstance(part, (int, float)) for part in parts.values()):
-            # `reply == truth` is a reward, too.
-            numbers = {name: int(part) if isinstance(part, bool) else part for name, part in parts.items()}
-            return numbers if isinstance(plain, dict) else numbers[None]
-        raise TypeError(f"{self.name}: expected a number, or a dictionary of named numbers, as reward, got {plain!r:.80}")
+        turn |= {"terminated": False} | plain
+        flags = {name: to_flag(turn[name], f"{self.name}: {name}") for name in ("terminated", "truncated")}
+        return turn | flags | {"reward": to_reward(plain["reward"], self.name)}
 
 
 def is_function(found):
@@ -87,7 +86,7 @@ def text_of(content):
     return "".join(part.get("text", "") for part in content or [] if isinstance(part, dict))
 
 
-def _by_name(rewards):
+def by_name(rewards):
     """A list of each component, where a sample's reward has several."""
     if not any(isinstance(one, dict) for one in rewards):
         return rewards

@@ -2,10 +2,13 @@
 
 import inspect
 
-from .functions import text_of
+from .answers import CallFailed, to_flag, to_reward
+from .functions import by_name, text_of
 
 OWN = "wrapped"
 """What is ours in a rollout's state."""
+CUT = "TimeLimit.truncated"
+"""In older gym's `info`."""
 
 
 def wrap(make, *, action=str, show=str):
@@ -46,7 +49,8 @@ class _Wrapped:
     def step(self, message_log_batch, metadata):
         turns = [self._turn(log, state) for log, state in zip(message_log_batch, metadata)]
         names = ("observations", "rewards", "terminateds", "truncateds")
-        return {**{name: [turn[at] for turn in turns] for at, name in enumerate(names)}, "metadata": metadata}
+        answer = {name: [turn[at] for turn in turns] for at, name in enumerate(names)}
+        return {**answer, "rewards": by_name(answer["rewards"]), "metadata": metadata}
 
     def end(self, metadata, session):
         live = self._live.pop(session, None)
@@ -98,9 +102,13 @@ class _Live:
         return self._show(returned[0] if isinstance(returned, tuple) else getattr(returned, "observation", returned))
 
     def play(self, reply, action):
-        observation, reward, terminated, truncated = _parts(_at_once(self._made.step(action(reply)), "step"))
+        returned = _at_once(self._made.step(action(reply)), "step")
+        try:
+            observation, *verdict = _parts(returned)
+        except (TypeError, ValueError) as error:
+            raise CallFailed(422, "BadAnswer", str(error)) from None
         self.replies = [*self.replies, reply]
-        self.last = ({"role": "environment", "content": self._show(observation)}, float(reward), bool(terminated), bool(truncated))
+        self.last = ({"role": "environment", "content": self._show(observation)}, *verdict)
 
     def close(self):
         getattr(self._made, "close", lambda: None)()
@@ -120,10 +128,17 @@ def _at_once(returned, name):
 
 
 def _parts(returned):
+    """Observation, reward, terminated, truncated."""
     if isinstance(returned, tuple) and len(returned) == 5:
-        return returned[:4]
+        observation, reward, terminated, truncated, _ = returned
+        return observation, to_reward(reward, "step: reward"), to_flag(terminated, "step: terminated"), to_flag(truncated, "step: truncated")
     if isinstance(returned, tuple) and len(returned) == 4:
-        return (*returned[:3], False)
+        observation, reward, done, info = returned
+        # Older gym says so in `info` where its limit, and not the game, has ended it.
+        cut = to_flag(info.get(CUT, False) if isinstance(info, dict) else False, f"step: {CUT}")
+        return observation, to_reward(reward, "step: reward"), to_flag(done, "step: done") and not cut, cut
     if hasattr(returned, "observation") and hasattr(returned, "done"):
-        return returned.observation, returned.reward or 0.0, returned.done, False
+        done, reward = to_flag(returned.done, "step: done"), getattr(returned, "reward", None)
+        # OpenEnv's None says that there is no reward yet, so the last step must have one.
+        return returned.observation, 0 if reward is None and not done else to_reward(reward, "step: reward"), done, False
     raise TypeError(f"step: expected (observation, reward, terminated, truncated, info), or an object with observation, reward and done, got {returned!r:.200}")

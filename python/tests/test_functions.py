@@ -69,6 +69,23 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(CallFailed, "^.*forgets: expected a number"):
             step(forgets)
 
+    def test_a_field_of_a_turn_is_no_component_of_a_reward(self):
+        for returned, field in (
+            ({"rewards": 1.0, "terminated": True}, "rewards, terminated"),
+            ({"correct": True, "terminated": False}, "terminated"),
+            ({"score": 1, "done": True}, "done"),
+            ({"score": 1, "truncateds": 0}, "truncateds"),
+            ({"right": 1, "answer": 2}, "answer"),
+        ):
+            with self.subTest(returned), self.assertRaisesRegex(CallFailed, f"expected reward beside {field}, or other names") as caught:
+                step(lambda reply, sample: returned)  # noqa: B023
+            self.assertEqual(caught.exception.status, 422)
+
+    def test_a_field_of_a_turn_is_checked_by_the_rule_of_all_turns(self):
+        for returned, what in (({"reward": None, "terminated": True}, "reward, got None"), ({"reward": 1, "terminated": "False"}, "terminated.*got 'False'"), ({"reward": 1, "truncated": 2}, "truncated.*got 2")):
+            with self.subTest(returned), self.assertRaisesRegex(CallFailed, what):
+                step(lambda reply, sample: returned)  # noqa: B023
+
     def test_one_without_arguments_makes_an_environment_as_before(self):
         class Made:
             def step(self, message_log_batch, metadata):

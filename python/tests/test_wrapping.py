@@ -66,6 +66,24 @@ class OpenEnvAsync(OpenEnv):
         return super().reset(seed=seed)
 
 
+class Scalar:
+    """As numpy and torch have it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tolist(self):
+        return self.value
+
+
+def answering(returned):
+    class Answering(Guess):
+        def step(self, action):
+            return returned
+
+    return Answering
+
+
 class Rollout:
     """One rollout at a server, whose process may be another one at each turn."""
 
@@ -182,8 +200,44 @@ class Wrapping(unittest.TestCase):
             def step(self, action):
                 return "done"
 
-        with self.assertRaisesRegex(CallFailed, "step: expected .observation, reward.*got 'done'"):
+        with self.assertRaisesRegex(CallFailed, "step: expected .observation, reward.*got 'done'") as caught:
             Rollout(game(Wrong), sample_of(Wrong)).says("3")
+        self.assertEqual(caught.exception.status, 422)
+
+    def test_what_is_no_verdict_is_a_malformed_answer_and_never_a_reward(self):
+        turn = ("Seen.", 1.0, True, False, {})
+        for name, returned in (
+            ("reward.*got None", SimpleNamespace(observation="Seen.", reward=None, done=True)),
+            ("reward.*got ''", SimpleNamespace(observation="Seen.", reward="", done=True)),
+            ("reward.*got '0'", SimpleNamespace(observation="Seen.", reward="0", done=False)),
+            ("reward.*got None", ("Seen.", None, False, False, {})),
+            ("reward.*got '1.0'", (turn[0], "1.0", *turn[2:])),
+            ("reward.*got bytes", (turn[0], b"1", *turn[2:])),
+            (r"reward.*got \[1.0\]", (turn[0], [1.0], *turn[2:])),
+            ("reward.*finite number, got nan", (turn[0], float("nan"), *turn[2:])),
+            ("terminated.*got 'False'", (*turn[:2], "False", *turn[3:])),
+            ("terminated.*got None", (*turn[:2], None, *turn[3:])),
+            ("truncated.*got 2", (*turn[:3], 2, {})),
+            ("done.*got 'False'", SimpleNamespace(observation="Seen.", reward=1.0, done="False")),
+            ("done.*got 0.5", ("Seen.", 1.0, 0.5, {})),
+            ("TimeLimit.truncated.*got 'no'", ("Seen.", 1.0, True, {"TimeLimit.truncated": "no"})),
+        ):
+            with self.subTest(returned), self.assertRaisesRegex(CallFailed, name) as caught:
+                Rollout(game(answering(returned)), sample_of()).says("3")
+            self.assertEqual(caught.exception.status, 422)
+
+    def test_a_verdict_may_be_of_numpy_or_a_truth_value(self):
+        for reward, done in ((Scalar(0.5), Scalar(True)), (True, 1), (1, Scalar(1.0))):
+            wrapped = game(answering(("Seen.", reward, done, False, {})))
+            self.assertEqual(Rollout(wrapped, sample_of()).says("3"), (float(getattr(reward, "value", reward)), True, False))
+
+    def test_a_step_of_openenv_that_does_not_end_may_have_no_reward_yet(self):
+        wrapped = game(answering(SimpleNamespace(observation="Seen.", reward=None, done=False)))
+        self.assertEqual(Rollout(wrapped, sample_of()).says("3"), (0, False, False))
+
+    def test_a_limit_of_older_gym_truncates(self):
+        for info, ended in (({"TimeLimit.truncated": True}, (0, False, True)), ({"TimeLimit.truncated": False}, (0, True, False))):
+            self.assertEqual(Rollout(game(answering(("Seen.", 0, True, info))), sample_of()).says("3"), ended)
 
 
 if __name__ == "__main__":
