@@ -9,8 +9,9 @@ import {
   type ForeignObject,
 } from '../../model/foreign-object.js';
 import { plainOf, writeJson } from '../../platform/json/kept.js';
+import { isRecord } from '../../platform/json/object.js';
 import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
-import { listOf, numberOfBoolean, recordOf } from '../../model/untrusted.js';
+import { numberOfBoolean, recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
 
@@ -86,30 +87,51 @@ const MAX_TOOL_OUTPUTS = 1024;
 /** What the policy reads as text. */
 export const IN_ANSWERS = { info: { tool_outputs: [{ output: 'all' }] } } as const;
 
-const Info = recordOf(z.unknown())
-  .refine(
-    ({ tool_outputs: outputs }) => !Array.isArray(outputs) || outputs.length <= MAX_TOOL_OUTPUTS,
-    {
-      error: `expected at most ${MAX_TOOL_OUTPUTS} tool outputs, got more`,
-      path: ['tool_outputs'],
-    },
-  )
-  .nullish();
+const Info = recordOf(z.unknown());
 
-export const ResetAnswer = z.looseObject({ observation: z.string().nullish(), info: Info });
+/** Upstream's agent fails at an entry without an output, too. */
+const StepInfo = Info.superRefine(({ tool_outputs: outputs }, context) => {
+  const refuse = (message: string, at?: number): void => {
+    const path = at === undefined ? ['tool_outputs'] : ['tool_outputs', at];
+    context.addIssue({ code: 'custom', path, message });
+  };
+  if (outputs === undefined || outputs === null) return;
+  if (!Array.isArray(outputs)) {
+    refuse('expected a list');
+    return;
+  }
+  if (outputs.length > MAX_TOOL_OUTPUTS)
+    refuse(`expected at most ${MAX_TOOL_OUTPUTS} tool outputs, got more`);
+  else
+    for (const [at, entry] of outputs.entries())
+      if (!isRecord(entry) || entry['output'] === undefined)
+        refuse('expected an object with output', at);
+});
+
+export const ResetAnswer = z.looseObject({
+  observation: z.string().nullish(),
+  info: Info.nullish(),
+});
 export type ResetAnswer = z.infer<typeof ResetAnswer>;
 
-export const StepAnswer = z.looseObject({
-  observation: z.string().nullish(),
-  /** Upstream treats a missing reward as 0, but no reward is not 0. */
-  reward: numberOfBoolean(z.number({ error: 'expected a finite number' })),
-  terminated: z.boolean().default(false),
-  truncated: z.boolean().default(false),
-  info: Info,
-});
+export const StepAnswer = z
+  .looseObject({
+    observation: z.string().nullish(),
+    /** Upstream treats a missing reward as 0, but no reward is not 0. */
+    reward: numberOfBoolean(z.number({ error: 'expected a finite number' })),
+    terminated: z.boolean().default(false),
+    truncated: z.boolean().default(false),
+    info: StepInfo.nullish(),
+  })
+  // Of older interfaces: alone it would end nothing.
+  .refine(
+    ({ done, terminated, truncated }) => done === undefined || done === (terminated || truncated),
+    {
+      error: 'expected terminated or truncated to say it, too',
+      path: ['done'],
+    },
+  );
 export type StepAnswer = z.infer<typeof StepAnswer>;
-
-const ToolOutputs = listOf(z.looseObject({ output: z.unknown() }));
 
 /**
  * What the policy reads: the tools' outputs in order, then the observation, one per line. Upstream's agent would turn
@@ -119,9 +141,9 @@ export function observationText({
   observation,
   info,
 }: Pick<StepAnswer, 'observation' | 'info'>): string {
-  const outputs = ToolOutputs.safeParse(info?.['tool_outputs']).data ?? [];
+  const outputs = (info?.['tool_outputs'] ?? []) as { output: unknown }[];
   const texts = outputs.map(({ output }) =>
-    typeof output === 'string' ? output : writeJson(output ?? null),
+    typeof output === 'string' ? output : writeJson(output),
   );
   return [...texts, observation ?? ''].filter((text) => text !== '').join('\n');
 }

@@ -12,8 +12,10 @@ import {
   requestIdOf,
   responseOf,
   rowOf,
+  StepAnswer,
 } from '../../../src/environments/gymnasium/wire.js';
 import { Fault } from '../../../src/model/faults.js';
+import { problemsOf } from '../../../src/model/problems.js';
 import { SESSION_KEY } from '../../../src/model/journal/session.js';
 
 const session = {
@@ -98,7 +100,8 @@ describe('an observation', () => {
     [{ observation: 'Your move.' }, 'Your move.'],
     [{ observation: null, info: { tool_outputs } }, '{"rows": 2}\n[1]'],
     [{ observation: 'Next?', info: { tool_outputs } }, '{"rows": 2}\n[1]\nNext?'],
-    [{ info: { tool_outputs: 'none' } }, ''],
+    [{ info: { tool_outputs: [{ output: null }] } }, 'null'],
+    [{ info: { tool_outputs: null } }, ''],
   ] as const;
   for (const [answer, text] of cases) {
     test(`${JSON.stringify(answer)} is read as ${JSON.stringify(text)}`, () => {
@@ -111,6 +114,37 @@ describe('an observation', () => {
 });
 
 describe('an answer to a step', () => {
+  const refused: [answer: object, problem: string][] = [
+    [{ info: { tool_outputs: 'none' } }, 'info.tool_outputs: expected a list'],
+    [
+      { info: { tool_outputs: [{ output: '1' }, 'two'] } },
+      'info.tool_outputs.1: expected an object with output',
+    ],
+    [
+      { info: { tool_outputs: [{ call_id: 'c' }] } },
+      'info.tool_outputs.0: expected an object with output',
+    ],
+    [{ done: true }, 'done: expected terminated or truncated to say it, too'],
+    [{ done: false, terminated: true }, 'done: expected terminated or truncated to say it, too'],
+    [{ reward: null }, 'reward: expected a finite number'],
+  ];
+  for (const [answer, problem] of refused)
+    test(`${JSON.stringify(answer)} is refused by its field`, () => {
+      const given = { observation: 'Next?', reward: 1, ...answer };
+      const { error } = StepAnswer.safeParse(given);
+      const [found] = problemsOf(error!, given);
+      assert.ok(`${found?.where}: ${found?.what}`.startsWith(problem), JSON.stringify(found));
+    });
+
+  for (const answer of [
+    { done: true, terminated: true },
+    { done: true, truncated: true },
+    { done: false },
+  ])
+    test(`${JSON.stringify(answer)} agrees with itself`, () => {
+      assert.ok(StepAnswer.safeParse({ reward: 1, ...answer }).success);
+    });
+
   const KEY_ERROR = `"KeyError('7b1f6f0e-6d0a-4b39-9c5e-3f3f6f4f1c2d')"`;
   const lost: [number, string][] = [
     [410, ''],
