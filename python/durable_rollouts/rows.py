@@ -315,6 +315,7 @@ class RowColumns(TypedDict):
       group: they share a baseline
     repeat: its place in the group, from 0. Replacements are numbered from ``num_repeats`` on
     replaces: of a replacement: the repeat of this row that failed
+    semantics: the request's ``semantics``, where they are not ``standard``
     message_log: the prompt, then generation and observation of each turn. The concatenated ``token_ids`` are exactly
       what the engine was sent and what it sampled; nothing is rendered or encoded again
     extra_env_info: the environment's state as it ended; it began as the sample's
@@ -388,6 +389,7 @@ class RowColumns(TypedDict):
     row: int
     repeat: int
     replaces: NotRequired[int]
+    semantics: NotRequired[str]
     message_log: List[RowMessage]
     extra_env_info: Dict[str, Any]
     prompt_tokens: int

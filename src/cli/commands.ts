@@ -185,8 +185,8 @@ generation service. The exit code is 1 if any line failed. A line is one of
                       PYTHONPATH or installed; played by python3, without a temporal.yaml
   --answer TEXT       what the policy says in lines that do not end with role assistant
   --columns COLUMN=NAME,…  of rows of a data set, as of start_batch in Python: question=prompt,answer=extra_env_info.answer
-  --semantics NAME  standard: graders grade the last message as what the policy said, as in a batch by default.
-                    nemo-rl, nemo-rl-sync (default), nemo-rl-async: they grade as NeMo RL does`,
+  --semantics NAME  default: that of a row of rollouts.jsonl, else standard, as in a batch: graders grade what the policy
+                    said, the last message of a line that is no row. nemo-rl, nemo-rl-sync, nemo-rl-async: as NeMo RL does`,
     load: async () => (await import('./step/step.js')).stepCommand,
   },
   check: {

@@ -67,6 +67,7 @@ export const ROW_COLUMNS = [
   'failure',
   'schema_version',
   'replaces',
+  'semantics',
   'extracted_answer',
   'agent_result',
   'turn_rewards',

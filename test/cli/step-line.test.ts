@@ -21,6 +21,8 @@ describe('a line of temporal-rollout step', () => {
       log: [user, assistant],
       metadata: { truth: 2 },
       task_name: null,
+      prompt_length: 1,
+      is_standard: true,
       recorded: null,
     });
   });
@@ -31,6 +33,8 @@ describe('a line of temporal-rollout step', () => {
       log: [user, assistant],
       metadata: { truth: 2 },
       task_name: 'sums',
+      prompt_length: 1,
+      is_standard: true,
       recorded: null,
     };
     assert.deepEqual(parse(sample, '2'), expected);
@@ -61,8 +65,25 @@ describe('a line of temporal-rollout step', () => {
       log: [user, assistant],
       metadata: {},
       task_name: 'sums',
+      prompt_length: 1,
+      is_standard: true,
       recorded: { rollout_id: 'b/0-1', total_reward: 1 },
     });
+  });
+
+  test('that is a row knows what its policy said, by the ids of its prompt, and its semantics', () => {
+    const ids = (message: object, ...token_ids: number[]) => ({ ...message, token_ids });
+    const shown = [ids(user, 1, 2), ids(assistant, 3)];
+    const turns = [ids(user, 4), ids(assistant, 5), ids(environment, 6), ids(assistant, 7)];
+    const row = { message_log: [...shown, ...turns], task_name: 'sums', rollout_id: 'b/0-1' };
+    const graded = (more: object) => {
+      const { prompt_length, is_standard } = parse({ ...row, total_reward: 1, ...more });
+      return [prompt_length, is_standard];
+    };
+    assert.deepEqual(graded({ prompt_tokens: 4 }), [3, true]);
+    assert.deepEqual(graded({ prompt_tokens: 4, semantics: 'nemo-rl-async' }), [3, false]);
+    // Of an agent without ids.
+    assert.deepEqual(graded({}), [5, true]);
   });
 
   test('that is malformed is refused by line and field', () => {
@@ -110,12 +131,14 @@ describe('a line of temporal-rollout step', () => {
     const columns = { question: 'prompt', answer: 'extra_env_info.answer', kind: 'task_name' };
     const row = `{"question": "1 + 1?", "answer": 9007199254740993, "kind": "sums", "task_name": "another", "extra_env_info": {"unit": 1.0}}`;
     const { metadata, ...line } = mapped(row, columns);
-    assert.deepEqual(line, { log: [user, assistant], task_name: 'sums', recorded: null });
+    assert.deepEqual([line.log, line.task_name], [[user, assistant], 'sums']);
     assert.equal(writeJson(metadata), '{"unit":1.0,"answer":9007199254740993}');
     assert.deepEqual(mapped('{"q": [{"role": "user", "content": "1 + 1?"}]}', { q: 'prompt' }), {
       log: [user, assistant],
       metadata: {},
       task_name: null,
+      prompt_length: 1,
+      is_standard: true,
       recorded: null,
     });
   });

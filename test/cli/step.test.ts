@@ -153,27 +153,50 @@ describe('temporal-rollout step', () => {
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
   });
 
-  test('grades as NeMo RL does, or what the last message says under standard', async (t) => {
+  test('grades as a batch does by default, and a row of results by its own semantics', async (t) => {
     const message_log = [
       { role: 'assistant', content: '<answer>B</answer>' },
       { role: 'assistant', content: 'I do not know' },
     ];
-    const lines = [JSON.stringify({ message_log, metadata: { ground_truth: 'B' } })];
+    const row = { message_log, task_name: 'vlm', extra_env_info: { ground_truth: 'B' } };
+    const result = { ...row, rollout_id: 'b/0-0', total_reward: 1 };
+    const said = [
+      { role: 'user', content: '?', token_ids: [1, 2] },
+      { ...message_log[0], token_ids: [3] },
+      { role: 'user', content: 'Sure?', token_ids: [4] },
+      { ...message_log[1], token_ids: [5] },
+    ];
+    const lines = [
+      { message_log, metadata: { ground_truth: 'B' } },
+      row,
+      { ...result, semantics: 'nemo-rl-sync' },
+      result,
+      { ...result, message_log: said, prompt_tokens: 2 },
+    ].map((line) => JSON.stringify(line));
     const reward_functions = [{ name: 'exact_alnum', weight: 1 }];
     const run = {
       lines,
       environment: 'vlm',
       environments: { vlm: { kind: 'vlm', reward_functions } },
     };
-    assert.deepEqual(
-      (await step(t, run)).printed.map(({ reward }) => reward),
-      [1],
-    );
-    const standard = await step(t, { ...run, options: ['--semantics', 'standard'] });
-    assert.deepEqual(
-      standard.printed.map(({ reward }) => reward),
-      [0],
-    );
+    for (const [options, rewards] of [
+      [[], [0, 0, 1, 0, 1]],
+      [
+        ['--semantics', 'standard'],
+        [0, 0, 0, 0, 1],
+      ],
+      [
+        ['--semantics', 'nemo-rl-async'],
+        [1, 1, 1, 1, 1],
+      ],
+    ] as const) {
+      const { printed } = await step(t, { ...run, options: [...options] });
+      assert.deepEqual(
+        printed.map(({ reward }) => reward),
+        rewards,
+        options.join(' '),
+      );
+    }
     const wrong = await step(t, { ...run, options: ['--semantics', 'standart'] });
     assert.equal(wrong.status, 2);
     assert.match(

@@ -93,6 +93,7 @@ describe('the row of a rollout that ended validly', () => {
     assert.deepEqual(missing, [
       'failure',
       'replaces',
+      'semantics',
       'extracted_answer',
       'agent_result',
       'untokenized',
@@ -266,6 +267,11 @@ describe('columns that upstream’s loops return changed', () => {
     const turn = wholeTurn(a, { next_stop_strings: ['next'] });
     return rowOf([...lines, ...turn, a.end({ stop_reason: 'max_turns' })], { sample, semantics });
   };
+
+  test('have the semantics that are not standard', () => {
+    assert.equal(row('nemo-rl-async', {})['semantics'], 'nemo-rl-async');
+    assert.ok(!('semantics' in row('standard', {})));
+  });
 
   test('under nemo-rl-sync stop_strings come back as they ended, if there was a column', () => {
     assert.deepEqual(row('nemo-rl-sync', { stop_strings: ['a'] })['stop_strings'], ['next']);

@@ -19,6 +19,10 @@ export interface Line {
   metadata: ForeignObject;
   /** The environment of a sample or row; null: the line names none. */
   task_name: string | null;
+  /** How many messages stand before what the policy said. */
+  prompt_length: number;
+  /** Whether a row's rollout was graded as under `standard`; true for other lines. */
+  is_standard: boolean;
   /** Of a row: what the rollout was paid. */
   recorded: { rollout_id: string; total_reward: number } | null;
 }
@@ -30,15 +34,23 @@ const Step = z.strictObject({
   metadata: foreignObject().default({}),
 });
 
+const Said = z.looseObject({
+  role: z.string(),
+  content: Content,
+  token_ids: z.array(z.number()).nullish(),
+});
+
 /** A sample, or a row of rollouts.jsonl. Their other columns do not matter here. */
 const Row = z.looseObject({
-  message_log: z.array(z.looseObject({ role: z.string(), content: Content })).min(1, atLeastOne),
+  message_log: z.array(Said).min(1, atLeastOne),
   task_name: z.string().min(1).optional(),
   extra_env_info: foreignObject()
     .nullish()
     .transform((info) => info ?? {}),
   rollout_id: z.string().optional(),
   total_reward: z.number().optional(),
+  prompt_tokens: z.number().default(0),
+  semantics: z.string().default('standard'),
 });
 
 const FOREIGN = { metadata: 'all', extra_env_info: 'all' } as const;
@@ -90,7 +102,7 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
   if (columns === null && !isRow(value)) {
     const { message_log, metadata } = parsed(Step, value);
     const log = withAnswer(textLog(message_log), answer);
-    return { log, metadata, task_name: null, recorded: null };
+    return { log, metadata, task_name: null, ...ASKED, prompt_length: lastOf(log) };
   }
   const {
     message_log,
@@ -98,6 +110,8 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     task_name = null,
     rollout_id,
     total_reward,
+    prompt_tokens,
+    semantics,
   } = parsed(Row, value);
   const isResult = rollout_id !== undefined && total_reward !== undefined;
   const log = withAnswer(
@@ -108,12 +122,29 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     throw bad(
       `message_log: expected a last message of role assistant, got ${log.at(-1)?.role ?? 'none'}; --answer TEXT says it for all such lines`,
     );
+  const line = { log, metadata: extra_env_info, task_name };
+  if (!isResult) return { ...line, ...ASKED, prompt_length: lastOf(log) };
   return {
-    log,
-    metadata: extra_env_info,
-    task_name,
-    recorded: isResult ? { rollout_id, total_reward } : null,
+    ...line,
+    prompt_length: Math.min(lastOf(log), promptOf(message_log, prompt_tokens)),
+    is_standard: semantics === 'standard',
+    recorded: { rollout_id, total_reward },
   };
+}
+
+/** What is no result of a batch. */
+const ASKED = { is_standard: true, recorded: null } as const;
+
+const lastOf = (log: readonly EnvironmentMessage[]): number => Math.max(0, log.length - 1);
+
+/** How many messages have the ids of the prompt. Without ids, the last message is what the policy said. */
+function promptOf(log: readonly z.infer<typeof Said>[], prompt_tokens: number): number {
+  let ids = 0;
+  for (const [at, { token_ids }] of log.entries()) {
+    ids += token_ids?.length ?? 0;
+    if (prompt_tokens > 0 && ids >= prompt_tokens) return at + 1;
+  }
+  return log.length;
 }
 
 /** What the environment gets stays as it came. */

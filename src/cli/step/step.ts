@@ -53,7 +53,8 @@ interface Options {
   python: string | null;
   answer: string | null;
   columns: Columns | null;
-  is_standard: boolean;
+  /** null: each line's own. */
+  is_standard: boolean | null;
 }
 
 function readOptions(args: string[]): Options {
@@ -63,7 +64,7 @@ function readOptions(args: string[]): Options {
       environment: { type: 'string' },
       input: { type: 'string' },
       config: { type: 'string', default: './temporal.yaml' },
-      semantics: { type: 'string', default: 'nemo-rl-sync' },
+      semantics: { type: 'string' },
       answer: { type: 'string' },
       function: { type: 'string' },
       columns: { type: 'string', multiple: true },
@@ -79,7 +80,7 @@ function readOptions(args: string[]): Options {
   if (input === undefined) throw new UsageError('--input is missing');
   if (environment !== null && python !== null)
     throw new UsageError('expected one of --environment and --function, got both');
-  const semantics = Semantics.safeParse(values.semantics).data;
+  const semantics = Semantics.nullable().safeParse(values.semantics ?? null).data;
   if (semantics === undefined) {
     const among = Semantics.options.join(', ');
     throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
@@ -91,7 +92,7 @@ function readOptions(args: string[]): Options {
     file,
     answer,
     columns: values.columns === undefined ? null : columnsOf(values.columns.join(',')),
-    is_standard: !isUpstream(semantics),
+    is_standard: semantics === null ? null : !isUpstream(semantics),
   };
 }
 
@@ -255,11 +256,13 @@ interface LineRun extends Pick<Run, 'is_standard' | 'signal'> {
 }
 
 async function answerLine(line: Line, run: LineRun): Promise<Printed> {
-  const { log, metadata, recorded } = line;
+  const { log, metadata, prompt_length, recorded } = line;
   try {
     const { player, is_standard, signal } = run;
-    const context = { idempotency_key: keyOf(run), signal, is_standard };
-    const answer = await stepAlone(player.environment, { log, metadata, ...context });
+    const answer = await stepAlone(player.environment, {
+      ...{ log, metadata, signal, idempotency_key: keyOf(run) },
+      ...((is_standard ?? line.is_standard) && { prompt_length }),
+    });
     return { ...printed(answer), ...recorded };
   } catch (error) {
     const trace = traceIn(error);

@@ -56,6 +56,10 @@ export const Row = z.looseObject({
     .int()
     .exactOptional()
     .describe('of a replacement: the repeat of this row that failed'),
+  semantics: z
+    .string()
+    .exactOptional()
+    .describe("the request's `semantics`, where they are not `standard`"),
   message_log: z
     .array(RowMessage)
     .describe(

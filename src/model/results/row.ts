@@ -41,7 +41,7 @@ export function toRow(input: RowInput): Row {
 
 /** As turns have them, without what is decided from them. */
 function columnsOf(input: RowInput) {
-  const { sample, ref, trajectory, outcome } = input;
+  const { sample, ref, semantics, trajectory, outcome } = input;
   const { turns, start, verdict } = trajectory;
   const { stop_reason } = outcome;
   const last = turns.at(-1)?.observation ?? verdict;
@@ -58,6 +58,7 @@ function columnsOf(input: RowInput) {
     rollout_id: rolloutId(ref),
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
+    ...(isUpstream(semantics) && { semantics }),
     message_log:
       start === null || isProgram(trajectory)
         ? unrendered(sample)
