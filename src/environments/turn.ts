@@ -11,17 +11,47 @@ export const stepNow =
 
 export const environmentSays = (content: string): Observation => ({ role: 'environment', content });
 
+/** What a grader reads. */
+export interface Said {
+  /** What it looks for an answer in. */
+  response: string;
+  /** The same with thoughts: graders of a format read it. */
+  whole: string;
+}
+
 /**
- * What a grader reads. `standard`: what the policy said in this rollout, each message on lines of its own. Upstream's
- * rule: all assistant messages, those of the prompt included, without a separator.
+ * `standard`: what the policy said in this rollout, each message on lines of its own; what it only thought is no answer.
+ * Upstream's rule: all assistant messages, those of the prompt included, without a separator.
  */
 export function saidIn(
   { message_log }: Pick<Turn, 'message_log'>,
   { prompt_length }: Pick<StepContext, 'prompt_length'>,
-): string {
-  return message_log
+): Said {
+  const texts = message_log
     .slice(prompt_length ?? 0)
     .filter(({ role }) => role === 'assistant')
-    .map(({ content }) => content)
-    .join(prompt_length === undefined ? '' : '\n');
+    .map(({ content }) => content);
+  if (prompt_length === undefined) return { response: texts.join(''), whole: texts.join('') };
+  const answers = texts.map(withoutThoughts).filter((text) => text !== '');
+  return { response: answers.join('\n'), whole: texts.join('\n') };
+}
+
+const TAG = /<\/?think>/g;
+
+/**
+ * Without what stands between `<think>` and `</think>`. A thought that does not end goes on to the end of the message.
+ * One that was opened in the prompt, as by many templates, begins with the message.
+ */
+export function withoutThoughts(text: string): string {
+  let said: string[] = [];
+  let from = 0;
+  let is_thought = false;
+  for (const { 0: tag, index } of text.matchAll(TAG)) {
+    if (tag === '<think>' && !is_thought) said.push(text.slice(from, index));
+    if (tag === '</think>' && !is_thought) said = [];
+    is_thought = tag === '<think>';
+    from = index + tag.length;
+  }
+  if (!is_thought) said.push(text.slice(from));
+  return said.filter((part) => part.trim() !== '').join('\n');
 }

@@ -74,6 +74,49 @@ describe('an example in the prompt', () => {
   }
 });
 
+describe('a thought', () => {
+  for (const [name, settings, answer, ground_truth] of GRADERS.filter(
+    ([grader]) => grader !== 'geo3k',
+  )) {
+    const rewardOfSaid = (...contents: string[]) =>
+      rewardOf({
+        settings,
+        ground_truth,
+        log: [user('question'), ...contents.map(said)],
+        prompt_length: 1,
+      });
+
+    test(`is no answer for ${name} under standard, whether it ends or not`, async () => {
+      assert.equal(await rewardOfSaid(`<think>\n${answer}\n`), 0);
+      assert.equal(await rewardOfSaid(`<think>\n${answer}\n</think>\nI do not know`), 0);
+      // The template may have opened it.
+      assert.equal(await rewardOfSaid(`${answer}\n</think>\nI do not know`), 0);
+    });
+
+    test(`hides no answer from ${name} under standard, before it, behind it or in another message`, async () => {
+      for (const contents of [
+        [`<think>Answer: 7</think>\n${answer}`],
+        [`Answer: 7\n</think>\n${answer}`],
+        [`${answer}\n<think>Answer: 7`],
+        [answer, '<think>That is it.</think>'],
+      ])
+        assert.equal(await rewardOfSaid(...contents), 1, contents.join(' | '));
+    });
+  }
+
+  test('earns geo3k its format alone', async () => {
+    const asked = { settings: vlm('geo3k'), ground_truth: '42', prompt_length: 1 };
+    const thought = said('<think>\\boxed{42}</think>\\boxed{7}');
+    assert.equal(await rewardOf({ ...asked, log: [user('question'), thought] }), 0.1);
+  });
+
+  test('counts as upstream’s rule has it', async () => {
+    const asked = { settings: verifier('hf_math_verify'), ground_truth: '42' };
+    const log = [user('question'), said('<think>\\boxed{42}')];
+    assert.equal(await rewardOf({ ...asked, log }), 1);
+  });
+});
+
 describe('several messages of the policy', () => {
   const log = [user('question'), said('Answer: 1'), user('go on'), said('2')];
   const settings = verifier('dapo_math_verify');

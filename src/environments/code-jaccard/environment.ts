@@ -40,7 +40,7 @@ function answerTurn(turn: Turn, context: StepContext): TurnAnswer {
   const what = context.prompt_length === undefined ? null : CHECK.problemOf(ground_truth);
   if (what !== null)
     throw rejected({ subject: 'code jaccard', problems: [{ where: 'ground_truth', what }] });
-  const response = saidIn(turn, context);
+  const { response } = saidIn(turn, context);
   const reward = codeSimilarity(response, ground_truth);
   const verdict = reward > 0.5 ? 'aligned' : 'misaligned';
   return {

@@ -23,7 +23,7 @@ export function createMathEnvironment({
     async step(turn, context) {
       const ground_truth = turn.metadata['ground_truth'];
       const { signal } = context;
-      const verdict = await verify({ ground_truth, response: saidIn(turn, context) }, signal);
+      const verdict = await verify({ ground_truth, ...saidIn(turn, context) }, signal);
       const is_right = isCorrect(verdict);
       const is_standard = context.prompt_length !== undefined;
       if (is_standard && check !== undefined && typeof ground_truth === 'string')

@@ -6,14 +6,14 @@ import type { PureVerifier } from './verifier.js';
  * Upstream's `math_multi_reward`: whether the answer tag holds exactly the ground truth, whether
  * it is made of digits, and whether the response is well formed; each 0 or 1.
  */
-export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {
+export const verifyMultiReward: PureVerifier = ({ ground_truth, response, whole = response }) => {
   const expected = groundTruthText(ground_truth, 'multi_reward');
   const extracted_answer = answerOf(response);
   return {
     score: {
       'reward/correctness': Number(extracted_answer === expected),
       'reward/integer': Number(isDigits(extracted_answer)),
-      'reward/format': Number(isWellFormed(response)),
+      'reward/format': Number(isWellFormed(whole)),
     },
     extracted_answer,
   };

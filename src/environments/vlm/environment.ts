@@ -37,8 +37,8 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
       const { signal } = context;
       const ground_truth = groundTruthText(turn.metadata['ground_truth'], 'vlm');
       const is_standard = context.prompt_length !== undefined;
-      const response = saidIn(turn, context);
-      const value = await reward({ ground_truth, response, is_standard }, signal);
+      const said = saidIn(turn, context);
+      const value = await reward({ ground_truth, ...said, is_standard }, signal);
       // A format alone may have been paid for.
       const about = { ground_truth, is_right: false, subject: 'vlm', signal };
       if (is_standard) await refuseUnanswerable(check, about);

@@ -1,23 +1,23 @@
 import { strip } from '../../platform/python/text.js';
 import { compareBounded } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
+import type { Said } from '../turn.js';
 import { BOXED, lastBoxed } from '../math/dapo.js';
 import { boxReward, upstreamBoxReward } from './boxes.js';
 import type { RewardFunction } from './settings.js';
 
 /** Upstream's reward functions (`environments/rewards.py`); a malformed answer scores 0, and 1 is the most. */
 
-export interface Answered {
+export interface Answered extends Said {
   ground_truth: string;
-  response: string;
   /** false: upstream's rules. */
   is_standard: boolean;
 }
 
 /** 0.25 for the thoughts, 0.75 for the answer. */
-function format({ response }: Answered, tags: { think_tag: string; answer_tag: string }): number {
-  const thoughts = taggedText(response, tags.think_tag) === null ? 0 : 0.25;
-  return thoughts + (taggedText(response, tags.answer_tag) === null ? 0 : 0.75);
+function format({ whole }: Answered, tags: { think_tag: string; answer_tag: string }): number {
+  const thoughts = taggedText(whole, tags.think_tag) === null ? 0 : 0.25;
+  return thoughts + (taggedText(whole, tags.answer_tag) === null ? 0 : 0.75);
 }
 
 /** Letters and digits of every script, as Python's `str.isalnum`. */
@@ -60,13 +60,13 @@ async function mathExpr(
 }
 
 async function geo3k(
-  { ground_truth, response }: Answered,
+  { ground_truth, response, whole }: Answered,
   { format_score, equal }: { format_score: number; equal: Equal },
 ): Promise<number> {
   const answer = boxedText(response);
   const score = answer === null ? 0 : await equal(boxed(ground_truth), boxed(answer));
   const accuracy = score > 0.1 ? 1 : 0;
-  return (1 - format_score) * accuracy + format_score * (endsInBox(response) ? 1 : 0);
+  return (1 - format_score) * accuracy + format_score * (endsInBox(whole) ? 1 : 0);
 }
 
 /** Upstream's `</think>.*\\boxed\{.*\}` over lines. */

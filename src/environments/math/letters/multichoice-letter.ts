@@ -1,3 +1,4 @@
+import { withoutThoughts } from '../../turn.js';
 import { PREFIXES } from '../multichoice.js';
 import { letterAfter, letterAt, type Read, skipDecoration } from './letter-at.js';
 
@@ -22,16 +23,6 @@ export function letterOf(ground_truth: string): string | null {
   const isAlone =
     skipDecoration(text.replace(/[.\s]+$/, ''), at + 1) >= text.replace(/[.\s]+$/, '').length;
   return read === null || read === 'several' || !isAlone ? null : read.letter;
-}
-
-const THOUGHTS = '</think>';
-
-/** What a model thinks before it answers is no answer. */
-function withoutThoughts(text: string): string {
-  const end = text.lastIndexOf(THOUGHTS);
-  const said = end === -1 ? text : text.slice(end + THOUGHTS.length);
-  const opened = said.indexOf('<think>');
-  return opened === -1 ? said : said.slice(0, opened);
 }
 
 /** How many places are looked at, from the end: a response that repeats a word endlessly answers nothing. */
