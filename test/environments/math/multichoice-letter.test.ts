@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { letterIn, letterOf } from '../../../src/environments/math/letters/multichoice-letter.js';
 import { verifyMultichoice } from '../../../src/environments/math/letters/verify.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { rejectionOf } from '../../fakes/environment-steps.js';
 import { processorTime_ms } from '../../harness/processor-time.js';
 import { FORMS, MORE_FORMS, type Form } from './multichoice-forms.js';
@@ -25,6 +28,42 @@ describe('multichoice reads the letter of every form', () => {
 
   test('and those are forty at least', () => {
     assert.ok(Object.values(FORMS).flat().length >= 40);
+  });
+});
+
+/** Lines of {language, kind, response, letter}, made for this project. */
+const CASES = readFileSync(
+  path.join(PROJECT_ROOT, 'test', 'environments', 'math', 'multichoice-cases.jsonl'),
+  'utf8',
+)
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line) as { kind: string; response: string; letter: string | null });
+
+const CLAIMS = {
+  negation: 'that is denied is no answer',
+  question: 'that is asked is no answer',
+  correction: 'that is corrected or struck out is no answer',
+  list: 'of a list is no answer',
+  name: 'of a name is no answer',
+  answer: 'that is an answer is read, whatever is denied beside it',
+};
+
+describe('a letter', () => {
+  for (const [kind, claim] of Object.entries(CLAIMS))
+    test(claim, () => {
+      const wrong = CASES.filter(
+        (one) => one.kind === kind && letterIn(one.response) !== one.letter,
+      );
+      assert.deepEqual(
+        wrong.map(({ response, letter }) => ({ response, letter, read: letterIn(response) })),
+        [],
+      );
+    });
+
+  test('has more than two hundred such cases', () => {
+    assert.ok(CASES.length > 200);
+    assert.ok(CASES.every(({ kind }) => kind in CLAIMS));
   });
 });
 
@@ -157,6 +196,11 @@ test('a response of a megabyte is read in a moment', () => {
     '`A',
     'A is correct ',
     '\ufdfa',
+    'not B ',
+    '~~',
+    'B, no, ',
+    'B) ',
+    '不是',
   ]) {
     const began = processorTime_ms();
     letterIn(part.repeat(2 ** 20 / part.length));

@@ -1,9 +1,10 @@
 import { LETTERS } from '../multichoice.js';
+import { isDeniedBehind, isNegated } from './denials.js';
 
 /** Reads one letter at a place of a text, with what decorates it. Everything looks at a bounded part of the text. */
 
 /** A letter in upper case; `several`: one of more than one, such as `A or B`; null: none. */
-export type Read = { letter: string } | 'several' | null;
+export type Read = { letter: string; at: number } | 'several' | null;
 
 const AHEAD = 48;
 /** How much may decorate a letter, on each side. */
@@ -40,8 +41,18 @@ const OWN = new Map<string, string>(LETTERS);
 /** After it, a letter is part of something else: a word, a formula, a name. */
 const IN_A_WORD =
   /^(?:[\p{Script=Latin}\p{M}\p{N}#(^]|[-‐'’_]+[\p{L}\p{N}]|\+\+|\s*[=≈+×]|\s+[<>*/^]\s)/u;
-const NEXT_OF_SEVERAL =
-  /^[*_`~$)\]}"'”’\s]{0,8}(?:,|\/|&|、|或|和|\bor\b|\band\b|\bund\b|\boder\b|\bet\b|\bou\b)\s{0,3}(?:or\s|and\s)?[*_`~$([{"'“‘\s]{0,6}(?:\\boxed\{|\\text\{){0,2}[(]?[A-Za-z](?![\p{L}\p{N}'’])[*_`~$)\]}"'”’]{0,6}\s{0,3}(?:$|[\n.;!?,/]|or\b|and\b)/u;
+/** Names that begin with a letter. */
+const NAME =
+  /^(?:\.[ \t]?(?:[A-Z]\.|(?:coli|elegans|subtilis|difficile|albicans|botulinum|tetani|perfringens|thaliana|falciparum|burgdorferi|anthracis|pertussis|cereus|fragilis|baumannii|faecalis|faecium|jejuni|trachomatis|diphtheriae|neoformans|histolytica|rerio|fumigatus|niger|aegypti|gambiae|mellifera)(?!\p{L}))|[ \t](?:cells?|lymphocytes?|major|minor|flat|sharp|chromosomes?|axis|vitamins?|battery|programming|language)(?!\p{L}))/u;
+/** Between several letters. */
+export const JOINED =
+  ',|\\/|&|;|、|或者?|和|与|及|到|至|または|から|と|や|또는|과|와|–|—|~|(?<![\\p{L}])(?:or|and|to|through|und|oder|bis|et|ou|à|y|o|e|hasta|atau|dan)(?![\\p{L}])|و|أو';
+/** `A to D`: the first one is no article. */
+const TO_NEXT = new RegExp(`^[ \\t]+(?:${JOINED})[ \\t]+[A-Z](?!\\p{L})`, 'u');
+const NEXT_OF_SEVERAL = new RegExp(
+  `^[*_\`~$)\\]}"'”’\\s]{0,8}(?:(?:${JOINED})\\s{0,3}(?:or\\s|and\\s)?[*_\`~$([{"'“‘\\s]{0,6}|(?<=[ \\t])(?=[A-Z](?:[ \\t]+[A-Z])*[ \\t]*(?:$|[\\n.;!?,])))(?:\\\\boxed\\{|\\\\text\\{){0,2}[(]?[A-Za-z](?![\\p{L}\\p{N}'’])[*_\`~$)\\]}"'”’]{0,6}\\s{0,3}(?:$|[\\n.;!?,/。]|${JOINED}|(?<=[ \\t])[A-Z](?!\\p{L}))|^[ \\t]+[A-Z](?:[ \\t]+[A-Z])+[ \\t]*(?:$|[\\n.;!?,])`,
+  'u',
+);
 
 /** The place behind what decorates a letter. */
 export function skipDecoration(text: string, from: number): number {
@@ -79,16 +90,18 @@ export function letterAt(text: string, at: number): Read {
   const letter = upperCase(text[at] ?? '');
   if (letter === null) return null;
   const ahead = text.slice(at + 1, at + 1 + AHEAD);
-  if (IN_A_WORD.test(ahead) || isArticle(text, at)) return null;
+  if (IN_A_WORD.test(ahead) || NAME.test(ahead) || isArticle(text, at)) return null;
   // Arabic and Bengali have no upper case, and their words continue in their own script.
   if (OWN.has(text[at] ?? '') && /^\p{L}/u.test(ahead)) return null;
-  return NEXT_OF_SEVERAL.test(ahead) ? 'several' : { letter };
+  if (isNegated(text, at) || isDeniedBehind(ahead)) return null;
+  return NEXT_OF_SEVERAL.test(ahead) ? 'several' : { letter, at };
 }
 
 /** `A dog`, `I think`, and the short words of other languages. */
 function isArticle(text: string, at: number): boolean {
   const letter = text[at] ?? '';
-  if (!/^(?:[a-z]|[AI])$/.test(letter)) return false;
+  if (!/^(?:[a-z]|[AI])$/.test(letter) || TO_NEXT.test(text.slice(at + 1, at + 1 + AHEAD)))
+    return false;
   const next = /^[ \t]+(\p{L}[\p{L}'’]{0,23})/u.exec(text.slice(at + 1, at + 1 + AHEAD))?.[1];
   if (next === undefined || CONNECTORS.has(next.toLowerCase())) return false;
   return letter !== 'A' || next === next.toLowerCase();

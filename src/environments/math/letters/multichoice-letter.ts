@@ -1,16 +1,23 @@
 import { withoutThoughts } from '../../turn.js';
 import { PREFIXES } from '../multichoice.js';
-import { letterAfter, letterAt, type Read, skipDecoration } from './letter-at.js';
+import { afterCorrection, isDeniedBehind, isGivenUp, isNegated, withoutStruck } from './denials.js';
+import { JOINED, letterAfter, letterAt, type Read, skipDecoration } from './letter-at.js';
 
 /**
  * The letter that a response answers a multiple choice with. A response says one thing: what comes last counts, of the
- * strongest kind that it has. The ground truth is not looked at, so that naming several letters is no better than one.
+ * strongest kind that it has, and nothing before a correction. The ground truth is not looked at, so that naming several
+ * letters is no better than one.
  */
 export function letterIn(response: string): string | null {
-  const text = withoutThoughts(response.normalize('NFKC'));
-  for (const kind of [stated, chosen, onItsLine, decorated]) {
+  const said = withoutStruck(withoutThoughts(response.normalize('NFKC')));
+  const corrected = afterCorrection(said);
+  const text = corrected ?? said;
+  const kinds = [stated, chosen, onItsLine, decorated];
+  // `B, no, it's C`.
+  if (corrected !== null) kinds.push((behind) => letterAfter(behind, { from: 0 }));
+  for (const kind of kinds) {
     const read = kind(text);
-    if (read !== null) return read === 'several' ? null : read.letter;
+    if (read !== null) return read === 'several' || isGivenUp(text, read) ? null : read.letter;
   }
   return null;
 }
@@ -40,7 +47,7 @@ function last(places: readonly number[], readAt: (place: number) => Read): Read 
 const ends = (text: string, pattern: RegExp): number[] =>
   Array.from(text.matchAll(pattern), ({ 0: found, index }) => index + found.length);
 
-const WORDS = [...PREFIXES, 'Answers', 'Ans']
+const WORDS = [...PREFIXES, 'Answers', 'Ans', '正解', '正答']
   .map((prefix) => prefix.replace(/[\s:：ঃ\u200b]+$/u, '').normalize('NFKC'))
   .sort((a, b) => b.length - a.length);
 const isLatin = (word: string): boolean => /^\p{Script=Latin}/u.test(word);
@@ -74,9 +81,6 @@ function boxedLetter(text: string, from: number): Read {
 const CHOOSE =
   /(?<![\p{L}\p{N}])(?:options?|choices?|choose|chose|choosing|pick|picked|picking|select|selected|selecting|go(?:ing)? with)(?![\p{L}\p{N}])|选择|選擇|선택/giu;
 const IS = /(?<![\p{L}\p{N}])(?:is|be)(?=[\s:])/giu;
-const NOT = /(?:\bnot|n['’]t|\bnever|\bneither|\bnor)\s{1,3}$/i;
-const WRONG =
-  /^[^\p{L}\n]{0,6}(?:isn['’]t|(?:is|are|was|seems|would be|cannot be)\s+(?:not|wrong|incorrect|false|out|eliminated|invalid))/u;
 const RIGHT =
   /(?<![\p{L}\p{N}])([A-Z])[)\]}*_`.$"']{0,5}\s{1,3}(?:is|seems|must be)\s{1,3}(?:the\s|most\s|clearly\s|definitely\s){0,2}(?:correct|right|best|answer)(?!\p{L})/gu;
 
@@ -89,60 +93,73 @@ function chosen(text: string): Read {
   const places = [...chooses, ...ends(text, IS), ...rights.keys()].sort((a, b) => a - b);
   return last(places, (place) => {
     const letter = rights.get(place);
-    if (letter !== undefined) return isDenied(text, place) ? null : { letter };
+    if (letter !== undefined) return letterAt(text, place);
     const isChoice = chooses.has(place);
-    const word = text.slice(Math.max(0, place - 16), place);
-    if (isDenied(text, place - (/[^\s]+$/.exec(word)?.[0].length ?? 0))) return null;
     const read = letterAfter(text, { from: place, words: isChoice ? 3 : 0 });
+    if (isChoice) return read;
     const at = skipDecoration(text, place);
     const behind = text.slice(at + 1, at + 49);
-    if (isChoice) return WRONG.test(behind) ? null : read;
     return /^[*_`~$)\]}"'”’.!\s]{0,8}(?:\n|$)/.test(behind) && /[A-Z]/.test(text[at] ?? '')
       ? read
       : null;
   });
 }
 
-const isDenied = (text: string, at: number): boolean =>
-  NOT.test(text.slice(Math.max(0, at - 12), at));
-
 /** `B`, or `B. Paris`, on the last or the first line. */
 function onItsLine(text: string): Read {
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
-  const ends = [lines.at(-1) ?? '', lines[0] ?? ''];
+  const lines = Array.from(text.matchAll(/[^\n]*\S[^\n]*/g), ({ 0: line, index }) => ({
+    line,
+    index,
+  }));
+  const ends = [lines.at(-1) ?? NO_LINE, lines[0] ?? NO_LINE];
   for (const line of ends) {
     const read = lineLetter(line, ALONE);
     if (read !== null) return read;
   }
   const before = ends.map((line) => lineLetter(line, BEFORE_TEXT)).find((read) => read !== null);
   // Another one is a list of the choices.
-  const isList = lines.some((line) => !isSame(lineLetter(line, BEFORE_TEXT) ?? before, before));
+  const isList = lines.some(
+    (line) => !isSame(lineLetter(line, BEFORE_TEXT) ?? before, before) || LISTED.test(line.line),
+  );
   return isList ? null : (before ?? null);
 }
 
 const isSame = (one: Read | undefined, other: Read | undefined): boolean =>
-  JSON.stringify(one) === JSON.stringify(other);
+  letterOrWhy(one) === letterOrWhy(other);
+const letterOrWhy = (read: Read | undefined) => (typeof read === 'object' ? read?.letter : read);
 
 const ALONE = /^[*_`~$)\]}"'”’.:!\s]{0,12}$/;
 const BEFORE_TEXT = /^[*_`~$\]}"'”’]{0,4}(?:[.):,]|\s?[-–—])[*_`~$"']{0,4}(?:\s|$)/;
 
-function lineLetter(line: string, behind: RegExp): Read {
+/** Two choices on one line. */
+const LISTED = /(?<![\p{L}\p{N}])([A-J])[).:]\s.{0,200}(?<![\p{L}\p{N}])(?!\1)[A-J][).:]\s/u;
+
+const NO_LINE = { line: '', index: 0 };
+
+function lineLetter({ line, index }: typeof NO_LINE, behind: RegExp): Read {
   const at = skipDecoration(line, 0);
   const ahead = line.slice(at + 1, at + 25);
-  return behind.test(ahead) ? letterAt(line, at) : null;
+  const read = behind.test(ahead) ? letterAt(line, at) : null;
+  return read === null || read === 'several' ? read : { ...read, at: index + at };
 }
 
 const DECORATED =
-  /(?<![\p{L}\p{N}_^\\}])(?:[([]\s?([A-Za-z])\s?[)\]]|(?:\*{1,3}|_{1,2}|`|"|“|'|\\text(?:bf)?\{)\(?([A-Z])[).:]{0,2}(?:\*{1,3}|_{1,2}|`|"|”|'|\}))(?![\p{L}\p{N}])/gu;
-const BETWEEN_SEVERAL = /^\s{0,3}(?:,|\/|&|or|and|, or|, and)\s{0,3}$/;
+  /(?<![\p{L}\p{N}_^\\}])(?:[([]\s?([A-Za-z])\s?[)\]]|(?:\*{1,3}|_{1,2}|`|"|“|'|\\text(?:bf)?\{)\(?([A-Z])[).:]{0,2}(?:\*{1,3}|_{1,2}|`|"|”|'|\}))(?![\p{Script=Latin}\p{N}])/gu;
+const BETWEEN_SEVERAL = new RegExp(`^\\s{0,3}(?:${JOINED}|, or|, and)?\\s{0,3}$`, 'u');
 
 /** `(B)`, `**B**`, wherever it is: the last one. */
 function decorated(text: string): Read {
-  const found = [...text.matchAll(DECORATED)];
-  const end = found.at(-1);
-  const before = found.at(-2);
-  const letter = (end?.[1] ?? end?.[2])?.toUpperCase();
-  if (end === undefined || letter === undefined) return null;
-  const between = before && text.slice(before.index + before[0].length, end.index).slice(0, 16);
-  return between !== undefined && BETWEEN_SEVERAL.test(between) ? 'several' : { letter };
+  const found = [...text.matchAll(DECORATED)].slice(-MOST_PLACES).map((match) => {
+    const letter = (match[1] ?? match[2] ?? '').toUpperCase();
+    const at = match.index + match[0].search(/[A-Za-z](?![A-Za-z{])/);
+    return { letter, at, from: match.index, to: match.index + match[0].length };
+  });
+  const end = found.findLast(
+    ({ at, to }) => !isNegated(text, at) && !isDeniedBehind(text.slice(to, to + 48)),
+  );
+  if (end === undefined) return null;
+  const before = found[found.indexOf(end) - 1];
+  const between = before && text.slice(before.to, end.from).slice(0, 16);
+  const isList = between !== undefined && BETWEEN_SEVERAL.test(between);
+  return isList && before?.letter !== end.letter ? 'several' : end;
 }
