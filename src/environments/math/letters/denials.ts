@@ -35,6 +35,8 @@ const NAMED =
 const TRAILING = /[ \t*_`~$()[\]{}:"'“”‘’«»「」<>\u200b]+$/u;
 const CLAUSE = /[^\n.,;:!?。、]*$/u;
 
+const isNegation = (word: string): boolean => NEGATIONS.has(word) || /n['’]t$/.test(word);
+
 /** Before the letter: `I don't think the answer is`, `rule out option`. */
 export function isNegated(text: string, at: number): boolean {
   const before = text
@@ -45,7 +47,8 @@ export function isNegated(text: string, at: number): boolean {
   if (NEGATED.test(before) || NAMED.test(before)) return true;
   const said = (CLAUSE.exec(before)?.[0].match(/[\p{L}\p{M}'’]+/gu) ?? []).slice(-MOST_WORDS);
   for (let word = said.pop()?.toLowerCase(); word !== undefined; word = said.pop()?.toLowerCase()) {
-    if (NEGATIONS.has(word) || /n['’]t$/.test(word)) return true;
+    // `cannot be eliminated` denies nothing.
+    if (isNegation(word)) return !said.slice(-2).some((one) => isNegation(one.toLowerCase()));
     if (word === 'doubt') return !CERTAIN.has(said.at(-1)?.toLowerCase() ?? '');
     if (!BETWEEN.has(word)) return false;
   }
@@ -96,14 +99,20 @@ const MARK = `(?:(?:${anyCase(
   ].join('|'),
 )})(?!\\p{L})|不对|不對|不|等等|等一下|更正|应该是|應該是|いや|待って|訂正|違う|아니|잠깐|정정)`;
 const PAUSE = '[ \\t\\n,.;:!?…—–、。-]';
-/** A letter, and behind a mark of punctuation a word that takes it back. */
+const NEXT_LETTER = '[("*`]{0,3}[A-Z](?!\\p{L})';
+/** What takes a letter back, up to another mark of punctuation or letter: `no`, and `no C` in Spanish, is none by itself. */
+const BACK = `(?:${MARK} )?${MARK}(?=[ \\t]*(?:[,.:;!?…—–、。-]|$|\\n)|(?<!\\b(?:[Nn]o|[Nn]on))[ \\t]+${NEXT_LETTER}|(?<!\\p{Script=Latin})${NEXT_LETTER})`;
+/**
+ * A letter, and behind a mark of punctuation a word that takes it back. Behind a period or a colon it may be the text of
+ * a choice, such as `B. No, thanks`, unless another letter or another such word follows.
+ */
 const CORRECTED = new RegExp(
-  `(?<![\\p{Script=Latin}\\p{N}])[A-Z][)\\]}*_\`$"']{0,8}(?:吗|嗎|です|ですか)?(?=[ \\t]*[\\n,.;:!?…—–、。-])${PAUSE}{1,8}(?:(?:[Nn]o|[Nn]ein|[Nn]on) )?${MARK}(?=[ \\t]*(?:[,.:;!?…—–、。-]|$|\\n|[("*\`]{0,3}[A-Z](?!\\p{L})))`,
+  `(?<![\\p{Script=Latin}\\p{N}])[A-Z][)\\]}*_\`$"']{0,8}(?:吗|嗎|です|ですか)?(?:[ \\t]*(?:[\\n,;!?…—–、。-]|\\.\\.)${PAUSE}{0,8}|[.:][ \\t]{0,3}(?=${MARK}[ ,.]{1,3}(?:${MARK}|[^\\n]{0,60}(?<!\\p{L})[A-HJ-Z](?![\\p{L}'’]))))${BACK}`,
   'gu',
 );
 const REVISED =
   /\b(?:on (?:reflection|second thoughts?)|let me (?:reconsider|rethink)|i (?:was wrong|made (?:a|an) (?:mistake|error)))\b/giu;
-const LEADING = new RegExp(`^(?:${PAUSE}|${MARK}(?=${PAUSE}|[A-Z]|$))+`, 'u');
+const LEADING = new RegExp(`^(?:${PAUSE}{1,8}|${MARK}(?=${PAUSE}|[A-Z]|$))`, 'u');
 
 /** What is said behind the last correction; null: there is none. */
 export function afterCorrection(text: string): string | null {
@@ -111,7 +120,10 @@ export function afterCorrection(text: string): string | null {
   for (const pattern of [CORRECTED, REVISED])
     for (const { 0: found, index } of text.matchAll(pattern))
       end = Math.max(end, index + found.length);
-  return end === -1 ? null : text.slice(end).replace(LEADING, '');
+  if (end === -1) return null;
+  let rest = text.slice(end, end + NEAR);
+  while (LEADING.test(rest)) rest = rest.replace(LEADING, '');
+  return rest + text.slice(end + NEAR);
 }
 
 /** Whether it is denied somewhere behind a place where it was an answer. */

@@ -42,15 +42,19 @@ const OWN = new Map<string, string>(LETTERS);
 const IN_A_WORD =
   /^(?:[\p{Script=Latin}\p{M}\p{N}#(^]|[-‐'’_]+[\p{L}\p{N}]|\+\+|\s*[=≈+×]|\s+[<>*/^]\s)/u;
 /** Names that begin with a letter. */
-const NAME =
-  /^(?:\.[ \t]?(?:[A-Z]\.|(?:coli|elegans|subtilis|difficile|albicans|botulinum|tetani|perfringens|thaliana|falciparum|burgdorferi|anthracis|pertussis|cereus|fragilis|baumannii|faecalis|faecium|jejuni|trachomatis|diphtheriae|neoformans|histolytica|rerio|fumigatus|niger|aegypti|gambiae|mellifera)(?!\p{L}))|[ \t](?:cells?|lymphocytes?|major|minor|flat|sharp|chromosomes?|axis|vitamins?|battery|programming|language)(?!\p{L}))/u;
+const EPITHETS =
+  '(?:coli|elegans|subtilis|difficile|albicans|botulinum|tetani|perfringens|thaliana|falciparum|burgdorferi|anthracis|pertussis|cereus|fragilis|baumannii|faecalis|faecium|jejuni|trachomatis|diphtheriae|neoformans|histolytica|rerio|fumigatus|niger|aegypti|gambiae|mellifera)(?!\\p{L})';
+const NAME = new RegExp(
+  `^(?:\\.[ \\t]?(?:[A-Z]\\.(?![ \\t]${EPITHETS})|${EPITHETS})|[ \\t](?:cells?|lymphocytes?|major|minor|flat|sharp|chromosomes?|axis|vitamins?|battery|programming|language)(?!\\p{L}))`,
+  'u',
+);
 /** Between several letters. */
 export const JOINED =
   ',|\\/|&|;|、|或者?|和|与|及|到|至|または|から|と|や|또는|과|와|–|—|~|(?<![\\p{L}])(?:or|and|to|through|und|oder|bis|et|ou|à|y|o|e|hasta|atau|dan)(?![\\p{L}])|و|أو';
 /** `A to D`: the first one is no article. */
 const TO_NEXT = new RegExp(`^[ \\t]+(?:${JOINED})[ \\t]+[A-Z](?!\\p{L})`, 'u');
 const NEXT_OF_SEVERAL = new RegExp(
-  `^[*_\`~$)\\]}"'”’\\s]{0,8}(?:(?:${JOINED})\\s{0,3}(?:or\\s|and\\s)?[*_\`~$([{"'“‘\\s]{0,6}|(?<=[ \\t])(?=[A-Z](?:[ \\t]+[A-Z])*[ \\t]*(?:$|[\\n.;!?,])))(?:\\\\boxed\\{|\\\\text\\{){0,2}[(]?[A-Za-z](?![\\p{L}\\p{N}'’])[*_\`~$)\\]}"'”’]{0,6}\\s{0,3}(?:$|[\\n.;!?,/。]|${JOINED}|(?<=[ \\t])[A-Z](?!\\p{L}))|^[ \\t]+[A-Z](?:[ \\t]+[A-Z])+[ \\t]*(?:$|[\\n.;!?,])`,
+  `^[*_\`~$)\\]}"'”’\\s]{0,8}(?:${JOINED})\\s{0,3}(?:or\\s|and\\s)?[*_\`~$([{"'“‘\\s]{0,6}(?:\\\\boxed\\{|\\\\text\\{){0,2}[(]?[A-Za-z](?![\\p{L}\\p{N}'’])[*_\`~$)\\]}"'”’]{0,6}\\s{0,3}(?:$|[\\n.;!?,/。]|${JOINED}|(?<=[ \\t])[A-Z](?!\\p{L}))|^[ \\t]+[A-Z](?:[ \\t]+[A-Z](?!\\p{L})|[ \\t]*(?:$|[\\n.;!?,]))`,
   'u',
 );
 
