@@ -99,6 +99,13 @@ class Recipes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"^b/0-0: expected a logprob of each sampled token, got none \(include_logprobs\)$"):
             self.skyrl([UNSAID])
 
+    def test_skyrl_gets_no_rows_of_a_distribution_that_its_loss_does_not_have(self):
+        made = recipe("SkyRL").DurableGenerator
+        made(None, "run", "math", 0.7, generation={"temperature": 0.7})
+        for temperature, generation, setting in ((0.7, {}, "temperature"), (1.0, {"top_p": 0.9}, "generation.top_p")):
+            with self.assertRaisesRegex(ValueError, f"^{setting}: expected"):
+                made(None, "run", "math", temperature, generation=generation)
+
     def skyrl(self, rows):
         asked = {}
 
@@ -163,7 +170,8 @@ class Recipes(unittest.TestCase):
         """How many samples each rollout of each group is."""
 
         class Client:
-            async def rollout(self, given, id, **settings):
+            async def rollout(self, given, id, *, generation, **settings):
+                assert generation == {"temperature": 0.8}, "that of slime's loss"
                 return rows[int(id.rpartition(":")[2])]
 
         async def connect():
@@ -172,7 +180,7 @@ class Recipes(unittest.TestCase):
         group = [slime_sample(index) for index in range(len(rows))]
         for one in group:
             one.prompt, one.label = "q", "a"
-        args = SimpleNamespace(rollout_batch_size=1, custom_reward_post_process_path=path)
+        args = SimpleNamespace(rollout_batch_size=1, rollout_temperature=0.8, custom_reward_post_process_path=path)
         with mock.patch("durable_rollouts.aio.Client.connect", connect):
             try:
                 groups = names.generate_rollout(args, 3, SimpleNamespace(get_samples=lambda count: [group]))

@@ -2,6 +2,7 @@
 names that its adapter imports; test/interop/refusals.test.ts runs this with the trainers themselves.
 """
 
+import asyncio
 import contextlib
 import importlib
 import importlib.util
@@ -68,6 +69,36 @@ def adapters(*names):
             del sys.modules[module]
 
 
+FILTERS = {
+    "temperature": 0,
+    "greedy": True,
+    "top_p": 0.9,
+    "top_k": 20,
+    "min_p": 0.05,
+    "min_tokens": 1,
+    "repetition_penalty": 1.1,
+    "presence_penalty": 0.5,
+    "frequency_penalty": -0.5,
+    "bad_words": ["no"],
+    "structured_outputs": {"json_object": True},
+}
+"""Of ``generation``: after each of them rows are of a distribution that no trainer's loss has."""
+SAME = {"top_p": 1, "top_k": 0, "min_p": 0.0, "bad_words": [], "structured_outputs": None, "stop_strings": ["x"], "stop_token_ids": [3], "ignore_eos": True}
+"""These leave it as it is."""
+
+
+def asked_by_trl(rollouts, generation, temperature=1.0):
+    """The first rollouts that a trainer of TRL's asks for: nothing is played."""
+    made = rollouts.Rollouts(None, [{"prompt": "a", "task_name": "t"}], run="r", generation=generation)
+    args = SimpleNamespace(use_vllm=False, mask_truncated_completions=False, temperature=temperature)
+    made._ids = mock.Mock(side_effect=Accepted)
+    made(["a"], SimpleNamespace(args=args))
+
+
+class Accepted(Exception):
+    pass
+
+
 class Config(dict):
     """A configuration of nested names."""
 
@@ -98,8 +129,7 @@ class Refusals(unittest.TestCase):
             args = SimpleNamespace(**{**fits, name: "full_shard"})
             self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
         self.refused("peft_config", lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=SimpleNamespace(peft_config={})))
-        [temperature] = adapters("trl.temperature")
-        self.refused("temperature", lambda: temperature.check_temperature(SimpleNamespace(temperature=0.7), {}))
+        self.refused("temperature", lambda: asked_by_trl(rollouts, {}, temperature=0.7))
         ended = {"stop_reason": "terminated", "terminated": True, "truncated": False, "loss_multiplier": 0.5}
         self.refused("loss_multiplier", lambda: rows.columns_of([two_turns.row(**ended)]))
 
@@ -190,6 +220,77 @@ class Refusals(unittest.TestCase):
             made.config = changed(fits, "trainer.v1.durable_rollouts", True)
             made.__init__("math")
             self.refused("settings.generation.top_p", lambda: made.__init__("math", {"generation": {"top_p": 0.5}}))
+
+    def test_a_filter_that_no_loss_has_is_refused_in_every_adapter(self):
+        rollouts, worker, loop, trainer = adapters("trl.rollouts", "trl.worker", "verl.agent_loop", "verl.trainer")
+        # Its settings are read with msgspec.
+        settings = adapters("prime_rl.settings") if is_there("msgspec") else []
+        request = {"samples": [{}], "groups_per_step": 2, "num_repeats": 4, "max_lag": 1}
+        args = {"max_staleness": 2, "token_budget": 0, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+        args = {**args, "max_steps": 5, "world_size": 1, "weight_sync_steps": 1}
+
+        def of_trl(generation):
+            with contextlib.suppress(Accepted):
+                asked_by_trl(rollouts, generation, generation.get("temperature", 1))
+
+        def of_async_trl(generation):
+            given = SimpleNamespace(**args, temperature=generation.get("temperature", 1))
+            worker.RolloutWorker(None, "s", {**request, "generation": generation}, given)
+
+        def of_prime_rl(generation):
+            given = {"stream": "s", "request": {"samples": [{}], "generation": generation}}
+            fits = {"batch_size": 8, "rollout_transport": {"type": "filesystem"}, "durable_rollouts": given}
+            settings[0].settings_of({**fits, "train": {"sampling": {"temperature": generation.get("temperature", 1)}}})
+
+        def of_verl(generation):
+            """Temperature, top_p and top_k are settings of its own."""
+            own = {name: generation[name] for name in ("temperature", "top_p", "top_k") if name in generation}
+            rollout = {"name": "vllm", "free_cache_engine": False, **own}
+            fits = {"actor_rollout_ref": {"rollout": rollout, "model": {}}, "trainer": {"experiment_name": "r", "v1": {"durable_rollouts": True}}}
+            trainer.check_settings(Config(fits))
+            with mock.patch.object(loop.AgentLoopBase, "__init__", lambda self, **_: None):
+                made = object.__new__(loop.DurableAgentLoop)
+                made.config = Config(fits)
+                made.__init__("math", {"generation": {name: value for name, value in generation.items() if name not in own}})
+
+        for make in (of_trl, of_async_trl, *([of_prime_rl] if settings else []), of_verl):
+            make(SAME)
+            for name, value in FILTERS.items():
+                with self.subTest(make.__name__):
+                    self.refused(rf"\S*{name}", lambda make=make, given={name: value}: make(given))
+
+    def test_raw_logprobs_beside_another_temperature_than_1_are_refused_in_every_adapter(self):
+        rollouts, worker, samples, loop = adapters("trl.rollouts", "trl.worker", "prime_rl.samples", "verl.agent_loop")
+        raw = two_turns.row(logprobs_mode="raw", task_name="t")
+
+        async def played(*_, **__):
+            return raw
+
+        def of_trl():
+            made = rollouts.Rollouts(None, [{"prompt": "a", "task_name": "t"}], run="r", generation={"temperature": 0.7})
+            made._client, made._ids = SimpleNamespace(_aio=SimpleNamespace(rollout=played)), lambda *_: ["r"]
+            args = SimpleNamespace(use_vllm=False, mask_truncated_completions=False, temperature=0.7)
+            made(["a"], SimpleNamespace(args=args))
+
+        def of_async_trl():
+            made = object.__new__(worker.RolloutWorker)
+            made._temperature = 0.7
+            made._samples(SimpleNamespace(step=0, rows=lambda: [raw]))
+
+        def of_verl(temperature=0.7, **row):
+            made = object.__new__(loop.DurableAgentLoop)
+            made._settings, made._task_name, made._id = {}, "t", lambda *_: "r"
+            made.rollout_config = SimpleNamespace(prompt_length=8, response_length=8)
+            sampling = {"temperature": temperature, "top_p": 1, "top_k": -1, "logprobs": True}
+            client = SimpleNamespace(rollout=played)
+            with mock.patch.object(loop, "_client", mock.AsyncMock(return_value=client)), mock.patch.object(loop, "outputs_of", lambda *_, **__: []):
+                asyncio.run(made.run(sampling, raw_prompt=[], **row))
+
+        for make in (of_trl, of_async_trl, lambda: samples.samples_of([raw], 0.7), lambda: of_verl(durable_place="0.0")):
+            self.refused("logprobs_mode", make)
+        # A validation, and a baseline, train nothing.
+        of_verl()
+        of_verl(0, durable_place="0.0")
 
     def test_of_an_engine_of_verls_without_its_development_mode(self):
         [trainer] = adapters("verl.trainer")

@@ -10,6 +10,7 @@ from prime_rl.transports.rollouts.types import TrainingSample
 
 from ...results import Row, to_groups
 from ...trajectories import Trajectory, trajectories
+from ..sampling import check_rows
 from .settings import Settings
 
 FIELDS = ("token_ids", "mask", "logprobs", "temperatures", "env_name", "rl_weights", "advantages")
@@ -25,6 +26,7 @@ def check_types() -> None:
 
 def samples_of(rows: List[Row], temperature: float) -> List[TrainingSample]:
     """One a sequence: prime-rl has one a branch. Raises ``ValueError``, naming the rollout."""
+    check_rows(rows, temperature)
     worth = {row["rollout_id"]: reward - np.mean(group.rewards) for group in to_groups(rows) for row, reward in zip(group.rows, group.rewards)}
     tasks = {row["rollout_id"]: row["task_name"] for row in rows}
     return [_sample(one, float(worth[one.rollout_id]), tasks[one.rollout_id], temperature) for one in trajectories(rows)]

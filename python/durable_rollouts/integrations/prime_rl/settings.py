@@ -7,6 +7,8 @@ from typing import Any, Dict, Mapping, Optional
 
 import msgspec
 
+from ..sampling import check_sampling
+
 OWN = "durable_rollouts"
 
 
@@ -106,4 +108,5 @@ def _request(settings: Settings, given: Dict[str, Any]) -> Dict[str, Any]:
         for name, value in meant.items():
             if said.get(name, value) != value:
                 raise ValueError(f"{OWN}.request.{where}{name}: expected {value!r}, as the other settings say, got {said[name]!r}")
+    check_sampling({**generation, **of_generation}, sampling.temperature, where=f"{OWN}.request.generation.")
     return {**given, **fixed, "max_seq_len": longest, "generation": {**generation, **of_generation}}

@@ -20,8 +20,8 @@ from ...results import Row
 from ...shapes import Shape
 from ...starting import check_id
 from ...sync import Client, _run
+from ..sampling import check_rows, check_sampling
 from .rows import columns_of
-from .temperature import check_temperature
 
 PROMPT = "prompt"
 
@@ -115,11 +115,13 @@ class Rollouts:
         rollout's failure by name: a failure is no reward. Started again, the trainer asks for the same rollouts.
         """
         check_settings(trainer.args)
-        check_temperature(trainer.args, self._settings.get("generation", {}))
+        check_sampling(self._settings.get("generation", {}), trainer.args.temperature)
         self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
-        return columns_of(_run(self._play([self._samples.of(prompt) for prompt in prompts], ids)))
+        rows = _run(self._play([self._samples.of(prompt) for prompt in prompts], ids))
+        check_rows(rows, trainer.args.temperature)
+        return columns_of(rows)
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
         """Of this rank's rollouts."""

@@ -35,7 +35,7 @@ def completions_of(rows: Iterable[Row]) -> List[Trajectory]:
         if one.loss_multiplier not in (0, 1):
             raise ValueError(f"{one.rollout_id}: loss_multiplier: expected 0 or 1, since TRL has no weights, got {one.loss_multiplier:g}")
         if len(one.completion_ids) == 0:
-            raise ValueError(f"{one.rollout_id}: expected a completion, got none: TRL takes no empty one (min_tokens: 1)")
+            raise ValueError(f"{one.rollout_id}: expected a completion, got none: TRL takes no empty one (max_prompt_tokens leaves it room)")
         if np.isnan(one.completion_logprobs).any():
             raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
     return played

@@ -21,9 +21,9 @@ from ...requests import STREAM_DEFAULTS, StreamRequest, with_defaults
 from ...results import Step
 from ...sync import Client, loop
 from ..folders import answered, next_version
+from ..sampling import check_rows, check_sampling
 from .course import Course
 from .samples import filler_like, samples_of
-from .temperature import check_temperature
 
 
 class RolloutWorker:
@@ -50,6 +50,7 @@ class RolloutWorker:
         self._client, self._id, self._request = client, id, request
         self._kind = advantages
         self._most_stale: int = args.max_staleness
+        self._temperature: float = args.temperature
         self._rows = request["groups_per_step"] * request.get("num_repeats", 1)
         self._stream: Optional[AioStream] = None
         self._is_synced = False
@@ -114,6 +115,7 @@ class RolloutWorker:
 
     def _samples(self, step: Step) -> List[RolloutSample]:
         rows = step.rows()
+        check_rows(rows, self._temperature)
         if not 1 <= len(rows) <= self._rows:
             raise ValueError(f"step {step.step} of {self._id}: expected 1 to {self._rows} rollouts, got {len(rows)}")
         samples = samples_of(rows, self._kind, version=step.result["version"])
@@ -154,7 +156,7 @@ class _Callback(TrainerCallback):  # type: ignore[misc]
 def check_settings(args: Any, request: Dict[str, Any]) -> None:
     """Raises ``ValueError``, which names the setting."""
     lag, rows = request["max_lag"], request["groups_per_step"] * request["num_repeats"]
-    check_temperature(args, request["generation"])
+    check_sampling(request["generation"], args.temperature)
     if args.max_steps <= 0:
         raise ValueError(
             f"max_steps: expected a number of steps: the trainer's count of epochs begins anew when it is started again; got {args.max_steps}"

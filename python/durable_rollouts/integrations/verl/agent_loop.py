@@ -14,9 +14,9 @@ from ...faults import InvalidBatchRequest
 from ...plain import compact, plain
 from ...results import Row
 from ...trajectories import Trajectory, trajectories
-from .numbers import MARK, steps_of
+from ..sampling import check_rows, check_sampling
+from .numbers import MARK, SAMPLING, steps_of
 
-SAMPLING = ("temperature", "top_p", "top_k")
 _connecting: List["asyncio.Future[Client]"] = []
 """One for all rollouts of a process."""
 
@@ -37,6 +37,7 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         for name in (*SAMPLING, "include_logprobs"):
             if name in self._settings.get("generation", {}):
                 raise ValueError(f"settings.generation.{name}: expected none: verl's own setting says it (actor_rollout_ref.rollout)")
+        check_sampling(self._settings.get("generation", {}), 1, where="settings.generation.")
 
     async def run(self, sampling_params: Dict[str, Any], **row: Any) -> List[AgentLoopOutput]:
         """Raises a rollout's failure by name: a failure is no reward."""
@@ -44,6 +45,9 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         settings = self._settings_with(sampling_params)
         client = await _client()
         played = await client.rollout(sample, self._id(row, sample, sampling_params), task_name=self._task_name, **settings)
+        # A validation's rows, and greedy ones, which are a baseline, do not train.
+        if "durable_place" in row and sampling_params["temperature"] > 0:
+            check_rows([played], sampling_params["temperature"])
         return outputs_of(played, with_logprobs=settings["generation"]["include_logprobs"])
 
     def _settings_with(self, sampling: Dict[str, Any]) -> Dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
+SAMPLING = ("temperature", "top_p", "top_k")
+"""What verl's own settings say of sampling."""
 STEPS = 1_000_000
 """More than a training has."""
 MARK = "durable_rollouts"

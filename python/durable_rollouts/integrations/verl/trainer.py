@@ -19,7 +19,8 @@ from verl.utils import tensordict_utils
 from ...starting import check_id
 from ...sync import Client, Policy
 from ..folders import next_version
-from .numbers import MARK, number_of
+from ..sampling import check_sampling
+from .numbers import MARK, SAMPLING, number_of
 
 PREFIX = "durable_"
 LIMIT = "10m"
@@ -110,6 +111,8 @@ def check_settings(config: Any) -> None:
         raise ValueError("actor_rollout_ref.rollout.free_cache_engine: expected False: weights of a sleeping engine are not changed")
     if model.get("lora_rank", 0) > 0 and not model.get("lora", {}).get("merge", False):
         raise ValueError("actor_rollout_ref.model.lora_rank: expected 0, or model.lora.merge=True: engines are asked for the model itself")
+    given = {name: rollout[name] for name in SAMPLING if name in rollout}
+    check_sampling(given, given.get("temperature", 1), where="actor_rollout_ref.rollout.")
     check_id(f"{config.trainer.experiment_name}:val1000000.{'0' * 16}-1000")
 
 
