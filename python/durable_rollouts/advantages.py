@@ -20,8 +20,9 @@ def advantages(groups: Iterable[Group], kind: Kind = "grpo") -> List[NDArray[np.
     """What each valid rollout's reward is worth beside those of its group.
 
     groups: of a batch, or of ``to_groups``
-    kind: ``"grpo"``: minus the group's mean, divided by its standard deviation plus 1e-6; ``"rloo"``: minus the mean of
-      the others; ``"none"``: the reward itself. Alone in its group it is 0 under ``"grpo"`` and ``"rloo"``
+    kind: ``"grpo"``: minus the group's mean, divided by its standard deviation (of a sample: n - 1, as torch's) plus 1e-6;
+      ``"rloo"``: minus the mean of the others; ``"none"``: the reward itself. Alone in its group it is 0 under ``"grpo"`` and
+      ``"rloo"``
 
     Returns float32 arrays, one a group, in the order of its ``rows``. Raises ``ValueError`` for another kind.
 
@@ -36,8 +37,8 @@ def advantages_of(rewards: NDArray[np.float32], groups: NDArray[np.int64], kind:
 
     rewards: of each rollout once
     groups: the number of its group, from 0 on
-    kind: ``"grpo"``: minus the group's mean, divided by its standard deviation (of a sample) plus 1e-6; ``"rloo"``: minus
-      the mean of the others; ``"none"``: the reward itself. A rollout that is alone in its group says nothing beside
+    kind: ``"grpo"``: minus the group's mean, divided by its standard deviation (of a sample: n - 1) plus 1e-6;
+      ``"rloo"``: minus the mean of the others; ``"none"``: the reward itself. A rollout that is alone in its group says nothing beside
       others: 0 under ``"grpo"`` and ``"rloo"``
 
     Raises ``ValueError`` for another kind.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .advantages import Kind, Norm, advantages_of, weights_of
 from .arrow import Sequences, played_in
-from .columns import failure_of, present
+from .columns import failure_of, picture_of, present
 from .results import Row
 from .tokens import MOST_ID, Group, Tokens, version_of
 
@@ -95,13 +95,13 @@ def to_arrays(
     length: ``T``, in tokens; None: that of the longest log
     require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN
     sequences: ``"main"`` leaves out all others of rollouts that have several, and warns with the share of tokens
-    advantages: ``"grpo"``: minus the group's mean, divided by its standard deviation plus 1e-6; ``"rloo"``: minus the mean
-      of the others; ``"none"``: the reward. Each rollout counts once, whatever its sequences; alone in its group it is 0
+    advantages: ``"grpo"``: minus the group's mean, divided by its standard deviation (of a sample: n - 1) plus 1e-6; ``"rloo"``:
+      minus the mean of the others; ``"none"``: the reward. Each rollout counts once, whatever its sequences; alone in its group it is 0
     norm: ``"token"``: all trained tokens weigh alike; ``"rollout"``: all rollouts do
 
     Returns arrays of shape ``(N, T)`` and ``(N,)``: ``help(durable_rollouts.Arrays)``. Raises ``ValueError``, naming
-    the rollout: for a failure, a row without tokens (``untokenized``), a log longer than ``length``, an inconsistent
-    row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs
+    the rollout: for a failure, a row without tokens (``untokenized``) or with a picture, a log longer than ``length``, an
+    inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs
     (``logprobs_mode`` unknown): do not compute importance ratios from these.
 
         arrays = to_arrays(batch.rows(), pad_id=tokenizer.pad_token_id)
@@ -141,8 +141,9 @@ def played_of(rows: Union[Iterable[Row], Sequences]) -> List[List[Tokens]]:
     if not isinstance(rows, Sequences):
         return [_Rollout(row).tokens() for row in rows]
     rollouts = played_in(rows)
-    for main, *_ in rollouts:
-        _refuse(main.name, main.failure, main.untokenized)
+    for rollout in rollouts:
+        for one in rollout:
+            _refuse(one.name, one.failure, one.untokenized, one.picture)
     return rollouts
 
 
@@ -174,11 +175,16 @@ def _require_logprobs(one: Tokens) -> None:
         )
 
 
-def _refuse(name: str, failure: Optional[str], untokenized: Optional[str]) -> None:
+def _refuse(name: str, failure: Optional[str], untokenized: Optional[str], picture: Optional[str] = None) -> None:
     if failure is not None:
         raise ValueError(f"{name}: expected a valid rollout, got a failure ({failure})")
     if untokenized is not None:
         raise ValueError(f"{name}: expected tokens, got none (untokenized): {untokenized}")
+    if picture is not None:
+        raise ValueError(
+            f"{name}: {picture}: expected text alone, got a picture: the ids that stand for it are nothing to a model without its pixels, "
+            "which no array has"
+        )
 
 
 def warn_of(rollouts: List[List[Tokens]], sequences: str) -> None:
@@ -246,7 +252,9 @@ class _Played:
         self.loss_multiplier = self._optional_number("loss_multiplier", (0, MOST_MULTIPLIER), 1)
         self.group = self._group()
         self.prompt_tokens = self.count("prompt_tokens", row.get("prompt_tokens"))
-        for message in self.list("message_log", row.get("message_log"), dict):
+        messages = self.list("message_log", row.get("message_log"), dict)
+        _refuse(self.name, None, None, picture_of(messages))
+        for message in messages:
             self._add(message)
         expected = present(row, "assistant_tokens")
         if expected is not None and len(self.sampled) != expected:
@@ -294,8 +302,9 @@ class _Played:
             truncated=_is_true(present(self.row, "truncated")),
             failure=None,
             untokenized=None,
+            picture=None,
             is_unknown=present(self.row, "logprobs_mode") == "unknown",
-            prompt_tokens=self.prompt_tokens,
+            prompt_tokens=self.prompt_tokens if self.sequence == 0 else next(iter(self.sampled), len(self.ids)),
             ids=np.array(self.ids, np.int32),
             mask=mask,
             logprobs=logprobs,

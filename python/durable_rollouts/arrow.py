@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Optional, Tupl
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import failure_of
+from .columns import failure_of, picture_of
 from .faults import StoreFault
 from .objects import contents_of, objects_of, path_of
 from .tokens import MOST_ID, Group, Tokens, version_of
@@ -76,9 +76,10 @@ class Sequences:
         stop_reason = self._all("stop_reason")[main]
         name, head = self._all("rollout_id")[main], bytes(memoryview(self._rest[main].as_buffer())[:48])
         # Only these need what the columns do not have.
-        needs_rest = len(places) > 1 or len(self._lists["input_ids"][main]) == 0 or self._all("group")[main] < 0
+        needs_rest = len(places) > 1 or len(self._lists["input_ids"][main]) == 0 or self._all("group")[main] < 0 or self._may_have_pictures(main)
         rest: Dict[str, Any] = json.loads(self._text(main)) if needs_rest else {}
-        others = rest.get("sequences", [])
+        logs = [rest, *rest.get("sequences", [])]
+        others = logs[1:]
         return [
             Tokens(
                 name=name if at == main else f"{name}, sequence {at - main}",
@@ -95,8 +96,9 @@ class Sequences:
                 truncated=self._all("truncated")[at],
                 failure=failure_of({"stop_reason": stop_reason}),
                 untokenized=rest.get("untokenized"),
+                picture=picture_of(logs[at - main].get("message_log", [])),
                 is_unknown=head.startswith(b'{"logprobs_mode":"unknown"'),
-                prompt_tokens=self._all("prompt_tokens")[at],
+                prompt_tokens=self._all("prompt_tokens")[at] if at == main else _first_sampled(others[at - main - 1], len(self._lists["input_ids"][at])),
                 ids=self._lists["input_ids"][at],
                 mask=self._lists["loss_mask"][at],
                 logprobs=self._lists["logprobs"][at],
@@ -104,6 +106,11 @@ class Sequences:
             )
             for at in places
         ]
+
+    def _may_have_pictures(self, at: int) -> bool:
+        """Within a text of JSON each quote has a backslash in front of it, so no message's own words look like this."""
+        rest = self._rest[at].as_buffer().to_pybytes()
+        return b'"image_url"' in rest or b'"pictures"' in rest
 
     def _group(self, at: int, rest: Dict[str, Any]) -> Group:
         group = self._all("group")[at]
@@ -259,6 +266,11 @@ def _pieces_of(table: Any) -> Dict[str, Tuple[int, List[Any]]]:
             pieces.setdefault(name, (len(pieces), []))[1].append(batch.slice(start, count))
             start += count
     return pieces
+
+
+def _first_sampled(sequence: Dict[str, Any], count: int) -> int:
+    """Of a further sequence: the place of the first id that it has not from a parent; without any, behind its ``count`` ids."""
+    return next((int(one["token_ids"][0]) for one in sequence["message_log"] if _is_sampled(one)), count)
 
 
 def _is_sampled(message: Dict[str, Any]) -> bool:

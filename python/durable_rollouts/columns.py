@@ -1,7 +1,7 @@
 """Columns that a row may have."""
 
 from numbers import Real
-from typing import Any, Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional
 
 
 def present(columns: Mapping[str, Any], name: str) -> Any:
@@ -27,6 +27,17 @@ def failure_of(row: Mapping[str, Any]) -> Optional[str]:
     if failure is not None:
         return str(failure.get("type") if isinstance(failure, Mapping) else failure)[:80]
     return None if stop_reason is None or stop_reason in VALID_STOP_REASONS else f"stop_reason {stop_reason}"
+
+
+def picture_of(message_log: Iterable[Mapping[str, Any]]) -> Optional[str]:
+    """Which of the messages is the first with a picture, as text or as ids that stand for it; None: none."""
+    for at, message in enumerate(message_log):
+        content, placed = message.get("content"), present(message, "pictures")
+        parts = content if isinstance(content, Iterable) and not isinstance(content, str) else ()
+        is_shown = any(isinstance(part, Mapping) and part.get("type") == "image_url" for part in parts)
+        if is_shown or (placed is not None and len(placed) > 0):
+            return f"message_log.{at}"
+    return None
 
 
 def _is_nothing(value: Any) -> bool:

@@ -58,7 +58,8 @@ class GenerationSettings(TypedDict, total=False):
     stop_strings: end every turn. The sample's own list is added; its environment may replace that list (default ``[]``)
     stop_token_ids: end every turn (default ``[]``)
     greedy: the likeliest token always; sent as temperature 0 (default ``False``)
-    min_tokens: no end and no stop string counts before so many tokens (default ``0``)
+    min_tokens: before so many tokens of a turn, the ids that end a sequence and ``stop_token_ids`` are masked, and no stop
+      string counts (default ``0``)
     ignore_eos: continues past the end of sequence, up to ``max_new_tokens`` (default ``False``)
     repetition_penalty: of tokens that the prompt or the reply has; 1: none (default ``1``)
     presence_penalty: of tokens that the reply has (default ``0``)

@@ -23,7 +23,7 @@ class Counts(TypedDict):
     """How many rollouts ended how; the last five add up to the first.
 
     requested: all, including replacements and rollouts that never started
-    completed: rows of rollouts.jsonl
+    completed: valid rollouts: the rows of rollouts.jsonl
     failed: rows of failures.jsonl that failed
     timed_out: those whose ``rollout_timeout`` passed
     stopped: those that were stopped

@@ -15,6 +15,7 @@ Group = Tuple[Any, ...]
 class Tokens:
     """name: of its rollout, for messages. ids, mask (0 or 1), logprobs, versions: as long as each other. trains: False for
     a sequence that is only kept. group: equal for those that share a baseline. is_unknown: the mode of its logprobs is.
+    prompt_tokens: ids before the first that the policy sampled in this very sequence. picture: which message has one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Tokens:
     truncated: bool
     failure: Optional[str]
     untokenized: Optional[str]
+    picture: Optional[str]
     is_unknown: bool
     prompt_tokens: int
     ids: NDArray[Any]

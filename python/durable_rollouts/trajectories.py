@@ -8,7 +8,7 @@ from typing import Any, Iterable, List, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import played_of
+from .arrays import played_of, warn_of
 from .arrow import Sequences
 from .results import Row
 from .tokens import Tokens
@@ -21,7 +21,8 @@ class Trajectory:
     rollout_id: the row's
     row, repeat: the row's: rollouts of one row share a baseline
     sequence: which of the rollout's sequences; 0: the main one
-    prompt_ids: int32: ids before the first that the policy sampled
+    prompt_ids: int32: ids before the first that the policy sampled. Of another sequence than the main one: before the first
+      that it has of its own; those of its parents may be sampled, too, and train there
     completion_ids: int32: all others: what the policy sampled, and observations between
     completion_mask: uint8: 1 for those to train on (``train_mask``)
     completion_logprobs: float32: of each sampled id, in nats; 0 for others, NaN where the engine reported none
@@ -64,11 +65,13 @@ def trajectories(rows: Union[Iterable[Row], Sequences]) -> List[Trajectory]:
 
     rows: valid rollouts, or the sequences of ``rollouts.arrow``
 
-    Returns them in the order of the rows. Raises ``ValueError`` like ``to_arrays``.
+    Returns them in the order of the rows. Raises ``ValueError`` and warns like ``to_arrays``.
 
         lengths = [len(one.completion_ids) for one in trajectories(step.sequences())]
     """
-    return [trajectory_of(one) for rollout in played_of(rows) for one in rollout if one.sequence == 0 or one.trains]
+    rollouts = played_of(rows)
+    warn_of(rollouts, "all")
+    return [trajectory_of(one) for rollout in rollouts for one in rollout if one.sequence == 0 or one.trains]
 
 
 def trajectory_of(one: Tokens) -> Trajectory:

@@ -84,7 +84,9 @@ export const GenerationSettings = z
       .int()
       .nonnegative()
       .default(0)
-      .describe('no end and no stop string counts before so many tokens'),
+      .describe(
+        'before so many tokens of a turn, the ids that end a sequence and `stop_token_ids` are masked, and no stop string counts',
+      ),
     ignore_eos: z
       .boolean()
       .default(false)

@@ -59,6 +59,27 @@ describe('rollouts.arrow in Python', { skip }, () => {
     await ask('equal', folder);
   });
 
+  test('refuses a picture where rollouts.jsonl does, and no text or state that names one', async (t) => {
+    const named = plainRow({
+      tokens: 2,
+      content: '"image_url" "pictures"',
+      info: '{"pictures": [1]}',
+    });
+    const [asked, said] = named.message_log;
+    assert.ok(asked && said);
+    const part = { type: 'image_url', image_url: { url: 'data:,' } } as const;
+    const placed = { ...asked, pictures: [{ offset: 0, length: 1, url: 'u' }] };
+    const rows = [{ ...asked, content: [part] }, placed].map((first, at) => ({
+      ...named,
+      row: 1 + at,
+      message_log: [first, said],
+    }));
+    const folder = await temporaryFolder(t);
+    await writeBoth(folder, [named, ...rows]);
+    const { arrays, refused } = await ask('equal', folder);
+    assert.deepEqual({ arrays, refused }, { arrays: 1, refused: 2 });
+  });
+
   test('that was cut anywhere is a fault that names it, never fewer rows', async (t) => {
     const folder = await temporaryFolder(t);
     await writeBoth(folder, ODD);

@@ -4,7 +4,7 @@ import unittest
 import warnings
 
 import numpy as np
-from durable_rollouts import to_arrays
+from durable_rollouts import to_arrays, trajectories
 
 PROMPT = [1, 2]
 
@@ -76,6 +76,24 @@ class Sequences(unittest.TestCase):
         self.assertEqual(arrays.logprobs[2].tolist(), [0, 0, 0, 0, 0, -0.5])
         self.assertEqual((arrays.rollout_ids.tolist(), arrays.sequence.tolist()), ([0, 0, 0], [0, 1, 2]))
         self.assertIn("3 sequences of 1 rollouts in 1 groups", repr(arrays))
+
+    def test_a_completion_begins_with_the_first_id_that_the_policy_sampled_in_it(self):
+        found = trajectories([row()])
+        self.assertEqual([one.prompt_ids.tolist() for one in found], [[1, 2], [1, 2], [1, 2, 9, 9, 7]])
+        self.assertEqual([one.completion_ids.tolist() for one in found], [[3, 4], [9, 9], [8]])
+        self.assertEqual([one.completion_mask.tolist() for one in found], [[1, 1], [1, 1], [1]])
+        # One that another one than the first begins has no parent.
+        alone = {"parent": None, "fork": 0, "message_log": [asked(5, 6), said(9, 9), asked(7)]}
+        self.assertEqual(trajectories([with_sequence(**alone)])[1].prompt_ids.tolist(), [5, 6])
+
+    def test_a_picture_in_any_of_them_is_refused(self):
+        pictured = {**asked(7), "content": [{"type": "image_url", "image_url": {"url": "u"}}]}
+        with self.assertRaisesRegex(ValueError, "^b/0-0, sequence 1: message_log.0: expected text alone, got a picture"):
+            to_arrays([with_sequence(message_log=[pictured, said(9, 9)], train_mask=[{"start": 3, "end": 5}])])
+
+    def test_the_mode_of_logprobs_that_nobody_knows_is_said_of_trajectories_too(self):
+        with self.assertWarnsRegex(UserWarning, "logprobs_mode of 1 of 1 rollouts is unknown"):
+            trajectories([row(logprobs_mode="unknown")])
 
     def test_what_does_not_train_is_left_out_and_can_be_continued(self):
         arrays = to_arrays([with_sequence(train=False, why="unread", train_mask=[])])

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-from durable_rollouts import to_arrays
+from durable_rollouts import to_arrays, trajectories
 from durable_rollouts.results import to_groups
 from test_arrays import before_masks, row, short, without_logprobs
 from test_sequences import row as tree
@@ -73,14 +73,14 @@ def filled_value(value, shape, nothing):
 
 def rows_of_all_kinds():
     plain = {name: value for name, value in row().items() if name != "loss_multiplier"}
-    image = row(row=3)
-    image["message_log"][0]["content"] = [{"type": "image_url", "image_url": {"url": "u"}}, {"type": "text", "text": "t"}]
+    parts = row(row=3)
+    parts["message_log"][0]["content"] = [{"type": "text", "text": "t"}]
     return [
         row(),
         plain,
         short(row=1, masked=[{"start": 0, "end": 1}]),
         row(row=2, restarted_turns=[0], step=1, epoch=0, sample_row=4, replaces=0, extracted_answer="x"),
-        image,
+        parts,
         without_logprobs(row(row=4)),
         row(row=5, train_mask=[]),
         before_masks(row(row=6, masked=[{"start": 1, "end": 2}])),
@@ -88,6 +88,16 @@ def rows_of_all_kinds():
 
 
 FAILURE = row(row=1, repeat=1, failure=FAILED)
+
+
+def as_pandas(value):
+    if isinstance(value, dict):
+        return {name: as_pandas(one) for name, one in value.items()}
+    if isinstance(value, list):
+        array = np.empty(len(value), object)
+        array[:] = [as_pandas(one) for one in value]
+        return array if any(isinstance(one, (dict, list)) for one in value) else np.array(value)
+    return np.bool_(value) if isinstance(value, bool) else value
 
 
 class Tables(unittest.TestCase):
@@ -153,16 +163,21 @@ class Tables(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, f"^b/0-0: .* got a failure .stop_reason {stop_reason}"):
                 to_arrays([lost])
 
-    def test_of_numpy_objects_are_read_as_pandas_gives_them(self):
-        def as_pandas(value):
-            if isinstance(value, dict):
-                return {name: as_pandas(one) for name, one in value.items()}
-            if isinstance(value, list):
-                array = np.empty(len(value), object)
-                array[:] = [as_pandas(one) for one in value]
-                return array if any(isinstance(one, (dict, list)) for one in value) else np.array(value)
-            return np.bool_(value) if isinstance(value, bool) else value
+    def test_with_pictures_are_refused_by_their_message_and_others_beside_them_are_not(self):
+        shown, placed = row(row=1, rollout_id="b/1-0"), row(row=1, rollout_id="b/1-0")
+        shown["message_log"][2]["content"] = [{"type": "text", "text": "t"}, {"type": "image_url", "image_url": {"url": "u"}}]
+        placed["message_log"][2]["pictures"] = [{"offset": 0, "length": 1, "url": "u"}]
+        without = {**row(), "message_log": [{**message, "pictures": []} for message in row()["message_log"]]}
+        for name, nothing in NOTHINGS.items():
+            for pictured in (shown, placed):
+                table = as_table([row(), without, pictured], nothing)
+                for rows in (table, [as_pandas(one) for one in table]):
+                    self.assertEqual(len(to_arrays(rows[:2])), 2)
+                    for read in (to_arrays, trajectories):
+                        with self.subTest(name), self.assertRaisesRegex(ValueError, "^b/1-0: message_log.2: expected text alone, got a picture"):
+                            read(rows)
 
+    def test_of_numpy_objects_are_read_as_pandas_gives_them(self):
         rows = rows_of_all_kinds()
         arrays = to_arrays([as_pandas(one) for one in as_table(rows, None)], require_logprobs=False)
         expected = to_arrays(rows, require_logprobs=False)

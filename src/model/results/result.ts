@@ -4,7 +4,7 @@ import { foreignObject } from '../foreign-object.js';
 /** How many of a batch's rollouts ended how. The last five add up to the first. */
 export const Counts = z.strictObject({
   requested: z.int().describe('all, including replacements and rollouts that never started'),
-  completed: z.int().describe('rows of rollouts.jsonl'),
+  completed: z.int().describe('valid rollouts: the rows of rollouts.jsonl'),
   failed: z.int().describe('rows of failures.jsonl that failed'),
   timed_out: z.int().describe('those whose `rollout_timeout` passed'),
   stopped: z.int().describe('those that were stopped'),
