@@ -131,6 +131,7 @@ function cannedActivities({
     finishTransfer: notPlayed,
     abandonTransfer: notPlayed,
     attachCheckpoint: notPlayed,
+    releaseHolder: notPlayed,
     sleepEngines: notPlayed,
     wakeEngines: notPlayed,
     surveyReplicas: notPlayed,

@@ -11,6 +11,7 @@ import { createConcludePublish } from './policy/conclude-publish.js';
 import { createFinishTransfer } from './policy/finish-transfer.js';
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createChangeReplicas } from './policy/change-replicas.js';
+import { createReleaseHolder } from './policy/release-holder.js';
 import { createSleepEngines } from './policy/sleep-engines.js';
 import { createWakeEngines } from './policy/wake-engines.js';
 import { createSurveyReplicas } from './policy/survey-replicas.js';
@@ -50,6 +51,7 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     finishTransfer: createFinishTransfer(dependencies),
     abandonTransfer: createAbandonTransfer(dependencies),
     attachCheckpoint: createAttachCheckpoint(dependencies),
+    releaseHolder: createReleaseHolder(dependencies),
     sleepEngines: createSleepEngines(dependencies),
     wakeEngines: createWakeEngines(dependencies),
     surveyReplicas: createSurveyReplicas(dependencies),

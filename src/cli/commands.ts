@@ -116,8 +116,10 @@ and options override it:
     usage: `temporal-rollout policy status [--service NAME] [--config FILE]
 temporal-rollout policy publish --version N --adapter PATH [--quorum K] [--order all|rolling] …
 temporal-rollout policy publish --version N --path CHECKPOINT [--mode keep|abort|wait] [--cache reset|keep]
-                                [--order all|rolling] [--quorum K] [--pause-limit 10m] [--input FILE] …
-temporal-rollout policy begin --holder NAME [--incarnation ID] [--version N] [--checkpoint PATH] [--groups N] …
+                                [--order all|rolling] [--quorum K] [--pause-limit 10m] [--input FILE]
+                                [--holder NAME [--incarnation ID] [--take-over]] …
+temporal-rollout policy release --holder NAME
+temporal-rollout policy begin --holder NAME [--incarnation ID] [--take-over] [--version N] [--checkpoint PATH] [--groups N] …
 temporal-rollout policy alive --ticket TICKET --done N
 temporal-rollout policy finish --ticket TICKET --sent 0,1
 temporal-rollout policy abandon --ticket TICKET --touched 0,1
@@ -127,7 +129,8 @@ temporal-rollout policy wake [--tags weights]
 
 The weights of a generation service (default "default"): the state of each replica, or new weights for all. FILE has
 the fields of the update as JSON, for example a probe; options override them. On a terminal publish shows each
-replica's progress. begin to attach are for a trainer that sends weights to the engines itself, sleep and wake for one
+replica's progress. A trainer that names itself (--holder) holds the service: others are refused until release, or
+five minutes after its last sign of life. begin to attach are for a trainer that sends weights to the engines itself, sleep and wake for one
 that needs their memory (docs/weights.md); they print the answer as JSON. The exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },

@@ -4,7 +4,7 @@ import { UsageError } from '../platform/command.js';
 import { plainJson } from '../platform/plain.js';
 import { integerOf } from './arguments.js';
 
-/** `policy begin`, `alive`, `finish`, `abandon`, `attach`, `sleep` and `wake`: what a trainer asks that is no Python. */
+/** `policy begin`, `alive`, `finish`, `abandon`, `attach`, `release`, `sleep` and `wake`: what a trainer asks that is no Python. */
 
 export const TRANSFER_VERBS = [
   'begin',
@@ -12,6 +12,7 @@ export const TRANSFER_VERBS = [
   'finish',
   'abandon',
   'attach',
+  'release',
   'sleep',
   'wake',
 ] as const;
@@ -76,6 +77,7 @@ const fieldsOf: Record<TransferVerb, (values: Values) => Record<string, unknown>
     version: integer('--version', { text: version, least: 0 }),
     checkpoint: checkpoint ?? path,
   }),
+  release: ({ holder: name, incarnation }) => ({ holder: name && { name, incarnation } }),
   sleep: ({ level, until, ...values }) => ({
     level: integer('--level', { text: level, least: 1 }),
     until,
@@ -84,7 +86,8 @@ const fieldsOf: Record<TransferVerb, (values: Values) => Record<string, unknown>
   wake: ({ tags }) => ({ tags: tags?.split(',') }),
 };
 
-const holderIn = ({ holder, incarnation }: Values) =>
+/** Each command is a process of its own. */
+export const holderIn = ({ holder, incarnation }: Values) =>
   holder && { name: holder, incarnation: incarnation ?? randomUUID() };
 
 const integer = (option: string, { text, least }: { text: string | undefined; least: number }) =>

@@ -16,6 +16,7 @@ import { plain, plainJson } from '../platform/plain.js';
 import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
 import {
   carryOut,
+  holderIn,
   isTransferVerb,
   TRANSFER_OPTIONS,
   TRANSFER_VERBS,
@@ -35,6 +36,7 @@ const OPTIONS = {
   order: { type: 'string' },
   quorum: { type: 'string' },
   'pause-limit': { type: 'string' },
+  'take-over': { type: 'boolean' },
   ...TRANSFER_OPTIONS,
 } as const;
 
@@ -44,8 +46,8 @@ const VERBS = ['status', 'publish', ...TRANSFER_VERBS].map((verb) => `policy ${v
 export async function policyCommand([verb = '', ...args]: string[]): Promise<number> {
   if (verb !== 'status' && verb !== 'publish' && !isTransferVerb(verb))
     throw new UsageError(`expected ${VERBS.join(', ')}, got ${JSON.stringify(verb)}`);
-  const { values } = parseArgs({ args, options: OPTIONS });
-  const input = await givenTo(verb, values);
+  const { 'take-over': take_over, ...values } = parseArgs({ args, options: OPTIONS }).values;
+  const input = { ...(await givenTo(verb, values)), ...(take_over === true && { take_over }) };
   const { service } = values;
   const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
   if (Object.keys(services).length > 0)
@@ -95,6 +97,7 @@ function publishOf(values: Record<string, string | undefined>): object {
     version:
       version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),
     weights: weightsAt({ path, adapter }),
+    holder: holderIn(values),
     mode,
     cache,
     order,

@@ -36,6 +36,7 @@ export interface PolicyAnswers {
   finish: PublishResult;
   abandon: PolicyState;
   attach: PolicyState;
+  release: PolicyState;
   sleep: SleepAnswer;
   wake: PolicyState;
   engines: PolicyState;

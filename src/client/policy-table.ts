@@ -1,4 +1,5 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
+import { holdText } from '../model/workflow-safe/hold.js';
 import { sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
@@ -7,7 +8,7 @@ import { inColumns } from './text-line.js';
 
 /** `policy status`: one line for each replica, then the last updates. */
 export function policyTable(
-  { service, record, phases, updates, transfer }: PolicyStatus,
+  { service, record, phases, updates, transfer, heard_at }: PolicyStatus,
   now: number,
 ): string[] {
   if (record === null) return [`${service}: nothing has been published`];
@@ -34,6 +35,7 @@ export function policyTable(
       `${service}: version ${version ?? 'none'}${path && ` ${path}`}${aimOf(record, updates)}`,
     ),
     ...silence(record, updates).map(plainLine),
+    ...held(record, { heard_at: heard_at ?? 0, now }).map(plainLine),
     ...holding(record, transfer).map(plainLine),
     '',
     ...columns([['replica', 'state', 'version', 'pause', ''], ...rows]),
@@ -42,6 +44,12 @@ export function policyTable(
       : ['', ...columns([['update at', 'version', 'paused', 'in all', ''], ...said])]),
   ];
 }
+
+/** Whose service it is. */
+const held = (
+  { hold }: NonNullable<PolicyStatus['record']>,
+  times: { heard_at: number; now: number },
+): string[] => (hold === undefined ? [] : [holdText(hold, times)]);
 
 /** Who has the engines, and what each of them needs. */
 const holding = (

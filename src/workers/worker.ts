@@ -118,6 +118,7 @@ const POLICY_VERBS = [
   'finishTransfer',
   'abandonTransfer',
   'attachCheckpoint',
+  'releaseHolder',
   'sleepEngines',
   'wakeEngines',
   'surveyReplicas',

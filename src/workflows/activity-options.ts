@@ -24,7 +24,7 @@ import { named } from '../platform/plain.js';
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
  * | lookAtRollouts | 10 min | – | reads the end of every journal, only for display |
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
- * | settlePublish, concludePublish, attachCheckpoint | 2 min | 10 min | short questions; a longer outage of the store fails the update |
+ * | settlePublish, concludePublish, attachCheckpoint, releaseHolder | 2 min | 10 min | short questions; a longer outage of the store fails the update |
  * | surveyReplicas | 1 min | – | nothing can be repaired without it |
  * | changeReplicas | 1 min | 10 min | one change of the record; a longer outage of the store fails the update |
  * | planStream | 10 min | 24 h | as planBatch |
@@ -103,7 +103,7 @@ export const { lookAtRollouts } = proxyActivities<Activities>({
   cancellationType: 'TRY_CANCEL',
 });
 
-export const { settlePublish, concludePublish, attachCheckpoint } =
+export const { settlePublish, concludePublish, attachCheckpoint, releaseHolder } =
   proxyActivities<PolicyActivities>({
     ...BEATING,
     startToCloseTimeout: '2m',

@@ -10,18 +10,20 @@ import { watchHistory } from './long-history.js';
 import type { Order } from './policy/orders.js';
 import { handleOrders } from './policy/orders.js';
 import { showPolicy } from './policy/policy-view.js';
+import { watchHolders } from './policy/hold-watch.js';
 import { handleReplicaUpdates } from './policy/replica-updates.js';
 import { watchTicket } from './policy/ticket-watch.js';
 import { endSleep, sleep, wake, watchSleep } from './policy/sleep.js';
-import { abandon, attach, begin, endTransfer, finish } from './policy/transfers.js';
+import { abandon, attach, begin, endTransfer, finish, release } from './policy/transfers.js';
 
 /**
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
  * The record in the store is the truth, so a lost database or a terminated workflow costs no replica.
  */
 export async function policy(input: unknown): Promise<never> {
-  const { service, updates = [] } = checkPolicyInput(input);
-  const shown = showPolicy(service, updates);
+  const { service, updates = [], heard: before } = checkPolicyInput(input);
+  const heard = watchHolders(before);
+  const shown = showPolicy({ service, before: updates, heard });
   const orders = handleOrders();
   const changes = handleReplicaUpdates(service, shown);
   const history = watchHistory();
@@ -33,7 +35,7 @@ export async function policy(input: unknown): Promise<never> {
     const survey = await surveyReplicas({ service });
     shown.recorded(survey.view);
     ticket.sees(survey.view?.ticket ?? null);
-    const serving: Serving = { service, heartbeat_ms: survey.heartbeat_timeout_ms, shown };
+    const serving: Serving = { service, heartbeat_ms: survey.heartbeat_timeout_ms, shown, heard };
     const restoring = restore(survey, { service, shown });
     const soon = (): number | null =>
       soonest(ticket.leftMs(Date.now()), changes.leftMs(Date.now()), asleep.leftMs(Date.now()));
@@ -67,7 +69,7 @@ const soonest = (...times: (number | null)[]): number | null => {
 };
 
 const carryOut = ({ name, input }: Order, serving: Serving): Promise<unknown> =>
-  ({ publish, begin, finish, abandon, attach, sleep, wake })[name](input, serving);
+  ({ publish, begin, finish, abandon, attach, release, sleep, wake })[name](input, serving);
 
 /**
  * Refuses the update before it touches anything. Otherwise each replica goes through its phases, and a quorum decides.
@@ -75,7 +77,7 @@ const carryOut = ({ name, input }: Order, serving: Serving): Promise<unknown> =>
 async function publish(input: unknown, serving: Serving): Promise<PublishResult> {
   const { service, shown } = serving;
   const began = Date.now();
-  const plan = await settlePublish({ service, publish: input });
+  const plan = await settlePublish({ service, publish: input, heard: serving.heard() });
   shown.recorded(plan.view);
   return await bring(plan, { ...serving, began });
 }

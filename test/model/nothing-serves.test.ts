@@ -44,6 +44,8 @@ describe('a policy that serves nothing', () => {
       pause_limit: '10m',
       files: null,
       lora: null,
+      holder: null,
+      take_over: false,
     } as const;
     const record = { ...firstRecord(['http://0']), version: 5, weights: { 5: published } };
     const half = withReplica(record, { replica: 'http://0', state: 'unknown' });

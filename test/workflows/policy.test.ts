@@ -44,6 +44,8 @@ const planned = (at_once: number, quorum: number | null = null) => ({
 });
 const updated = (record: unknown) => ({ paused_s: 0.5, load_s: 0.1, view: record });
 const INPUT = { service: 'default' };
+/** Its first task, in which it begins to listen. */
+const SINCE = Date.UTC(2026, 0, 1) + 200;
 const order = (replica: string) => ({
   ...INPUT,
   replica,
@@ -68,7 +70,7 @@ function publish(history: WrittenHistory, plan: unknown): void {
   history.task();
   history.update('publish', input);
   history.activity('settlePublish', plan);
-  history.gives({ ...INPUT, publish: input });
+  history.gives({ ...INPUT, publish: input, heard: { since: SINCE, last: [] } });
   history.task();
 }
 
@@ -223,6 +225,57 @@ describe('a replica that does not serve', () => {
   });
 });
 
+describe('a sign of life of who holds the service', () => {
+  const HOLDER = { name: 'math-1', incarnation: 'one' };
+
+  test('is told to the next update, and wakes nothing', async () => {
+    const history = begin();
+    history.task();
+    history.signal('holding', { holder: HOLDER });
+    history.task();
+    history.task();
+    const input = { version: 1, weights: { kind: 'checkpoint', path: '/w' } };
+    history.update('publish', input);
+    history.activity('settlePublish', { ...planned(1), view: view(1, fleet(NEW)) });
+    history.gives({
+      ...INPUT,
+      publish: input,
+      heard: { since: SINCE, last: [{ ...HOLDER, at: SINCE + 1300 }] },
+    });
+    history.task();
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.scheduleActivity('concludePublish');
+    history.gives({ ...INPUT, quorum: null, at_once: 1 });
+    await history.replay();
+  });
+
+  test('is kept by the next run', async () => {
+    const heard = { since: 5, last: [{ ...HOLDER, at: 7 }] };
+    const given = { type: 'policy', workflowId: 'policy/default', before: 'run-before' };
+    const history = writeHistory(given, { ...INPUT, heard });
+    history.task();
+    history.activity('surveyReplicas', survey(null));
+    history.task({ suggestContinueAsNew: true });
+    history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
+    history.gives({ ...INPUT, updates: [], heard });
+    await history.replay();
+  });
+});
+
+test('a release is asked of its activity, and answered with what is served', async () => {
+  const history = begin();
+  history.task();
+  const input = { holder: { name: 'math-1' } };
+  history.update('release', input);
+  history.activity('releaseHolder', view(1, fleet(NEW)));
+  history.gives({ ...INPUT, release: input });
+  history.task();
+  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+  history.scheduleActivity('surveyReplicas');
+  history.updateEnds();
+  await history.replay();
+});
+
 test('a long history continues in a new run, with the last updates', async () => {
   const updates = [{ version: 1, at: 0, paused_s: 1, total_s: 2, fault: null }];
   const input = { ...INPUT, updates };
@@ -232,6 +285,6 @@ test('a long history continues in a new run, with the last updates', async () =>
   history.activity('surveyReplicas', survey(null));
   history.task({ suggestContinueAsNew: true });
   history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
-  history.gives(input);
+  history.gives({ ...input, heard: { since: SINCE, last: [] } });
   await history.replay();
 });

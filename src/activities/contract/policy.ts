@@ -1,4 +1,5 @@
 import type { PauseMode } from '../../model/policy/publish.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
 import type {
   Phase,
   PolicyView,
@@ -12,7 +13,11 @@ import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
   /** Takes the raw input of update `publish`. Refuses it before anything is touched, or records the new target. */
-  settlePublish: (input: { service: string; publish: unknown }) => Promise<PublishPlan>;
+  settlePublish: (input: {
+    service: string;
+    publish: unknown;
+    heard?: Heard;
+  }) => Promise<PublishPlan>;
   /** Takes one replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
   updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
   /** Makes the target the `version` if enough replicas have it. */
@@ -22,6 +27,7 @@ export interface PolicyActivities {
     service: string;
     nonce: string;
     begin: unknown;
+    heard?: Heard;
   }) => Promise<{ answer: BeginAnswer; view: PolicyView }>;
   /** Takes the raw input of update `finish`. */
   finishTransfer: (input: { service: string; finish: unknown }) => Promise<FinishedTransfer>;
@@ -32,7 +38,12 @@ export interface PolicyActivities {
   /** Takes the raw input of update `attach`. */
   attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
   /** Takes the raw input of update `sleep`. Fails with the engines to be woken, if one of them refuses. */
-  sleepEngines: (input: { service: string; nonce: string; sleep: unknown }) => Promise<PolicyView>;
+  sleepEngines: (input: {
+    service: string;
+    nonce: string;
+    sleep: unknown;
+    heard?: Heard;
+  }) => Promise<PolicyView>;
   /**
    * Takes the raw input of update `wake`; or ends a sleep that lasts for too long. With memory for weights alone they sleep
    * on, otherwise each has to be restored.
@@ -40,6 +51,8 @@ export interface PolicyActivities {
   wakeEngines: (
     input: { service: string } & ({ wake: unknown } | { nonce: string; why: string }),
   ) => Promise<AbandonedTransfer>;
+  /** Takes the raw input of update `release`. */
+  releaseHolder: (input: { service: string; release: unknown }) => Promise<PolicyView>;
   /** Takes the raw input of update `engines`, `join`, `drain` or `leave`. */
   changeReplicas: (input: {
     service: string;
@@ -86,7 +99,7 @@ export interface AbandonedTransfer {
   view: PolicyView;
 }
 
-/** The result of updates `abandon`, `attach`, `sleep` and `wake`. */
+/** The result of updates `abandon`, `attach`, `sleep`, `wake` and `release`. */
 export interface PolicyState {
   version: number | null;
   replicas: PublishResult['replicas'];
@@ -121,6 +134,8 @@ export interface PolicyInput {
   service: string;
   /** From the previous run. */
   updates?: PublishSummary[];
+  /** Likewise. */
+  heard?: Heard;
 }
 
 /** The result of update `publish`. */
@@ -157,6 +172,8 @@ export interface PolicyStatus {
   updates: PublishSummary[];
   /** Of the open transfer; absent: none is open. */
   transfer?: TransferNews;
+  /** When the holder was heard last, in milliseconds since 1970; absent: nobody holds the service. */
+  heard_at?: number;
 }
 
 export interface UpdateReplica {

@@ -3,6 +3,8 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import type { Fault } from '../../model/faults.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
+import type { Asking } from '../../model/policy/holding.js';
+import { refusalOfHolder, withHolder } from '../../model/policy/holding.js';
 import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import type { Ticket } from '../../model/policy/ticket.js';
 import { inTransit } from '../../model/policy/ticket.js';
@@ -41,12 +43,13 @@ const CALL_MS = 30_000;
  * Those that cannot be held go back to what they served. Below the quorum all do, and the update fails.
  */
 export function createBeginTransfer(dependencies: Dependencies): PolicyActivities['beginTransfer'] {
-  return ({ service, nonce, begin: input }) =>
+  return ({ service, nonce, begin: input, heard }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);
       const begin = inputOf('begin', { schema: Begin, input });
       const before = await policy.records.latest();
-      const ticket = ticketOf(before, nonce) ?? (await open(policy, { begin, nonce, signal }));
+      const ticket =
+        ticketOf(before, nonce) ?? (await open(policy, { begin, nonce, heard, signal }));
       const faults = await holdAll(policy, { ticket, signal });
       const record = await keepHeld(policy, { ticket, faults, signal });
       const held = ticketOf(record, nonce);
@@ -64,17 +67,20 @@ const ticketOf = (record: PolicyRecord | null, nonce: string): Ticket | null =>
 interface Opening {
   begin: Begin;
   nonce: string;
+  heard: Asking['heard'];
   signal: AbortSignal;
 }
 
 /** Asks everything that can be known before an engine is touched, then records the ticket. */
-async function open(policy: PolicyService, { begin, nonce, signal }: Opening): Promise<Ticket> {
+async function open(policy: PolicyService, opening: Opening): Promise<Ticket> {
+  const { begin, nonce, heard, signal } = opening;
+  const asking = (): Asking => ({ ...begin, heard, now: commonMs() });
   const earlier = await policy.records.latest();
-  check(earlier, begin);
+  check(earlier, { begin, asking: asking() });
   const files = begin.checkpoint === null ? null : (await lookAt(begin.checkpoint)).files;
   const seen = await askEngines(policy, { begin, record: earlier, signal });
   const record = await policy.records.change((before) => {
-    check(before, begin);
+    check(before, { begin, asking: asking() });
     const { urls } = policy;
     const known = withAway(withReplicas(before ?? firstRecord(urls), urls), seen);
     const ticket = ticketFor(known, { begin, nonce, seen });
@@ -87,15 +93,22 @@ async function open(policy: PolicyService, { begin, nonce, signal }: Opening): P
     }
     const { identity } = seen;
     const told = identity === null ? known : withIdentityOf(known, identity);
-    return opened(told, { ticket, begin, files });
+    const { version } = ticket;
+    return opened(withHolder(told, { ...asking(), version, anew: true }), { ticket, begin, files });
   });
   const ticket = ticketOf(record, nonce);
   if (ticket === null) throw refused('another begin was first');
   return ticket;
 }
 
-function check(record: PolicyRecord | null, begin: Begin): void {
-  const refusal = refusalOfBegin(record, begin) ?? refusalWhileAsleep(record, begin.holder);
+function check(
+  record: PolicyRecord | null,
+  { begin, asking }: { begin: Begin; asking: Asking },
+): void {
+  const refusal =
+    refusalOfBegin(record, begin) ??
+    refusalWhileAsleep(record, begin.holder) ??
+    refusalOfHolder(record, asking);
   if (refusal !== null) throw refused(refusal);
 }
 

@@ -10,6 +10,8 @@ import {
   withReplicas,
   withTarget,
 } from '../../model/policy/record.js';
+import type { Asking } from '../../model/policy/holding.js';
+import { refusalOfHolder, withHolder } from '../../model/policy/holding.js';
 import { refusalWhileAsleep } from '../../model/policy/sleepers.js';
 import { refusalWhileOpen } from '../../model/policy/tickets.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
@@ -34,19 +36,21 @@ const QUESTION_MS = 10_000;
  * replica that does not answer is away. A server that cannot be updated refuses the whole update.
  */
 export function createSettlePublish(dependencies: Dependencies): PolicyActivities['settlePublish'] {
-  return ({ service, publish: input }) =>
+  return ({ service, publish: input, heard }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);
       const parsed = inputOf('publish', { schema: Publish, input });
       const look = await lookAt(parsed.weights.path);
       const publish: Target = { ...parsed, files: look.files };
+      const asking = (): Asking => ({ ...publish, heard, now: commonMs() });
       const earlier = await policy.records.latest();
-      checkTarget(earlier, publish);
+      checkTarget(earlier, { publish, asking: asking() });
       const controls = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
       const { away, notes } = await examine(controls, { publish, signal });
       const record = await policy.records.change((before) => {
-        checkTarget(before, publish);
+        checkTarget(before, { publish, asking: asking() });
         return targeted(before, {
+          asking: asking(),
           publish: { ...publish, lora: adapterNamed(before, { service, target: publish }) },
           away,
           urls: policy.urls,
@@ -82,9 +86,15 @@ function filesNotes(
   return [`version ${version} has the files of version ${served} (${filesText(files)})`];
 }
 
-function checkTarget(record: PolicyRecord | null, publish: Target): void {
+function checkTarget(
+  record: PolicyRecord | null,
+  { publish, asking }: { publish: Target; asking: Asking },
+): void {
   const refusal =
-    refusalWhileOpen(record) ?? refusalWhileAsleep(record) ?? refusalOfTarget(record, publish);
+    refusalWhileOpen(record) ??
+    refusalWhileAsleep(record) ??
+    refusalOfHolder(record, asking) ??
+    refusalOfTarget(record, publish);
   if (refusal !== null) throw refused(refusal);
 }
 
@@ -127,9 +137,15 @@ function targeted(
   before: PolicyRecord | null,
   {
     publish,
+    asking,
     away,
     urls,
-  }: { publish: Target & Pick<Published, 'lora'>; away: Examined['away']; urls: readonly string[] },
+  }: {
+    publish: Target & Pick<Published, 'lora'>;
+    asking: Asking;
+    away: Examined['away'];
+    urls: readonly string[];
+  },
 ): PolicyRecord {
   const known = withReplicas(before ?? firstRecord(urls), urls);
   const meant = Object.keys(known.replicas).filter((replica) => isMeant(known, replica));
@@ -145,7 +161,11 @@ function targeted(
     publish.lora === null
       ? seen
       : withKept(seen, { version: publish.version, path: publish.weights.path });
-  return withTarget(kept, publish);
+  const { version } = publish;
+  // Who completes a version has not brought it.
+  const { holder, take_over } = kept.weights[version] ?? publish;
+  const held = withHolder(kept, { ...asking, version, anew: version !== kept.target });
+  return withTarget(held, { ...publish, holder, take_over });
 }
 
 /** One that has joined is examined first, and one that leaves gets nothing any more. */

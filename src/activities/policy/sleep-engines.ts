@@ -5,6 +5,8 @@ import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
 import type { Slept, Sleeping } from '../../model/policy/sleep.js';
 import { Sleep } from '../../model/policy/sleep.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
+import { refusalOfHolder } from '../../model/policy/holding.js';
 import {
   refusalOfSleep,
   sleepersOf,
@@ -32,7 +34,7 @@ const SLEEP_MS = 300_000;
  * does not answer is away, and uses no memory. If one cannot sleep, all are woken, and the update fails.
  */
 export function createSleepEngines(dependencies: Dependencies): PolicyActivities['sleepEngines'] {
-  return ({ service, nonce, sleep: input }) =>
+  return ({ service, nonce, sleep: input, heard }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);
       const asked = inputOf('sleep', { schema: Sleep, input });
@@ -40,7 +42,7 @@ export function createSleepEngines(dependencies: Dependencies): PolicyActivities
       const record =
         before?.sleep?.nonce === nonce
           ? before
-          : await recordSleep(policy, { asked, nonce, signal });
+          : await recordSleep(policy, { asked, nonce, heard, signal });
       const sleep = record?.sleep ?? null;
       if (record === null || sleep?.nonce !== nonce)
         throw refused('sleep: another update was first');
@@ -58,16 +60,17 @@ export function createSleepEngines(dependencies: Dependencies): PolicyActivities
 interface Asked {
   asked: Sleep;
   nonce: string;
+  heard: Heard | undefined;
   signal: AbortSignal;
 }
 
 /** Asks everything that can be known before an engine is touched. */
 async function recordSleep(
   policy: PolicyService,
-  { asked, nonce, signal }: Asked,
+  { asked, nonce, heard, signal }: Asked,
 ): Promise<PolicyRecord | null> {
   const earlier = await policy.records.latest();
-  check(earlier, asked);
+  check(earlier, { asked, heard });
   const { answers, away } = await askEngines(policy, {
     record: earlier,
     level: asked.level,
@@ -75,7 +78,7 @@ async function recordSleep(
   });
   const slept = Object.fromEntries(answers.map(({ replica, answer }) => [replica, answer]));
   return await policy.records.change((before) => {
-    check(before, asked);
+    check(before, { asked, heard });
     const known = withReplicas(before ?? firstRecord(policy.urls), policy.urls);
     const seen = Object.entries(away).reduce((next, [replica, fault]) => {
       const entry = next.replicas[replica];
@@ -90,8 +93,12 @@ async function recordSleep(
   });
 }
 
-function check(record: PolicyRecord | null, asked: Sleep): void {
-  const refusal = refusalOfSleep(record, asked);
+function check(
+  record: PolicyRecord | null,
+  { asked, heard }: Pick<Asked, 'asked' | 'heard'>,
+): void {
+  const asking = { holder: asked.holder, heard, now: commonMs() };
+  const refusal = refusalOfSleep(record, asked) ?? refusalOfHolder(record, asking);
   if (refusal !== null) throw refused(refusal);
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../durations.js';
 import { FiniteNumbers, TokenIds } from '../untrusted.js';
+import { Holder } from './holder.js';
 
 /** Update `publish` of workflow `policy`: weights for all replicas of a service, under a version that only grows. */
 
@@ -81,6 +82,11 @@ export const MAX_VERSION = 10 ** 15;
 
 export const Manner = z.object(manner);
 
+export const TakeOver = z
+  .boolean()
+  .default(false)
+  .describe('takes the service from another trainer that holds it');
+
 export const Publish = z.strictObject({
   version: z
     .int()
@@ -90,6 +96,10 @@ export const Publish = z.strictObject({
       'above all earlier ones; the same again, with the same weights, completes what is missing',
     ),
   ...manner,
+  holder: Holder.nullable()
+    .default(null)
+    .describe('who brings the weights; null is refused while somebody holds the service'),
+  take_over: TakeOver,
   mode: PauseMode.default('keep').describe(
     'streams: `keep` freezes them, `abort` cuts them, `wait` drains them for `drain_limit` and then cuts',
   ),

@@ -5,6 +5,7 @@ import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy
 import type { Publish } from './publish.js';
 import { Manner, MAX_VERSION, Weights } from './publish.js';
 import { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
+import { Holder, Holding, NO_HOLDING } from './holder.js';
 import { Sleeping, Slept } from './sleep.js';
 import { NO_TRANSFERS, Transfers } from './ticket.js';
 import { WeightFiles, filesText, isOther } from './weight-files.js';
@@ -68,6 +69,9 @@ const Published = Manner.extend({
   files: WeightFiles.nullable().default(null),
   /** null: it is no adapter. */
   lora: AdapterOf.nullable().default(null),
+  /** Who brought it; null: it did not say. */
+  holder: Holder.nullable().default(null),
+  take_over: z.boolean().default(false),
 });
 export type Published = z.infer<typeof Published>;
 
@@ -89,6 +93,8 @@ export const PolicyRecord = z.object({
   adapters: z.array(KeptAdapter).default([]),
   /** Who has put engines to sleep; null: nobody, or they are being woken. */
   sleep: Sleeping.nullable().default(null),
+  /** Who may bring weights, and who has brought which. */
+  holding: Holding.default(NO_HOLDING),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -109,6 +115,7 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   transfers: NO_TRANSFERS,
   adapters: [],
   sleep: null,
+  holding: NO_HOLDING,
 });
 
 const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
@@ -170,7 +177,7 @@ export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | 
 
 type Brought = Pick<Publish, 'version' | 'cache' | 'probe' | 'pause_limit'> &
   Pick<Published, 'weights'> &
-  Partial<Pick<Published, 'files' | 'lora'>>;
+  Partial<Pick<Published, 'files' | 'lora' | 'holder' | 'take_over'>>;
 
 /** The record with these weights as its target. */
 export function withTarget(record: PolicyRecord, publish: Brought): PolicyRecord {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Duration } from '../durations.js';
-import { Holder } from './transfer.js';
+import { Holder } from './holder.js';
 import { SLEEP_LEVELS } from '../workflow-safe/policy.js';
 
 /** Updates `sleep` and `wake`: engines leave their memory to a trainer on the same GPUs, for a while. */

@@ -1,4 +1,5 @@
-import { holderName, refusalWhileOpen } from './tickets.js';
+import { holderName } from './holding.js';
+import { refusalWhileOpen } from './tickets.js';
 import { baseOf } from './adapters.js';
 import type { PolicyRecord, Published, ReplicaEntry } from './record.js';
 import { pathOf, withReplica } from './record.js';

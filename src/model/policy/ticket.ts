@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { REPLICA_NEEDS, REPLICA_STATES } from '../workflow-safe/policy.js';
+import { Holder } from './holder.js';
 import { Begin } from './transfer.js';
 
 /** A transfer as the record has it: who may put weights into which engines, under which version. */
@@ -56,11 +57,9 @@ export type Ticket = z.infer<typeof Ticket>;
 const PastTicket = z.object({
   nonce: z.string(),
   version: z.int(),
-  holder: Begin.shape.holder,
+  holder: Holder,
   /** What ended it. */
   why: z.string(),
-  /** Its holder's process may begin nothing more: another one has its name. */
-  superseded: z.boolean().default(false),
 });
 
 export const Transfers = z.object({
@@ -71,7 +70,7 @@ export const Transfers = z.object({
       nonce: z.string(),
       version: z.int(),
       fleet: z.string(),
-      holder: Begin.shape.holder,
+      holder: Holder,
       is_whole: z.boolean(),
     })
     .nullable()

@@ -1,16 +1,14 @@
 import { TRANSFER } from '../workflow-safe/policy.js';
+import { holderName, isHolder } from './holding.js';
 import type { PolicyRecord, ReplicaEntry } from './record.js';
 import { pathOf, withReplica, withTarget } from './record.js';
 import type { Ticket, TicketEngine, Transfers } from './ticket.js';
-import type { Begin, Holder } from './transfer.js';
+import type { Begin } from './transfer.js';
 
 /** Who may put weights into engines, as rules over the record. */
 
 /** How many tickets that are over are remembered, so that whoever has one learns why. */
 const MOST_PAST = 16;
-
-const isHolder = (a: Holder, b: Holder): boolean =>
-  a.name === b.name && a.incarnation === b.incarnation;
 
 /** The version that this `begin` gets. */
 export const versionOf = (
@@ -21,9 +19,7 @@ export const versionOf = (
 /** Why this `begin` is refused; null: it may have the engines. `nonce` is its own, if it was begun before. */
 export function refusalOfBegin(record: PolicyRecord | null, begin: Begin): string | null {
   if (record === null) return null;
-  const { open, past } = record.transfers;
-  const heir = past.find((one) => one.superseded && isHolder(one.holder, begin.holder));
-  if (heir !== undefined) return `holder: ${holderName(begin.holder)} ${heir.why}`;
+  const { open } = record.transfers;
   if (open !== null && open.holder.name !== begin.holder.name)
     return `holder: ${holderName(open.holder)} has the engines for version ${open.version}, at most until ${timeOf(open.paused_until)}; got ${holderName(begin.holder)}`;
   return refusalOfNumber(record, begin);
@@ -67,9 +63,6 @@ export function refusalOfTicket(record: PolicyRecord | null, nonce: string): str
   return `ticket: expected that of ${holderName(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
 }
 
-export const holderName = ({ name, incarnation }: Holder): string =>
-  `${JSON.stringify(name)} (incarnation ${JSON.stringify(incarnation)})`;
-
 const timeOf = (ms: number): string => new Date(ms).toISOString();
 
 /** What `publish` and others hear while a transfer is open; null: none is. */
@@ -88,15 +81,9 @@ export function opened(
     files,
   }: { ticket: Ticket; begin: Begin } & Pick<Parameters<typeof withTarget>[1], 'files'>,
 ): PolicyRecord {
-  const { checkpoint, cache, probe, pause_limit } = begin;
+  const { checkpoint, cache, probe, pause_limit, holder, take_over } = begin;
   const before = record.transfers.open;
-  const cleared =
-    before === null
-      ? record
-      : over(record, {
-          why: whyOverBy(before, ticket),
-          superseded: !isHolder(before.holder, ticket.holder),
-        });
+  const cleared = before === null ? record : over(record, { why: whyOverBy(before, ticket) });
   const path = checkpoint ?? pathOf(record.weights[ticket.version]);
   const weights = path === null ? { kind: TRANSFER } : { kind: 'checkpoint' as const, path };
   const known = probe === 'agree' ? null : probe;
@@ -106,6 +93,8 @@ export function opened(
     cache,
     probe: known,
     pause_limit,
+    holder,
+    take_over,
     files: files ?? null,
   });
   return withTicket(targeted, ticket);
@@ -166,17 +155,14 @@ export function ended(record: PolicyRecord, { outcomes, why, is_whole }: Ended):
   };
 }
 
-function over(
-  record: PolicyRecord,
-  { why, superseded = false }: { why: string; superseded?: boolean },
-): PolicyRecord {
+function over(record: PolicyRecord, { why }: { why: string }): PolicyRecord {
   const { open, past, last } = record.transfers;
   if (open === null) return record;
   const { nonce, version, holder } = open;
   const next: Transfers = {
     open: null,
     last,
-    past: [...past, { nonce, version, holder, why, superseded }].slice(-MOST_PAST),
+    past: [...past, { nonce, version, holder, why }].slice(-MOST_PAST),
   };
   return { ...record, transfers: next };
 }

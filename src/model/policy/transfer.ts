@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../durations.js';
-import { CacheRule, MAX_PATH, MAX_VERSION, Probe } from './publish.js';
+import { Holder } from './holder.js';
+import { CacheRule, MAX_PATH, MAX_VERSION, Probe, TakeOver } from './publish.js';
 
 /**
  * Updates with which a trainer's own code puts weights into the engines, by whatever wire it has: `begin` holds them,
@@ -16,19 +17,13 @@ const version = z.int().nonnegative().max(MAX_VERSION);
 const ticket = name.describe('from the answer of `begin`');
 const groups = z.array(z.int().nonnegative()).max(MOST_ENGINES);
 
-/** Who holds the engines. Each process of a trainer makes an incarnation of its own. */
-export const Holder = z.strictObject({
-  name: name.describe('of the trainer, the same after it was restarted'),
-  incarnation: name.describe('of its process: made anew at each start'),
-});
-export type Holder = z.infer<typeof Holder>;
-
 export const Begin = z.strictObject({
   version: version
     .nullable()
     .default(null)
     .describe('above all that an engine has served; null: the next one, as the answer says'),
   holder: Holder.describe('who sends the weights'),
+  take_over: TakeOver,
   checkpoint: path
     .nullable()
     .default(null)

@@ -1,6 +1,8 @@
 import { toMs } from '../workflow-safe/durations.js';
 import type { PolicyView, ReplicaView, TicketView } from '../workflow-safe/policy.js';
 import { deletablePaths } from './adapters.js';
+import type { Holding } from './holder.js';
+import { NO_HOLDING } from './holder.js';
 import type { PolicyRecord, ReplicaEntry } from './record.js';
 import { pathOf } from './record.js';
 import type { Ticket } from './ticket.js';
@@ -34,7 +36,14 @@ export function viewOf(record: PolicyRecord | null): PolicyView {
     ...(open !== null && { ticket: ticketView(open) }),
     ...(record != null && record.sleep !== null && { sleep: record.sleep }),
     ...(may_delete.length > 0 && { may_delete }),
+    ...holdingView(record?.holding ?? NO_HOLDING),
   };
+}
+
+function holdingView({ hold, courses }: Holding): Pick<PolicyView, 'hold' | 'courses'> {
+  if (hold === null) return courses.length > 0 ? { courses } : {};
+  const { took_from, ...rest } = hold;
+  return { hold: { ...rest, ...(took_from !== null && { took_from }) }, courses };
 }
 
 /** Fifty replicas are in each view, so it has only what is not usual. */

@@ -1,3 +1,5 @@
+import type { CourseView, HoldView } from './hold.js';
+
 /** What workflow `policy` decides with: the state of each replica, without weights and probe. */
 
 export const REPLICA_STATES = [
@@ -107,6 +109,10 @@ export interface PolicyView {
   sleep?: SleepView | null;
   /** Files of adapters that nobody needs any more; absent: none. */
   may_delete?: string[];
+  /** Who brings weights; absent: nobody has said who it is, or it was released. */
+  hold?: HoldView;
+  /** Who has brought which versions, oldest first; absent: nobody knows. */
+  courses?: CourseView[];
 }
 
 interface WeightsView {

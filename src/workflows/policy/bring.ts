@@ -1,4 +1,5 @@
 import type { PolicyState, PublishPlan, PublishResult } from '../../activities/contract/policy.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
 import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { lacking, mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { concludePublish, updateReplica } from '../activity-options.js';
@@ -11,12 +12,14 @@ export interface Serving {
   /** From the deployment. */
   heartbeat_ms: number;
   shown: ShownPolicy;
+  /** Of those that bring weights. */
+  heard: () => Heard;
 }
 
 /** Brings a version to the replicas that lack it; a quorum decides. */
 export async function bring(
   plan: PublishPlan,
-  { began, ...serving }: Serving & { began: number },
+  { began, ...serving }: Omit<Serving, 'heard'> & { began: number },
 ): Promise<PublishResult> {
   const { service, shown } = serving;
   const { paused_s, faults } = await updateAll(plan, serving);
@@ -28,7 +31,7 @@ export async function bring(
 /** If the quorum is out of reach, untouched replicas keep what they serve. */
 async function updateAll(
   { view, version, quorum, at_once, mode, drain_limit }: PublishPlan,
-  { service, heartbeat_ms, shown }: Serving,
+  { service, heartbeat_ms, shown }: Omit<Serving, 'heard'>,
 ): Promise<{ paused_s: number; faults: Record<string, string> }> {
   const faults: Record<string, string> = {};
   let paused_s = 0;

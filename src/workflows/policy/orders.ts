@@ -9,6 +9,7 @@ import {
   finishUpdate,
   publishUpdate,
   recoverSignal,
+  releaseUpdate,
   sleepUpdate,
   wakeUpdate,
 } from '../steering/messages.js';
@@ -28,6 +29,7 @@ const UPDATES = {
   finish: finishUpdate,
   abandon: abandonUpdate,
   attach: attachUpdate,
+  release: releaseUpdate,
   sleep: sleepUpdate,
   wake: wakeUpdate,
 } as const;

@@ -4,6 +4,8 @@ import type {
   PolicyStatus,
   PublishSummary,
 } from '../../activities/contract/policy.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
+import { heardAt } from '../../model/workflow-safe/hold.js';
 import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
 import { isPhaseNews, sleepText } from '../../model/workflow-safe/policy.js';
 import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
@@ -28,7 +30,15 @@ export interface ShownPolicy {
 
 const MOST_UPDATES = 10;
 
-export function showPolicy(service: string, before: readonly PublishSummary[]): ShownPolicy {
+export function showPolicy({
+  service,
+  before,
+  heard,
+}: {
+  service: string;
+  before: readonly PublishSummary[];
+  heard: () => Heard;
+}): ShownPolicy {
   let status: PolicyStatus = { service, record: null, phases: {}, updates: [...before] };
   const show = (change: Partial<PolicyStatus>): void => {
     status = { ...status, ...change };
@@ -37,7 +47,12 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
   let newsOf = (): TransferNews | null => null;
   setHandler(policyStatusQuery, () => {
     const transfer = newsOf();
-    return { ...status, ...(transfer !== null && { transfer }) };
+    const hold = status.record?.hold;
+    return {
+      ...status,
+      ...(transfer !== null && { transfer }),
+      ...(hold !== undefined && { heard_at: heardAt(hold, heard()) }),
+    };
   });
   setHandler(phaseSignal, (news) => {
     if (isPhaseNews(news) && status.record?.replicas[news.replica] !== undefined)
@@ -67,7 +82,7 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
     published: (summary) => {
       show({ updates: [...status.updates, summary].slice(-MOST_UPDATES) });
     },
-    forNextRun: () => ({ service, updates: status.updates }),
+    forNextRun: () => ({ service, updates: status.updates, heard: heard() }),
   };
 }
 

@@ -14,11 +14,11 @@ import { repaired } from './transfers.js';
 
 export async function sleep(
   input: unknown,
-  { service, heartbeat_ms, shown }: Serving,
+  { service, heartbeat_ms, shown, heard }: Serving,
 ): Promise<SleepAnswer> {
   const nonce = uuid4().slice(0, 8);
   const sleeping = transferActivity('sleepEngines', heartbeat_ms);
-  const view = await sleeping({ service, nonce, sleep: input });
+  const view = await sleeping({ service, nonce, sleep: input, heard: heard() });
   shown.recorded(view);
   const { level, until } = view.sleep ?? { level: 1, until: Date.now() };
   return { ...stateOf(view), level, until };

@@ -5,7 +5,7 @@ import type {
   PolicyState,
   PublishResult,
 } from '../../activities/contract/policy.js';
-import { attachCheckpoint, transferActivity } from '../activity-options.js';
+import { attachCheckpoint, releaseHolder, transferActivity } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
 import { bring, resultOf, stateOf } from './bring.js';
@@ -14,13 +14,13 @@ import { bring, resultOf, stateOf } from './bring.js';
 
 export async function begin(
   input: unknown,
-  { service, heartbeat_ms, shown }: Serving,
+  { service, heartbeat_ms, shown, heard }: Serving,
 ): Promise<BeginAnswer> {
   const nonce = uuid4().slice(0, 8);
   const { answer, view } = await transferActivity(
     'beginTransfer',
     heartbeat_ms,
-  )({ service, nonce, begin: input });
+  )({ service, nonce, begin: input, heard: heard() });
   shown.recorded(view);
   return answer;
 }
@@ -54,6 +54,13 @@ export async function endTransfer(why: string, serving: Serving): Promise<void> 
 export async function attach(input: unknown, serving: Serving): Promise<PolicyState> {
   const left = await attachCheckpoint({ service: serving.service, attach: input });
   return await repaired(left, serving);
+}
+
+/** Its holder, or an operator, lets others bring weights. */
+export async function release(input: unknown, { service, shown }: Serving): Promise<PolicyState> {
+  const view = await releaseHolder({ service, release: input });
+  shown.recorded(view);
+  return stateOf(view);
 }
 
 /**

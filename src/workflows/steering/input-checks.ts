@@ -46,9 +46,9 @@ function isGroup(input: unknown): input is GroupInput {
 
 /** The same for a policy. Only its previous run may pass on what it has done. */
 export function checkPolicyInput(input: unknown): PolicyInput {
-  const { service, updates } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
+  const { service, updates, heard } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
   const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
-  if (typeof service !== 'string' || (updates !== undefined && !isNextRun))
+  if (typeof service !== 'string' || ((updates !== undefined || heard !== undefined) && !isNextRun))
     throw refused('expected {"service": the name of a generation service}');
   const { workflowId } = workflowInfo();
   // Two would publish over each other, and only this one is asked and woken. Earlier versions let the other one run.

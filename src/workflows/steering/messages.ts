@@ -73,6 +73,12 @@ export const attachUpdate = defineUpdate<PolicyState, [unknown]>('attach');
 export const sleepUpdate = defineUpdate<SleepAnswer, [unknown]>('sleep');
 export const wakeUpdate = defineUpdate<PolicyState, [unknown]>('wake');
 
+/** To workflow `policy`: somebody no longer brings weights. The activity reads its input. */
+export const releaseUpdate = defineUpdate<PolicyState, [unknown]>('release');
+
+/** From whoever holds the service, each minute: its process lives. */
+export const holdingSignal = defineSignal<[unknown]>('holding');
+
 /** From that trainer: so many tensors or bytes have been sent. */
 export const aliveSignal = defineSignal<[unknown]>('alive');
 

@@ -29,6 +29,8 @@ const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER })
       pause_limit: '10m',
       files: null,
       lora: null,
+      holder: null,
+      take_over: false,
     },
   };
   const record = { ...firstRecord([A]), version: 17, target: 18, weights };
